@@ -4,15 +4,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 COMMA := ,
+KUBERNETES ?= 1.36
 WORKERS ?= 2
 E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials
-PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(wildcard services/*/__main__.py services/*/*/__main__.py)))
+EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
+# what also runs with gangs placed before their pods exist
+SEATED := first_light lifecycle faults job_plugins
+# the runner of the client runs in the pods of users alone
+PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded setup check lint types walls prose control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded test-seats setup check lint types walls prose control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -24,13 +28,16 @@ test: setup
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go
 	@$(WHOLE_E2E) -n 3
 
+test-seats: setup
+	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/test_%.py)
+
 setup: $(STAMP)
 
-$(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_standalone/pyproject.toml
+$(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_client/pyproject.toml services/pyroclast_standalone/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-dev.lock)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-dev.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable services/pyroclast_cli --editable services/pyroclast_standalone
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable services/pyroclast_cli --editable services/pyroclast_client --editable services/pyroclast_standalone
 	@# compiles what the programs load, at once and when they begin to work, also where Python is told to write no bytecode
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 libs services
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
@@ -51,13 +58,13 @@ prose: setup  # links, manifests, configurations and sentences of the documentat
 	@$(BIN)/python -m pytest -q -p no:xdist tests/unit/docs
 
 control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
-	@$(BIN)/python -m tests.control_plane build
+	@$(BIN)/python -m tests.control_plane build --kubernetes $(KUBERNETES)
 
 test-real: control-plane
 	@$(WHOLE_E2E) -n $(WORKERS) --control-plane=real
 
 up-real: control-plane
-	@$(BIN)/python -m tests.control_plane up --services --dir $${DIR:-$(VENV)/control-plane}
+	@$(BIN)/python -m tests.control_plane up --kubernetes $(KUBERNETES) --services --dir $${DIR:-$(VENV)/control-plane}
 
 soak: control-plane  # the full counts: hours
 	@PYROCLAST_SOAK=1 $(BIN)/python -m pytest -q -m "soak or hypothesis" --timeout 7200 --ignore tests/e2e tests
@@ -66,6 +73,7 @@ soak: control-plane  # the full counts: hours
 generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m pyroclast.api.builtin
 	@$(BIN)/python -m pyroclast.api.crd_files charts/pyroclast/crd/bases
+	@$(BIN)/python -m pyroclast.api.waiting_codes docs/codes.md
 	@$(BIN)/python -m pyroclast_admission.policies
 	@$(BIN)/python -m tests.unit.chart.values_schema
 	@$(BIN)/python -m tests.unit.chart.render

@@ -24,6 +24,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="embedded",
         help="what the end-to-end tests run on: the embedded API server, or kube-apiserver and etcd built from source",
     )
+    parser.addoption(
+        "--place-before-pods", action="store_true", help="have the end-to-end tests place gangs before their pods exist"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

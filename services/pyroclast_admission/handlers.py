@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -20,8 +20,10 @@ from pyroclast.api.types import (
     ResourceType,
 )
 from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues, submitters
+from pyroclast.rules.jobs.warnings import scheduler_warnings
 from pyroclast.rules.meaning import same_meaning
-from pyroclast.rules.verdicts import ALLOWED, Patch, denied
+from pyroclast.rules.values import Json, mapping
+from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
 from pyroclast_admission.known import Known
 from pyroclast_admission.review import Answer, Review
 
@@ -111,7 +113,13 @@ def _check_job(review: Review, known: Known) -> Answer:
         plugins=options.job_plugins,
         priority_classes=known.priority_classes,
     )
-    return Answer(verdict)
+    return Answer(_with_schedulers(verdict, review.object.get("spec"), "spec", known))
+
+
+def _with_schedulers(verdict: Verdict, spec: Json, path: str, known: Known) -> Verdict:
+    """The verdict on a Job or on what Jobs are made from, with a warning for each scheduler that is not at work."""
+    lines = scheduler_warnings(mapping(spec), path, known.schedulers, known.options.scheduler_names)
+    return replace(verdict, warnings=(*verdict.warnings, *lines))
 
 
 def _default_pod_group(review: Review, known: Known) -> Answer:
@@ -139,7 +147,9 @@ def _check_queue(review: Review, known: Known) -> Answer:
 
 @_guarded
 def _check_cron_job(review: Review, known: Known) -> Answer:
-    return Answer(cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins))
+    verdict = cronjobs.validate(review.object, known.time_zones, plugins=known.options.job_plugins)
+    template = mapping(mapping(review.object.get("spec")).get("jobTemplate"))
+    return Answer(_with_schedulers(verdict, template.get("spec"), "spec.jobTemplate.spec", known))
 
 
 def _check_hyper_node(review: Review, _: Known) -> Answer:
@@ -174,7 +184,8 @@ def _check_template(review: Review, known: Known) -> Answer:
     if review.operation == "UPDATE" and same_meaning(review.object.get("spec"), review.old_object.get("spec")):
         return Answer()
     pod_resources, plugins = known.options.pod_level_resources, known.options.job_plugins
-    return Answer(jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources, plugins=plugins))
+    verdict = jobtemplates.validate(review.object, known.queues, pod_level_resources=pod_resources, plugins=plugins)
+    return Answer(_with_schedulers(verdict, review.object.get("spec"), "spec", known))
 
 
 def _check_command(review: Review, _: Known) -> Answer:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules.lookups import NOTHING_KNOWN, FlowKnowledge, FlowLookup, QueueLookup
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.rules.resourcegroups import ResourceGroup
@@ -38,7 +39,10 @@ class Options:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Everything a webhook may look at. `resource_groups` is the current admission configuration."""
+    """Everything a webhook may look at. `resource_groups` is the current admission configuration.
+
+    `schedulers` are those at work; None where that is not known.
+    """
 
     queues: QueueLookup
     flows: FlowLookup
@@ -48,3 +52,4 @@ class Known(msgspec.Struct, frozen=True):
     flow_knowledge: FlowKnowledge = NOTHING_KNOWN
     priority_classes: Container[str] | None = None
     resource_groups: tuple[ResourceGroup, ...] = ()
+    schedulers: Schedulers | None = None

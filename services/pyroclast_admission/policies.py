@@ -10,6 +10,7 @@ import yaml
 
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
 from pyroclast.rules.policies.page import coverage_page
+from pyroclast.rules.policies.seats import seats_manifests
 
 __all__ = ["files", "main"]
 
@@ -19,6 +20,7 @@ JOB_PLUGINS = (
     '{{ if $i }}, {{ end }}"{{ $name }}"{{ end }}'
 )
 NAMESPACE = "{{ .Release.Namespace }}"
+RELEASE = "{{ .Release.Name }}"
 VERSION = (
     '{{ if .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy" }}v1{{ else }}v1beta1{{ end }}'
 )
@@ -30,10 +32,12 @@ def files() -> dict[str, str]:
     exempt = (NAMESPACE, "kube-system")
     checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
+    seats = seats_manifests(namespace=NAMESPACE, release=RELEASE)
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
         ),
+        "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
         "docs/admission-policies.md": coverage_page(),
     }
 

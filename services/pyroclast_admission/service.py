@@ -17,6 +17,7 @@ from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
+from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
@@ -40,6 +41,8 @@ log = structlog.get_logger()
 
 RETRY_SECONDS: Final = 0.5
 LONGEST_RETRY_SECONDS: Final = 5.0
+NAMING_SCHEDULERS: Final = frozenset({"/jobs/validate", "/cronjobs/validate", "/jobtemplates/validate"})
+"""The webhooks that warn of a scheduler which is not at work."""
 POD_RESOURCES_SINCE: Final = 34
 """Minor version of Kubernetes from which pods have resources of their own by default."""
 
@@ -63,6 +66,7 @@ class AdmissionService:
         classes = PriorityCache(client)
         if "/jobs/validate" in settings.enabled_admission:
             service.watch(classes.informer)
+        self._schedulers = SchedulerLeases(client)
         self._known = Known(self._queues, flows, namespaces, options, TimeZones(), templates, classes)
 
     @classmethod
@@ -84,11 +88,15 @@ class AdmissionService:
             self._known = structs.replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = Fetcher(self._client, self._queues)
-        engine = Engine(
-            self._webhooks, lambda: self._known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces
-        )
+
+        def known() -> Known:
+            return structs.replace(self._known, schedulers=self._schedulers.current)
+
+        engine = Engine(self._webhooks, known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces)
         server = WebhookServer(engine, metrics, self._tls.context)
         self._service.spawn("overload", overload.run())
+        if NAMING_SCHEDULERS & set(self._settings.enabled_admission):
+            self._service.spawn("schedulers", self._schedulers.run())
         await self._service.synced()
         await server.start(self._settings.listen_address, self._settings.port)
         serving.set()

@@ -10,11 +10,10 @@ import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
 from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig, load_config
+from pyroclast.kube.config import ClusterConfig, find_config
 from pyroclast.runtime import logs
 
 __all__ = ["configuration", "connected"]
@@ -29,17 +28,7 @@ def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapp
     Raises:
         ConfigError: a kubeconfig that cannot be used.
     """
-    if kubeconfig:
-        return load_config(kubeconfig, master=master, context=context)
-    listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
-    usual = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
-    if found := [path for path in listed or [usual] if path.is_file()]:
-        return load_config(found, master=master, context=context)
-    if listed:
-        return load_config(str(listed[0]), master=master)  # says that there is no such file
-    if master or not environ.get("KUBERNETES_SERVICE_HOST"):
-        return load_config("", master=master or environ.get("KUBERNETES_MASTER") or DEFAULT_SERVER)
-    return load_config()
+    return find_config(kubeconfig, master=master, context=context, environ=environ, default_server=DEFAULT_SERVER)
 
 
 @asynccontextmanager

@@ -17,15 +17,18 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Group, Leaf, Node, run
 from pyroclast_cli.views.completion import COMPLETION, complete
 from pyroclast_cli.views.explain import EXPLAIN
+from pyroclast_cli.views.fits import FITS
 from pyroclast_cli.views.flow_tree import TREE
 from pyroclast_cli.views.history import EFFICIENCY, HISTORY
 from pyroclast_cli.views.jobs import RUNNING, WAITING
 from pyroclast_cli.views.lint import LINT
 from pyroclast_cli.views.logs import LOGS
 from pyroclast_cli.views.nodes import NODES_VIEW
+from pyroclast_cli.views.order import ORDER
 from pyroclast_cli.views.queues import QUEUES_VIEW
 from pyroclast_cli.views.report import REPORT
 from pyroclast_cli.views.timeline import TIMELINE
+from pyroclast_cli.views.top import TOP
 from pyroclast_cli.views.wait import WAIT
 
 __all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
@@ -36,6 +39,8 @@ OURS: Final[tuple[Node, ...]] = (
     WAITING,
     RUNNING,
     EXPLAIN,
+    FITS,
+    ORDER,
     QUEUES_VIEW,
     NODES_VIEW,
     TREE,
@@ -46,6 +51,7 @@ OURS: Final[tuple[Node, ...]] = (
     EFFICIENCY,
     REPORT,
     LINT,
+    TOP,
     COMPLETION,
 )
 

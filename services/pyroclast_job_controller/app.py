@@ -13,6 +13,7 @@ from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.rejections import Refusals, subjects_of
+from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.kube.workers import run_workers
@@ -27,9 +28,11 @@ from pyroclast_job_controller.controllers import Controller, work_queue
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
+from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import Memories
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
+from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_job_controller.orders import Orders, Targets, target_of
@@ -60,7 +63,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()
-
+    service.spawn("schedulers", shared.schedulers.run())
     service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
 
 
@@ -96,6 +99,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
         recorder,
         ControllerMetrics(service.metrics),
         Shards(settings.leader_elect_shards),
+        SchedulerLeases(client),
         client.now,
         clock,
     )
@@ -123,10 +127,21 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
-    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record))
+    seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
+    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record), seats)
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
-    jobs = JobController(shared, actions, memories, orders, queue, most_requeues=settings.max_requeue_num)
+    patience = settings.give_up_lost_pods_after.total_seconds()
+    jobs = JobController(
+        shared,
+        actions,
+        memories,
+        orders,
+        queue,
+        most_requeues=settings.max_requeue_num,
+        lost_nodes=LostNodes(shared.client, shared.caches.pods, patience) if patience else None,
+        own_schedulers=settings.scheduler_name,
+    )
     watch = JobWatch(shared, queue, memories)
     given = CommandController(shared, targets, orders, commands)
     about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value

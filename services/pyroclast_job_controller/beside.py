@@ -50,10 +50,11 @@ def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list
     return [Controller("colocation", queue, 1, colocation.reconcile, colocation.enqueue_all, colocation.about)]
 
 
-def _hyper_jobs(service: Service, _: ControllerSettings, shared: Shared) -> list[Controller]:
+def _hyper_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "hyperjob")
     hyper_jobs = HyperJobController(shared, queue, NamespaceDomains(shared))
-    return [Controller("hyperjobs", queue, 1, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
+    workers = settings.worker_threads_for_hyperjob
+    return [Controller("hyperjobs", queue, workers, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
 
 
 def _sharding(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:

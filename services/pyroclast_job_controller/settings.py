@@ -29,7 +29,16 @@ class ControllerSettings(LeaderElectionSettings):
     worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job")
     worker_threads_for_gc: int = Field(5, ge=1, description="how many finished Jobs")
     worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs")
+    place_before_pods: bool = Field(
+        default=False, description="have the scheduler place simple gangs before their pods exist, where it does so too"
+    )
+    worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs")
     max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
+    give_up_lost_pods_after: Duration = Field(
+        timedelta(),
+        ge=timedelta(),
+        description="delete pods of Jobs for good that should have ended so long ago and whose node is lost; 0s: never",
+    )
     scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")
     inherit_owner_annotations: bool = Field(
         default=True, description="PodGroups of plain pods take annotations of the pods' owners"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.shards import Shards
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.metrics import ControllerMetrics
@@ -26,5 +27,6 @@ class Shared:
     recorder: EventRecorder
     metrics: ControllerMetrics
     shards: Shards
+    schedulers: SchedulerLeases
     now: Callable[[], float]
     clock: Callable[[], float]

@@ -11,8 +11,9 @@ import structlog
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
+from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import JOBS, NAMESPACES, POD_GROUPS, PODS, Key, ResourceType
+from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
 from pyroclast.runtime.access import Access
@@ -23,9 +24,10 @@ from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
-from pyroclast_recorder.following.stream import Stream
+from pyroclast_recorder.following.stream import Sink, Stream
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.metrics import RecorderMetrics
@@ -84,9 +86,10 @@ class Recorder:
             cursors = await self._migrated()
             self._is_migrated = True
             database, gap = self._database, self._metrics.gap
-            sinks: dict[ResourceType, tuple[type[Record], KindSink[Any]]] = {
+            sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
                 POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
             incident = self._metrics.incident
@@ -134,6 +137,7 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
+        kept |= {node_states: settings.keep_usage}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

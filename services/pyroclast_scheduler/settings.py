@@ -26,10 +26,17 @@ class SchedulerSettings(LeaderElectionSettings):
     default_queue: str = Field("default", description="queue of PodGroups that name none; made at start")
     priority_class: bool = Field(default=True, description="heed PriorityClasses")
     node_selector: Names = Field((), description="label:value; only nodes with any of them are used; may be repeated")
+    native_workloads: bool = Field(
+        default=True, description="serve the PodGroups of Kubernetes itself (scheduling.k8s.io), where the API server has them"
+    )
     scheduler_sharding_mode: Literal["none", "hard", "soft"] = Field(
         "none", description="hard uses only the nodes of our NodeShard, soft uses those first, none all alike"
     )
     scheduler_sharding_name: str = Field("volcano", description="name of our NodeShard")
+    place_before_pods: bool = Field(
+        default=False,
+        description="place gangs whose PodGroups ask for it before their pods exist; needs all nodes, so no sharding",
+    )
     cache_dumper: bool = Field(default=True, description="no effect: see /debug/snapshot")
     cache_dump_dir: str = Field("/tmp", description="no effect")  # noqa: S108 - the original's default
     resync_period: Duration = Field(timedelta(), description="no effect: watches are followed and checked")
@@ -39,6 +46,7 @@ class SchedulerSettings(LeaderElectionSettings):
     plugins_dir: str = Field("", description="no effect: plugins are found by entry point")
     node_worker_threads: int = Field(20, description="no effect")
     gate_removal_worker_num: int = Field(5, description="no effect")
+    estimate_starts: bool = Field(default=True, description="work out between sessions when Jobs that wait are likely to start")
     enable_pprof: bool = Field(default=False, description="no effect")
     csi_storage: bool = Field(default=True, description="no effect: CSIStorageCapacities are always heeded")
     ignored_provisioners: Names = Field((), description="no effect")

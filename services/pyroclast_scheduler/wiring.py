@@ -11,37 +11,48 @@ from typing import cast
 import structlog
 
 from pyroclast.api import records
+from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import LEASES, NODE_SHARDS
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.informer import Informer
+from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.ring import ring_of
+from pyroclast_scheduler.model.ring import Ring, ring_of
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.settings import SchedulerSettings
 from pyroclast_scheduler.shell import debug
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.bootstrap import ensure_queues
+from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
+from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
+from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.native_watch import NativeWatch
+from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["main"]
 
 log = structlog.get_logger()
+
+_ALL_NODES = "--place-before-pods: one scheduler must know all nodes: take it away, or --scheduler-sharding-mode and the ring"
 
 
 async def main(service: Service) -> None:
@@ -63,13 +74,12 @@ async def main(service: Service) -> None:
         recorder,
         Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
     )
-    is_shared = settings.scheduler_sharding_mode != "none"
-    cache = Cache(settings.scheduler_name, default_queue=settings.default_queue, is_shared=is_shared, now=time.monotonic)
+    cache = _cache(settings)
     binder = Binder(client, cache, recorder, metrics)
     evictor = Evictor(client, cache, recorder, metrics)
     verifier = Verifier(client, cache, now=time.monotonic)
     writer = Writer(client, cache, recorder)
-    binder.refused = writer.bind_refused
+    binder.refused, evictor.told = writer.bind_refused, writer.evicted
     usage = Collector(client, lambda: file.current)
     loop = Loop(
         cache,
@@ -79,18 +89,22 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,
         now=client.now,
         period=settings.schedule_period.total_seconds(),
     )
+    explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
+    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
+    trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
+    _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
     loop.warned = complaints.passed_over
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
-    ours = Ours(settings.scheduler_name, settings.default_queue, is_shared)
+    ours = Ours(settings.scheduler_name, settings.default_queue, settings.scheduler_sharding_mode != "none")
     service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
     service.spawn("configuration", file.follow())
     await ensure_queues(client, settings.default_queue)
@@ -105,21 +119,64 @@ async def main(service: Service) -> None:
         loop.wake()
 
     file.changed = reconfigured
-    await service.synced()
+    await _synced(service, client, cache, taker, settings)
 
     async def decide(_shard: int) -> None:
         log.info("scheduler.leading")
         async with asyncio.TaskGroup() as group:
-            group.create_task(binder.run())
-            group.create_task(evictor.run())
-            group.create_task(writer.run())
-            group.create_task(loop.run())
-            group.create_task(verifier.run())
-            group.create_task(usage.run())
+            seats = SeatKeeper(client, cache, recorder, now=time.monotonic)
+            for work in (binder, evictor, writer, explainer, loop, verifier, seats, usage):
+                group.create_task(work.run())
             if keeper is not None:
                 group.create_task(keeper.run())
 
-    service.spawn("leader", lead(client, settings, decide, recorder))
+    service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+
+
+def _cache(settings: SchedulerSettings) -> Cache:
+    """The cache that the settings ask for.
+
+    Raises:
+        StartFailure: it cannot be as they ask.
+    """
+    is_shared = settings.scheduler_sharding_mode != "none"
+    if settings.place_before_pods and (is_shared or _ring() is not None):
+        raise StartFailure(_ALL_NODES, status=2)
+    return Cache(
+        settings.scheduler_name,
+        default_queue=settings.default_queue,
+        is_shared=is_shared,
+        places_seats=settings.place_before_pods,
+        now=time.monotonic,
+    )
+
+
+def _ring() -> Ring | None:
+    """The ring of schedulers that this one belongs to; None if to none.
+
+    Raises:
+        StartFailure: the ring that the environment describes makes no sense.
+    """
+    try:
+        return ring_of(os.environ)
+    except ValueError as error:
+        raise StartFailure(str(error), status=2) from error
+
+
+async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
+    """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
+    if settings.native_workloads:
+        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        await natives.start()
+        service.spawn("native-groups", natives.run())
+    await service.synced()
+
+
+def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
+    """Let sessions tell the explainer what they found out, and answer who asks."""
+    loop.explained, loop.waiting = explainer.take, explainer.book
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
 
 
 def _beside(
@@ -138,10 +195,7 @@ def _beside(
         StartFailure: the ring that the environment describes makes no sense.
     """
     taker: Cache | RingMember = cache
-    try:
-        ring = ring_of(os.environ)
-    except ValueError as error:
-        raise StartFailure(str(error), status=2) from error
+    ring = _ring()
     if ring is not None:
         taker = RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
         loop.elsewhere, writer.writes = taker.elsewhere, taker.writes

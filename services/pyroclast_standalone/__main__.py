@@ -159,6 +159,12 @@ def _takeover(options: argparse.Namespace) -> int:
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
+def _release(options: argparse.Namespace) -> int:
+    from .release import release  # noqa: PLC0415 - few uninstall
+
+    return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
+
+
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
     """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
 
@@ -202,7 +208,15 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
     if nodes is None:
         nodes = 0 if options.kubeconfig is not None else 4
     return control_plane.Options(
-        _directory(options), options.kubeconfig, options.port, nodes, options.node_mode, options.node_prefix, options.audit_log
+        _directory(options),
+        options.kubeconfig,
+        options.port,
+        nodes,
+        options.node_mode,
+        options.node_prefix,
+        options.audit_log,
+        options.place_before_pods,
+        tuple(options.node_resource),
     )
 
 
@@ -236,7 +250,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
     up.add_argument(
+        "--node-resource",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=N",
+        help="what each node offers besides cpu and memory, as nvidia.com/gpu=8; may be repeated",
+    )
+    up.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
+    )
+    up.add_argument(
+        "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
     )
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
     up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")
@@ -256,6 +281,10 @@ def _parser() -> argparse.ArgumentParser:
     only = takeover.add_mutually_exclusive_group()
     only.add_argument("--check", action="store_true", help="only tell what becomes of each part; 1 if something would be lost")
     only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
+
+    release = verbs.add_parser("release", help="after helm uninstall: take our finalizers off flows and HyperJobs")
+    release.set_defaults(command=_release)
+    _where(release)
 
     crds = verbs.add_parser("crds", help="print the CustomResourceDefinitions")
     crds.set_defaults(command=_crds)
@@ -281,6 +310,13 @@ def _count(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of nodes; give 0 or more")
     return int(text)
+
+
+def _pair(text: str) -> str:
+    name, _, amount = text.partition("=")
+    if not name or not amount:
+        raise argparse.ArgumentTypeError(f"{text!r} is no resource; give NAME=N, as nvidia.com/gpu=8")
+    return text
 
 
 def _file(text: str) -> Path:

@@ -37,7 +37,10 @@ SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any)."""
+    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any).
+
+    `place_before_pods`: gangs are placed before their pods exist.
+    """
 
     directory: DataDirectory
     kubeconfig: Path | None = None
@@ -46,6 +49,8 @@ class Options:
     node_mode: str = "simulated"
     node_prefix: str = "node-"
     audit_log: Path | None = None
+    place_before_pods: bool = False
+    node_resources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,7 @@ async def check(options: Options) -> int:
 async def purge(kubeconfig: Path) -> None:
     """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
-        await remove(client, installation.objects(""))
+        await remove(client, installation.objects("", place_before_pods=True))
 
 
 async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
@@ -148,14 +153,17 @@ async def _start_services(
 ) -> Plane:
     webhook_port, history_port, board_port = free_port(), free_port(), free_port()
     is_embedded = options.kubeconfig is None
-    await installation.apply(client, installation.objects(f"https://127.0.0.1:{webhook_port}", is_embedded=is_embedded))
-    await _write_down(client, "recorder", f"http://127.0.0.1:{history_port}")
-    await _write_down(client, "board", f"http://127.0.0.1:{board_port}")
+    webhook = f"https://127.0.0.1:{webhook_port}"
+    wanted = installation.objects(webhook, is_embedded=is_embedded, place_before_pods=options.place_before_pods)
+    await installation.apply(client, wanted)
+    await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
+    await _tell(client, "board", f"http://127.0.0.1:{board_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
     services = _services(options, webhook_port, history_port, board_port)
 
     addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
+    await _tell(client, "scheduler", f"http://{addresses['scheduler']}")
 
     async def start(service: _Service) -> None:
         credentials = await accounts.issue(service.account)
@@ -182,6 +190,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
         scheduler_configuration.write_text(installation.scheduler_configuration())
+    configuration = ("--scheduler-conf", str(scheduler_configuration))
     lease = (
         *("--leader-elect-resource-namespace", installation.NAMESPACE),
         *(
@@ -198,6 +207,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
         options.node_prefix,
         "--data-dir",
         str(root / "nodes"),
+        *(word for pair in options.node_resources for word in ("--resource", pair)),
     )
     webhooks = (
         *("--listen-address", "127.0.0.1", "--port", str(webhook_port)),
@@ -212,14 +222,25 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     # processes have loopback addresses for pods, which probes of flows are to reach then
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
+    seats = ("--place-before-pods",) if options.place_before_pods else ()
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
-        _Service("job-controller", "pyroclast_job_controller", f"{release}-controllers", (*discovery, *lease)),
-        _Service("jobflow-controller", "pyroclast_jobflow_controller", f"{release}-jobflow", (*probes, *lease)),
+        _Service(
+            "job-controller",
+            "pyroclast_job_controller",
+            f"{release}-controllers",
+            (*discovery, *seats, *lease, *_wait_for("vc-controller-manager")),
+        ),
+        _Service(
+            "jobflow-controller",
+            "pyroclast_jobflow_controller",
+            f"{release}-jobflow",
+            (*probes, *lease, *_wait_for("vc-controller-manager")),
+        ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
         _Service(
-            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", ("--scheduler-conf", str(scheduler_configuration), *lease)
+            "scheduler", "pyroclast_scheduler", f"{release}-scheduler", (*configuration, *seats, *lease, *_wait_for("volcano"))
         ),
     ]
     if options.nodes:
@@ -227,7 +248,12 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     return services
 
 
-async def _write_down(client: Client, service: str, url: str) -> None:
+def _wait_for(lease: str) -> tuple[str, str]:
+    """The flag by which a service waits while Volcano, where it is installed, does the same work under this Lease."""
+    return "--leader-elect-wait-for", f"volcano-system/{lease}"
+
+
+async def _tell(client: Client, service: str, url: str) -> None:
     """Write down where a service answers, for people and the command line."""
     name = f"{installation.RELEASE}-{service}"
     body = {

@@ -16,6 +16,7 @@ import yaml
 
 from pyroclast.api.types import CRDS, Key
 from pyroclast.kube.client import Client, PatchKind
+from pyroclast.rules.policies.seats import seats_manifests
 
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
@@ -45,8 +46,10 @@ KINDS = (
 ESTABLISHED_SECONDS = 30.0
 
 
-def objects(webhook_url: str, *, is_embedded: bool = False) -> list[Manifest]:
+def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False) -> list[Manifest]:
     """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port).
+
+    `place_before_pods`: gangs are placed before their pods exist, and nobody else may say where they go.
 
     The embedded control plane gets a storage class too, which a cluster has of its own, and no admission policies: it evaluates
     none.
@@ -55,6 +58,8 @@ def objects(webhook_url: str, *, is_embedded: bool = False) -> list[Manifest]:
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
         text = resources.files(__package__).joinpath("data", file).read_text()
         found += [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
+    if place_before_pods:
+        found += seats_manifests(namespace=NAMESPACE, release=RELEASE)
     kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
     chosen = [_reached_by_url(document, webhook_url) for document in found if document["kind"] in kinds]
     return sorted(chosen, key=lambda document: KINDS.index(document["kind"]))

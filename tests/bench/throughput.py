@@ -1,6 +1,7 @@
 """How many pods per second the whole system starts, as a share of what a client without any logic reaches in the same run.
 
     python -m tests.bench.throughput [--control-plane real|embedded] [--nodes 500] [--jobs 10] [--pods 100] [--rounds 1]
+        [--place-before-pods]
 
 The client without logic creates the pods and binds them, nothing else. All services run on the same machine in both parts. In
 each further round as many Jobs come once those before are deleted.
@@ -27,7 +28,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import NotFound
 from pyroclast.kube.informer import Informer
-from tests.e2e.cluster import Cluster, running
+from tests.e2e.cluster import FLAGS, Cluster, running
 
 T = TypeVar("T")
 IN_FLIGHT = 48
@@ -39,6 +40,8 @@ REST_SECONDS = 90.0
 
 def main() -> None:
     options = _options()
+    if options.place_before_pods:
+        FLAGS.append("--place-before-pods")
     with tempfile.TemporaryDirectory() as folder, running(options.control_plane, Path(folder), nodes=options.nodes) as cluster:
         asyncio.run(_measure(cluster, options))
 
@@ -50,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=10)
     parser.add_argument("--pods", type=int, default=100, help="of each Job")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--place-before-pods", action="store_true", help="gangs are placed before their pods exist")
     return parser.parse_args()
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.control_plane import build
-from tests.control_plane.real import real_control_plane
+from tests.control_plane.real import Flavour, real_control_plane
 
 
 def main() -> int:
@@ -18,8 +18,8 @@ def main() -> int:
         if arguments.command == "up":
             asyncio.run(_serve(arguments))
         else:
-            build.build(arguments.names)
-            print(*map(build.program, arguments.names), sep="\n")
+            build.build(arguments.names, arguments.kubernetes)
+            print(*(build.program(name, arguments.kubernetes) for name in arguments.names), sep="\n")
     except build.GoMissing as error:
         print(error, file=sys.stderr)
         return 1
@@ -30,8 +30,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.control_plane", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     building = commands.add_parser("build", help="build the programs that are not in the cache")
-    building.add_argument("names", nargs="*", default=[tool.name for tool in build.TOOLS])
+    building.add_argument("names", nargs="*", default=build.names())
     serving = commands.add_parser("up", help="run a control plane until SIGTERM or ^C")
+    for command in (building, serving):
+        command.add_argument("--kubernetes", choices=[build.PRESENT, build.NEXT], default=build.PRESENT, help="its version")
+    serving.add_argument(
+        "--workloads", action="store_true", help="serve its Workloads and PodGroups too; from 1.37 on, and off by default there"
+    )
     serving.add_argument("--dir", type=Path, required=True, help="data, keys, logs and the kubeconfig go here")
     serving.add_argument("--services", action="store_true", help="run our services and simulated nodes too")
     serving.add_argument("--scheduler", action="store_true", help="run kube-scheduler too")
@@ -43,7 +48,10 @@ async def _serve(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with real_control_plane(arguments.dir, fsync=not arguments.unsafe_no_fsync, scheduler=arguments.scheduler) as plane:
+    flavour = Flavour(arguments.kubernetes, serves_workloads=arguments.workloads)
+    async with real_control_plane(
+        arguments.dir, fsync=not arguments.unsafe_no_fsync, scheduler=arguments.scheduler, flavour=flavour
+    ) as plane:
         for part in plane.parts:
             print(f"{part.name} pid={part.pid}", flush=True)
         if arguments.services:

@@ -16,10 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["TOOLS", "GoMissing", "Tool", "build", "cache_root", "missing", "program"]
+__all__ = ["NEXT", "PRESENT", "GoMissing", "Tool", "build", "cache_root", "missing", "names", "program", "tools"]
 
 _TOOLS_DIR = Path(__file__).parent / "tools"
-_KUBERNETES_VERSION = "v1.36.1"
+PRESENT, NEXT = "1.36", "1.37"
+"""The versions of Kubernetes that tests run on: the one that everything is tested with, and the one after it."""
+
+_KUBERNETES = {PRESENT: ("kubernetes", "v1.36.1"), NEXT: ("kubernetes-1.37", "v1.37.2")}
+"""For each the folder that pins it, and its whole version."""
 _STAMP = "k8s.io/component-base/version"
 _NICENESS = 15  # a build must not slow down the tests that run beside it
 
@@ -46,15 +50,16 @@ class Tool:
         return cache_root() / f"{self.module}-{digest.hexdigest()[:16]}" / self.name
 
 
-def _kubernetes(name: str) -> Tool:
-    major, minor, _ = _KUBERNETES_VERSION.removeprefix("v").split(".")
-    stamps = {"gitVersion": _KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+def _kubernetes(name: str, kubernetes: str) -> Tool:
+    module, version = _KUBERNETES[kubernetes]
+    major, minor, _ = version.removeprefix("v").split(".")
+    stamps = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     variables = tuple((f"{_STAMP}.{variable}", value) for variable, value in stamps.items())
-    return Tool(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", variables)
+    return Tool(name, module, f"k8s.io/kubernetes/cmd/{name}", variables)
 
 
 def _helm() -> Tool:
-    major, minor, _ = _KUBERNETES_VERSION.removeprefix("v").split(".")
+    major, minor, _ = _KUBERNETES[PRESENT][1].removeprefix("v").split(".")
     variables = [("helm.sh/helm/v3/internal/version.version", "v3.22.0")]
     for package in ("chartutil", "lint/rules"):  # the version that `helm template` assumes without a cluster
         variables += [
@@ -64,15 +69,20 @@ def _helm() -> Tool:
     return Tool("helm", "helm", "helm.sh/helm/v3/cmd/helm", tuple(variables))
 
 
-# In the order in which others can use them: a server before its controllers.
-TOOLS: tuple[Tool, ...] = (
-    Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
-    _kubernetes("kube-apiserver"),
-    _helm(),
-    _kubernetes("kube-controller-manager"),
-    _kubernetes("kube-scheduler"),
-)
-_BY_NAME = {tool.name: tool for tool in TOOLS}
+def tools(kubernetes: str = PRESENT) -> tuple[Tool, ...]:
+    """All programs, those of Kubernetes in that version, in the order in which others can use them."""
+    return (
+        Tool("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        _kubernetes("kube-apiserver", kubernetes),
+        _helm(),
+        _kubernetes("kube-controller-manager", kubernetes),
+        _kubernetes("kube-scheduler", kubernetes),
+    )
+
+
+def names() -> list[str]:
+    """The names of all programs."""
+    return [tool.name for tool in tools()]
 
 
 def cache_root() -> Path:
@@ -80,33 +90,39 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyroclast" / "control-plane"
 
 
-def program(name: str) -> Path:
+def program(name: str, kubernetes: str = PRESENT) -> Path:
     """The built program `name`; built now if it is not there.
 
     Raises:
         GoMissing: it is not in the cache and there is no Go to build it with.
     """
-    build([name])
-    return _BY_NAME[name].path
+    build([name], kubernetes)
+    return _named([name], kubernetes)[0].path
 
 
-def missing(names: Iterable[str] = tuple(_BY_NAME)) -> list[str]:
-    """Which of the programs are not in the cache."""
-    return [name for name in names if not _BY_NAME[name].path.exists()]
+def missing(wanted: Iterable[str] = (), kubernetes: str = PRESENT) -> list[str]:
+    """Which of the programs are not in the cache; of all programs where none are named."""
+    return [tool.name for tool in _named(wanted, kubernetes) if not tool.path.exists()]
 
 
-def build(names: Iterable[str] = tuple(_BY_NAME)) -> None:
+def build(wanted: Iterable[str] = (), kubernetes: str = PRESENT) -> None:
     """Build what is missing. Two callers at once build once: the second waits for the first."""
-    wanted = missing(names)
-    if not wanted:
+    absent = missing(wanted, kubernetes)
+    if not absent:
         return
     if shutil.which("go") is None:
-        raise GoMissing(f"no Go on this machine to build {', '.join(wanted)}; install Go 1.26 or newer")
+        raise GoMissing(f"no Go on this machine to build {', '.join(absent)}; install Go 1.26 or newer")
     cache_root().mkdir(parents=True, exist_ok=True)
     with (cache_root() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in missing(wanted):
-            _build(_BY_NAME[name])
+        for tool in _named(absent, kubernetes):
+            if not tool.path.exists():
+                _build(tool)
+
+
+def _named(wanted: Iterable[str], kubernetes: str) -> list[Tool]:
+    known = {tool.name: tool for tool in tools(kubernetes)}
+    return [known[name] for name in wanted] or list(known.values())
 
 
 def _build(tool: Tool) -> None:

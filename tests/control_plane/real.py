@@ -9,6 +9,7 @@ import base64
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tests.control_plane import build
 from tests.control_plane.certificates import Certificates
 from tests.control_plane.parts import Part, wait_until
 
-__all__ = ["RealControlPlane", "real_control_plane"]
+__all__ = ["PLAIN", "Flavour", "RealControlPlane", "real_control_plane"]
 
 _ELECTION_MS = 3_000
 """etcd gives a request up after five seconds and two of these; at most so long it waits before it elects itself."""
@@ -35,10 +36,46 @@ _AUDIT_POLICY = {
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
+_GATES = "GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true"
+_WORKLOADS = "scheduling.k8s.io/v1beta1=true"
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """Which Kubernetes it is. `serves_workloads`: with PodGroups of its own, which Jobs make; all programs must agree on that."""
+
+    kubernetes: str = build.PRESENT
+    serves_workloads: bool = False
+
+    @property
+    def gates(self) -> dict[str, Any]:
+        """Options of every program."""
+        return {"feature-gates": _GATES} if self.serves_workloads else {}
+
+    @property
+    def apis(self) -> dict[str, Any]:
+        """Options of the API server: from 1.37 on it will not be announced inside the cluster by an address of loopback."""
+        announced = {} if self.kubernetes == build.PRESENT else {"endpoint-reconciler-type": "none"}
+        return announced | ({"runtime-config": _WORKLOADS} if self.serves_workloads else {})
+
+
+PLAIN = Flavour()
+"""The version that everything is tested with, as it is."""
+
+
 class RealControlPlane:
     """The parts, and where to reach them. Made by `real_control_plane`."""
 
-    def __init__(self, directory: Path, *, fsync: bool = True, scheduler: bool = False, controllers: str = _CONTROLLERS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        fsync: bool = True,
+        scheduler: bool = False,
+        controllers: str = _CONTROLLERS,
+        flavour: Flavour = PLAIN,
+    ) -> None:
+        self._flavour = flavour
         self.directory = directory = directory.absolute()
         directory.mkdir(parents=True, exist_ok=True)
         self.audit_log = directory / "audit.log"
@@ -136,7 +173,7 @@ class RealControlPlane:
             "election-timeout": _ELECTION_MS,
             "log-level": "warn",
         }
-        return [*_command("etcd", options), *([] if fsync else ["--unsafe-no-fsync"])]
+        return [*self._command("etcd", options), *([] if fsync else ["--unsafe-no-fsync"])]
 
     def _apiserver_command(self) -> list[str]:
         policy = self._write_yaml("audit-policy.yaml", _AUDIT_POLICY)
@@ -159,8 +196,10 @@ class RealControlPlane:
             "service-cluster-ip-range": "10.0.0.0/24,fd00:10::/112",  # a Service has addresses of both families where it asks
             "audit-policy-file": policy,
             "audit-log-path": self.audit_log,
+            **self._flavour.gates,
+            **self._flavour.apis,
         }
-        return [*_command("kube-apiserver", options), "--allow-privileged"]
+        return [*self._command("kube-apiserver", options), "--allow-privileged"]
 
     def _controller_manager(self, controllers: str) -> Part:
         pki = self._certificates
@@ -175,9 +214,10 @@ class RealControlPlane:
             "kube-api-qps": 500,
             "kube-api-burst": 1000,
             "bind-address": "127.0.0.1",
+            **self._flavour.gates,
         }
         return self._watched(
-            "kube-controller-manager", [*_command("kube-controller-manager", options), "--use-service-account-credentials"]
+            "kube-controller-manager", [*self._command("kube-controller-manager", options), "--use-service-account-credentials"]
         )
 
     def _scheduler(self) -> Part:
@@ -190,8 +230,12 @@ class RealControlPlane:
         options = {
             "config": self._write_yaml("kube-scheduler.yaml", configuration),
             "bind-address": "127.0.0.1",
+            **self._flavour.gates,
         }
-        return self._watched("kube-scheduler", _command("kube-scheduler", options))
+        return self._watched("kube-scheduler", self._command("kube-scheduler", options))
+
+    def _command(self, name: str, options: dict[str, Any]) -> list[str]:
+        return [str(build.program(name, self._flavour.kubernetes)), *(f"--{option}={value}" for option, value in options.items())]
 
     def _watched(self, name: str, command: list[str]) -> Part:
         """A program that tells of its health on a port that nobody else asks for, so it is drawn at each start."""
@@ -231,14 +275,19 @@ class RealControlPlane:
 
 @asynccontextmanager
 async def real_control_plane(
-    directory: Path, *, fsync: bool = True, scheduler: bool = False, controllers: str = _CONTROLLERS
+    directory: Path,
+    *,
+    fsync: bool = True,
+    scheduler: bool = False,
+    controllers: str = _CONTROLLERS,
+    flavour: Flavour = PLAIN,
 ) -> AsyncIterator[RealControlPlane]:
     """Run a control plane with its data, keys and logs in `directory`; what is there from an earlier run goes on.
 
     Raises:
         build.GoMissing: a program is not built yet and cannot be built here.
     """
-    plane = RealControlPlane(directory, fsync=fsync, scheduler=scheduler, controllers=controllers)
+    plane = RealControlPlane(directory, fsync=fsync, scheduler=scheduler, controllers=controllers, flavour=flavour)
     try:
         await plane.start()
         yield plane
@@ -255,10 +304,6 @@ def _certificates(directory: Path) -> Certificates:
     certificates.client("kube-scheduler", "system:kube-scheduler")
     certificates.signing_key("service-accounts")
     return certificates
-
-
-def _command(name: str, options: dict[str, Any]) -> list[str]:
-    return [str(build.program(name)), *(f"--{option}={value}" for option, value in options.items())]
 
 
 async def _is_ok(url: str) -> bool:

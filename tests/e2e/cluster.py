@@ -19,16 +19,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.control_plane.real import PLAIN, Flavour
 from tests.e2e.audit import Audit
 from tests.e2e.reading import Reader, ReadError
 from tests.e2e.server import RealServer, real_server
 
-__all__ = ["Cluster", "KubectlError", "are_established", "kubectl_is_there", "running", "services_of"]
+__all__ = [
+    "FLAGS",
+    "Cluster",
+    "KubectlError",
+    "are_established",
+    "kubectl_is_there",
+    "places_before_pods",
+    "running",
+    "services_of",
+]
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 LAST_LINES = 60
 PR_SET_PDEATHSIG = 1
+FLAGS: list[str] = []
+"""Further flags of `pyroclast up` in this run of the tests."""
 _PID = re.compile(r"^(\S+) pid=(\d+)$")
 
 
@@ -38,6 +50,11 @@ class KubectlError(AssertionError):
     def __init__(self, arguments: Iterable[str], status: int, stdout: str, stderr: str) -> None:
         super().__init__(f"kubectl {' '.join(arguments)}: status {status}\n{stdout}{stderr}")
         self.status, self.stdout, self.stderr = status, stdout, stderr
+
+
+def places_before_pods() -> bool:
+    """Whether gangs are placed before their pods exist in this run of the tests."""
+    return "--place-before-pods" in FLAGS
 
 
 def kubectl_is_there() -> bool:
@@ -180,13 +197,26 @@ def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0)
 
 @contextlib.contextmanager
 def running(
-    control_plane: str, folder: Path, *, nodes: int, mode: str = "simulated", prefix: str = "node-", scheduler: str = ""
+    control_plane: str,
+    folder: Path,
+    *,
+    nodes: int,
+    mode: str = "simulated",
+    prefix: str = "node-",
+    scheduler: str = "",
+    flavour: Flavour = PLAIN,
+    kube_scheduler: bool = False,
+    place_before_pods: bool = False,
 ) -> Iterator[Cluster]:
     """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`.
 
     `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
+    `flavour` is that of a real one; `kube_scheduler`: Kubernetes' own runs beside ours there.
+    `place_before_pods`: the switch is on, also where it is not in this run of the tests.
     """
-    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix]
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix, *FLAGS]
+    if place_before_pods and not places_before_pods():
+        data.append("--place-before-pods")
     if scheduler:
         (folder / "data").mkdir(parents=True)
         (folder / "data" / "scheduler.conf").write_text(scheduler)
@@ -196,7 +226,7 @@ def running(
             yield cluster
         return
     with (
-        real_server(folder / "real") as server,
+        real_server(folder / "real", scheduler=kube_scheduler, flavour=flavour) as server,
         started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
     ):
         cluster.server = server

@@ -13,11 +13,16 @@ import pytest
 from tests.control_plane import build
 from tests.e2e import workers
 from tests.e2e.audit import Audit
-from tests.e2e.cluster import Cluster, kubectl_is_there, running
+from tests.e2e.cluster import FLAGS, Cluster, kubectl_is_there, running
 from tests.e2e.server import real_server
 
 NODES = 8
 AUDIT = pytest.StashKey[Audit]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--place-before-pods"):
+        FLAGS.append("--place-before-pods")
 
 
 @pytest.fixture(scope="session")

@@ -128,8 +128,7 @@ class Reader:
         for path in ("/api", "/apis"):
             for group in (await self._ask(path, {}, accept=DISCOVERY))["items"]:
                 name = group["metadata"].get("name", "")
-                version = group["versions"][0]
-                for each in version["resources"]:
+                for version, each in ((one, each) for one in group["versions"] for each in one["resources"]):
                     plural = each["resource"]
                     resource = Resource(
                         f"{path}/{name}/{version['version']}" if name else f"{path}/{version['version']}",

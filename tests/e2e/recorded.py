@@ -65,7 +65,7 @@ def difference(name: str, folder: Path) -> str | None:
             mine.pop("reason", None)  # what may be more in a refusal about fields
     for answer in (ours, theirs):
         _without_causes(answer)
-    _without_submitters(ours)
+    _without_own_annotations(ours)
     told = "Job Warning PodGroupPending"
     events, said = (each.get("final", {}).get("events:reasons", []) for each in (theirs, ours))
     if told in said and told not in events and "PodGroup Normal Unschedulable" in events:
@@ -106,17 +106,19 @@ def _without_causes(value: object) -> None:
             _without_causes(each)
 
 
-def _without_submitters(value: object) -> None:
-    """Take out who submitted what: of that the original says nothing."""
+def _without_own_annotations(value: object) -> None:
+    """Take out who submitted what, and why a PodGroup waits: of these the original says nothing."""
     if isinstance(value, dict):
         annotations = value.get("annotations")
-        if isinstance(annotations, dict) and annotations.pop(keys.SUBMITTED_BY, None) and not annotations and "name" in value:
-            del value["annotations"]  # of an object only what is there is recorded, of an answer everything
+        if isinstance(annotations, dict):
+            found = [annotations.pop(key, None) for key in (keys.SUBMITTED_BY, keys.WAITING)]
+            if any(found) and not annotations and "name" in value:
+                del value["annotations"]  # of an object only what is there is recorded, of an answer everything
         for each in value.values():
-            _without_submitters(each)
+            _without_own_annotations(each)
     elif isinstance(value, list):
         for each in value:
-            _without_submitters(each)
+            _without_own_annotations(each)
 
 
 def _drop_tokens(value: object) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tests.control_plane.real import RealControlPlane, real_control_plane
+from tests.control_plane.real import PLAIN, Flavour, RealControlPlane, real_control_plane
 
 __all__ = ["RealServer", "real_server"]
 
@@ -36,12 +36,12 @@ class RealServer:
 
 
 @contextlib.contextmanager
-def real_server(folder: Path, *, scheduler: bool = False) -> Iterator[RealServer]:
+def real_server(folder: Path, *, scheduler: bool = False, flavour: Flavour = PLAIN) -> Iterator[RealServer]:
     """A control plane in `folder`; with kube-scheduler where `scheduler`. It does not wait for the disk."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    running = real_control_plane(folder, fsync=False, scheduler=scheduler)
+    running = real_control_plane(folder, fsync=False, scheduler=scheduler, flavour=flavour)
     try:
         plane = asyncio.run_coroutine_threadsafe(running.__aenter__(), loop).result()
         try:

@@ -16,6 +16,7 @@ from pyroclast_standalone.directory import DataDirectory
 ROOT = Path(__file__).parents[2]
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
 COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
+CLIENT = ROOT / "services" / "pyroclast_client"
 PACKAGES = {
     "pyroclast",
     "pyroclast_admission",
@@ -44,14 +45,19 @@ def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
     assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
     assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
     assert packages_of(wheel(COMMAND_LINE, tmp_path / "command-line")) == {"pyroclast_cli"}
+    client = wheel(CLIENT, tmp_path / "client")
+    assert packages_of(client) == {"pyroclast_client"}
+    assert client.stat().st_size < 200_000
+    assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
 
 
-@pytest.mark.parametrize("folder", [STANDALONE, COMMAND_LINE], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [STANDALONE, COMMAND_LINE, CLIENT], ids=lambda folder: folder.name)
 def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
     ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
     assert beside["version"] == ours["version"]
     assert f"pyroclast=={ours['version']}" in beside["dependencies"]
-    pinned = {line.split("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line}
+    locks = [ROOT / "requirements.lock", *([ROOT / "requirements-dev.lock"] if folder == CLIENT else [])]
+    pinned = {line.split("==")[0] for lock in locks for line in lock.read_text().splitlines() if "==" in line}
     assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
 
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +47,7 @@ class Shell:
 
     def run(self, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """What it printed and how it ended; a traceback is never right."""
-        command = [str(PROGRAMS / program), *arguments]
+        command = [program if program == "kubectl" else str(PROGRAMS / program), *arguments]
         done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
         assert "Traceback" not in done.stdout + done.stderr
         return done
@@ -156,10 +157,53 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
     assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
 
 
+def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="1"))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
+    for name, cpu, want in (("small", "1", None), ("second", "2", "QueueFull"), ("huge", "4", "AboveQueueLimit")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(manifest(name, queue, cpu=cpu))
+        status = 3 if want == "AboveQueueLimit" else 0
+        answer = json.loads(shell.said("vcctl", "fits", "-f", str(file), "-o", "json", status=status))
+        assert answer["code"] == want
+    assert cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name") == before
+    for name in ("second", "huge"):
+        cluster.kubectl("create", "-n", namespace, "-f", str(tmp_path / f"{name}.yaml"))
+
+    def codes() -> dict[str, str]:
+        rows = json.loads(shell.said("vcctl", "waiting", "-o", "json"))["items"]
+        return {row["name"]: row["code"] for row in rows}
+
+    wait_until(lambda: codes() == {"second": "QueueFull", "huge": "AboveQueueLimit"}, "the same codes")
+
+
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("typo", "default", scheduler="volcan"))
-    wait_until(lambda: "typo" in shell.said("vcctl", "waiting"), "the Job to wait")
-    assert 'no scheduler named "volcan" is at work' in shell.said("vcctl", "explain", "typo")
+    absence = 'no scheduler named "volcan" is at work; schedulers at work: '
+    for name, scheduler, warning in (
+        ("typo", "volcan", f"Warning: spec.schedulerName: {absence}"),
+        ("typo-in-task", "volcano", f"Warning: spec.tasks[0].template.spec.schedulerName: {absence}"),
+        ("fine", "volcano", ""),
+    ):
+        document = yaml.safe_load(manifest(name, "default", cpu="1", scheduler=scheduler))
+        if warning and scheduler == "volcano":
+            document["spec"]["tasks"][0]["template"]["spec"]["schedulerName"] = "volcan"
+        told = shell.run("kubectl", "create", "-f", "-", stdin=json.dumps(document)).stderr
+        assert told.startswith(warning)
+        assert bool(told) is bool(warning)
+    wait_until(lambda: "typo-in-task" in shell.said("vcctl", "waiting"), "the Job to wait")
+    assert absence in shell.said("vcctl", "explain", "typo")
+    for name in ("typo", "typo-in-task"):
+
+        def message(name: str = name) -> str:
+            state = cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {})
+            return str(state.get("message", ""))
+
+        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so", seconds=45)
+        assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
+        events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        assert "NoScheduler" in events
+    wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
 
 
 def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
@@ -219,13 +263,13 @@ def test_a_watched_list_follows_over_a_restart_of_the_api_server(
 
 def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
     names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
-    assert {row["group"] for row in names} >= {"node-0", "node-1"}
+    assert {name for row in names for name in row["names"]} >= {"node-0", "node-1"}
     assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
 
 
 def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
     seen = tmp_path / "seen"
-    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers"]
+    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
     with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
         try:
             wait_until(lambda: "node-1" in seen.read_text(), "the list")
@@ -274,3 +318,100 @@ def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: She
         check=True,
     )
     assert (piped.stdout, piped.stderr) == ("{\n", "")
+
+
+def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
+    document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
+    task = document["spec"]["tasks"][0]
+    task["replicas"], document["spec"]["minAvailable"] = 2, 2
+    task["template"]["spec"]["restartPolicy"] = "OnFailure"
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document))
+    wait_until(lambda: shell.phase("tries") == "Running", "the Job to run")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
+
+    def restarts() -> int:
+        pod = cluster.get("pod", "tries-main-0", "-n", namespace)
+        return int((pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0))
+
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
+    ):
+        wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
+        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries", seconds=30)
+        cluster.outage(1.0)
+        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back", seconds=30)
+        shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    lines = seen.read_text().splitlines()
+    assert len(lines) == len(set(lines)), "a line stands twice"
+    for prefix in ("[main-0]", "[main-1]"):
+        words = [line.split()[2] for line in lines if line.startswith(prefix)]
+        assert words[:9] == ["line-1", "line-2", "line-3"] * 3
+
+
+def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+    for name in ("holder", "second", "third"):
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue))
+        wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
+        time.sleep(1.1)  # those of one second are ordered by their UIDs
+    wait_until(lambda: shell.phase("holder") == "Running", "holder to run")
+
+    def answered() -> bool:
+        answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+        return answer["complete"] and answer["code"] == "QueueFull" and answer["position"]["position"] == 2
+
+    wait_until(answered, "the scheduler to answer")
+    answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["second"]
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "2")]
+    assert {(each["kind"], each["value"], each["when"]) for each in answer["change"]} >= {("queue", "default", "now")}
+    told = shell.said("vcctl", "explain", "third")
+    assert "change   any one of: queue default: now" in told
+    assert "as of    " in told
+    assert "from the scheduler" in told
+    order = shell.said("vcctl", "order", "-q", queue, "-o", "name")
+    assert order.splitlines() == ["vcjob.batch.volcano.sh/second", "vcjob.batch.volcano.sh/third"]
+
+
+def test_jobs_of_other_namespaces_are_never_named(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    other = f"{namespace}-other"
+    cluster.kubectl("create", "namespace", other)
+    try:
+        for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
+            cluster.kubectl("create", "-n", where, "-f", "-", stdin=manifest(name, queue))
+            wait_until(
+                lambda name=name, where=where: bool(cluster.get("vcjob", name, "-n", where).get("status", {}).get("state")),
+                f"{name} to be seen",
+            )
+            time.sleep(1.1)  # those of one second are ordered by their UIDs
+        rules = ["--verb=get,list,watch", "--resource=jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods,events"]
+        cluster.kubectl("create", "role", "reader", "-n", namespace, *rules)
+        cluster.kubectl("create", "serviceaccount", "member", "-n", namespace)
+        account = f"--serviceaccount={namespace}:member"
+        cluster.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", account)
+        token = cluster.kubectl("create", "token", "member", "-n", namespace).strip()
+        document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+        for user in document["users"]:
+            user["user"] = {"token": token}
+        (tmp_path / "member").write_text(yaml.safe_dump(document))
+        as_member = ["--kubeconfig", str(tmp_path / "member")]
+        url = cluster.get("configmap", "pyroclast-scheduler", "-n", "pyroclast-system")["data"]["url"]
+        wait_until(lambda: "before it" in shell.said("vcctl", "explain", "mine"), "a place in the queue")
+        wait_until(
+            lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name all to those who may see all"
+        )
+        for arguments in ([], ["--board", url]):
+            for form in ("table", "json", "yaml"):
+                told = shell.said("vcctl", "explain", "mine", *as_member, *arguments, "-o", form)
+                assert "QueueFull" in told
+                assert "sesame" not in told
+                assert "poppy" not in told
+        answer = json.loads(shell.said("vcctl", "explain", "mine", *as_member, "--board", url, "-o", "json"))
+        assert (answer["position"]["position"], answer["ahead"]["others"]) == (2, 1)
+        assert [each["name"] for each in answer["holders"]] == [None]
+    finally:
+        cluster.kubectl("delete", "namespace", other, "--wait=false")

@@ -41,7 +41,7 @@ class Case:
     Attributes:
         job: its manifest; it is called `JOB`.
         want: the cause, `*` for what depends on the other cases.
-        before: what is there before it: Jobs that run, quotas that count.
+        before: what is there before it: Jobs that run or fit no node, quotas that count.
         afterwards: what is done once it waits.
         own: what it has outside of its namespace, in which order it goes.
         without_pods: why no pod can tell; empty where they do.
@@ -117,6 +117,12 @@ def _placed(manifest: Mapping[str, Any], name: str) -> Json:
     return placed
 
 
+def _is_up(job: Json) -> bool:
+    """Whether a Job runs, or is said to be let in without a node that takes it."""
+    state = job.get("status", {}).get("state", {})
+    return state.get("phase") == "Running" or "NoNodeAllowed" in state.get("message", "")
+
+
 async def _prepare(client: Client, name: str, case: Case) -> None:
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for kind, manifest in case.before:
@@ -128,8 +134,7 @@ async def _prepare(client: Client, name: str, case: Case) -> None:
     async def is_there() -> bool:
         jobs, _ = await client.list(JOBS, name)
         quotas, _ = await client.list(RESOURCE_QUOTAS, name)
-        run = all(job.get("status", {}).get("state", {}).get("phase") == "Running" for job in jobs)
-        return run and all(quota.get("status", {}).get("hard") for quota in quotas)
+        return all(_is_up(job) for job in jobs) and all(quota.get("status", {}).get("hard") for quota in quotas)
 
     await until(is_there, f"what is there before the Job of {name}")
 

@@ -163,7 +163,7 @@ def pod_group(row: list[Any]) -> records.PodGroup:
     spec["subGroupPolicy"] = [sub_group(number, each) for number, each in enumerate(options.get("sub") or [])]
     body = {
         "metadata": {
-            "namespace": NAMESPACE,
+            "namespace": options.get("ns", NAMESPACE),
             "name": name,
             "uid": name,
             "annotations": options.get("annotations", {}),

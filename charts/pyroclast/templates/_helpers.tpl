@@ -77,6 +77,27 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- default (get $names (index . 1)) (get (index . 0).Values.custom (printf "%s_lease_name" (index . 1))) }}
 {{- end }}
 
+{{/* The Lease under which Volcano does the work of a service, from (root, key): NAMESPACE/NAME, empty where there is none to wait for. */}}
+{{- define "pyroclast.predecessor" -}}
+{{- $root := index . 0 }}
+{{- $names := dict "controller" "vc-controller-manager" "jobflow" "vc-controller-manager" "scheduler" (include "pyroclast.lease" (list $root "scheduler")) }}
+{{- $namespace := $root.Values.custom.wait_for_volcano_in }}
+{{- if and $namespace (hasKey $names (index . 1)) (ne $namespace $root.Release.Namespace) }}
+{{- printf "%s/%s" $namespace (get $names (index . 1)) }}
+{{- end }}
+{{- end }}
+
+{{/* The rule by which a service may read the Lease of its predecessor, from (root, key). */}}
+{{- define "pyroclast.predecessorRule" -}}
+{{- with include "pyroclast.predecessor" . }}
+# whether Volcano is still at work
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ splitList "/" . | last }}]
+  verbs: [get]
+{{- end }}
+{{- end }}
+
 {{/* Flags of a service that elects who works, as a list in YAML, from (root, key, prefix of the API limits). */}}
 {{- define "pyroclast.electionArgs" -}}
 {{- $root := index . 0 }}
@@ -84,6 +105,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - --leader-elect={{ $custom.leader_elect_enable }}
 - --leader-elect-resource-namespace={{ $root.Release.Namespace }}
 - --leader-elect-resource-name={{ include "pyroclast.lease" (list $root (index . 1)) }}
+{{- with include "pyroclast.predecessor" (list $root (index . 1)) }}
+- --leader-elect-wait-for={{ . }}
+{{- end }}
 {{- $shards := get $custom (printf "%s_shards" (index . 1)) | int }}
 {{- if gt $shards 1 }}
 - --leader-elect-shards={{ $shards }}

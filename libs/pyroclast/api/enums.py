@@ -15,6 +15,7 @@ __all__ = [
     "DequeueStrategy",
     "DisruptionReason",
     "EntryPhase",
+    "FailurePolicy",
     "FlowPhase",
     "FlowReason",
     "Iteration",
@@ -22,6 +23,8 @@ __all__ = [
     "JobPhase",
     "JobReason",
     "MemberType",
+    "NativeConditionReason",
+    "NativeConditionType",
     "NetworkTopologyMode",
     "NumaPolicy",
     "PodGroupConditionReason",
@@ -159,6 +162,9 @@ class JobEventReason(StrEnum):
     FAILED_CREATE = "FailedCreate"
     FAILED_DELETE = "FailedDelete"
     QUEUE_NOT_TAKEN = "QueueNotTaken"
+    VARIABLE_LEFT_OUT = "VariableLeftOut"
+    NO_SCHEDULER = "NoScheduler"
+    SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
 
 
 class PodPhase(StrEnum):
@@ -186,6 +192,24 @@ class DisruptionReason(StrEnum):
 
     PREEMPTION = "PreemptionByScheduler"
     GANG_RELEASED = "GangReleased"
+
+
+class NativeConditionType(StrEnum):
+    """Types of the conditions of Kubernetes' own PodGroups; `QUEUED` is ours."""
+
+    INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+    DISRUPTION_TARGET = "DisruptionTarget"
+    QUEUED = "pyroclast.dev/Queued"
+
+
+class NativeConditionReason(StrEnum):
+    """Reasons of the same; `Queued` has those of `PendingReason` while it is true."""
+
+    SCHEDULED = "Scheduled"
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULER_ERROR = "SchedulerError"
+    PREEMPTION = "PreemptionByScheduler"
+    ADMITTED = "Admitted"
 
 
 class PodGroupConditionType(StrEnum):
@@ -264,6 +288,13 @@ class FlowReason(StrEnum):
     CONDITION_FALSE = "ConditionFalse"
     TARGETS_SKIPPED = "TargetsSkipped"
     TARGET_FAILED = "TargetFailed"
+
+
+class FailurePolicy(StrEnum):
+    """What becomes of the other Jobs of a JobFlow that has failed."""
+
+    CONTINUE = "Continue"
+    CANCEL = "Cancel"
 
 
 class RetainPolicy(StrEnum):

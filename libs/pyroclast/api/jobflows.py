@@ -8,7 +8,7 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import Field
 
 from pyroclast.api import types
-from pyroclast.api.enums import FlowPhase, JobPhase, RetainPolicy, TargetStrategy
+from pyroclast.api.enums import FailurePolicy, FlowPhase, JobPhase, RetainPolicy, TargetStrategy
 from pyroclast.api.kinds import Column, CustomKind
 from pyroclast.api.shared import TaskState
 from pyroclast.api.wire import ApiObject, Count, Duration, Extra, Int32, IntOrString, Name, RawObject, Time, WireModel
@@ -194,6 +194,8 @@ class JobFlowSpec(WireModel):
     """The entries."""
     job_retain_policy: RetainPolicy | None = None
     """Whether the Jobs are kept or deleted when the flow has succeeded; kept when absent."""
+    failure_policy: FailurePolicy | None = None
+    """Whether the other Jobs run on when the flow has failed (Continue, which is the default) or are terminated (Cancel)."""
 
 
 class RunningHistory(WireModel):

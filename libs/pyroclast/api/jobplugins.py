@@ -10,13 +10,16 @@ from typing import Final
 
 from pyroclast.resources.go_flags import Value
 
-__all__ = ["BUILT_IN", "ENTRY_POINTS", "LONGEST_HOST_LIST"]
+__all__ = ["BUILT_IN", "ENTRY_POINTS", "LONGEST_HOST_LIST", "MOST_IN_VARIABLES"]
 
 ENTRY_POINTS: Final = "pyroclast.job_plugins"
 """The group of entry points by which third parties add theirs: the name is that in `spec.plugins`, the value the class."""
 
 LONGEST_HOST_LIST: Final = 100_000
 """Characters of a list of hosts in an environment variable: Linux starts no program with one of more than 128 KiB."""
+
+MOST_IN_VARIABLES: Final = 400_000
+"""Characters of all such lists of a Job together: Linux starts no program with more than 2 MiB of variables and arguments."""
 
 BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
     "env": {"task-name": False},

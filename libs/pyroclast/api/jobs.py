@@ -32,6 +32,7 @@ __all__ = [
     "DependsOn",
     "Job",
     "JobCondition",
+    "JobRetry",
     "JobSpec",
     "JobState",
     "JobStatus",
@@ -99,6 +100,17 @@ class TaskSpec(WireModel):
     """How the pods are split into groups."""
 
 
+class JobRetry(WireModel):
+    """How restarts follow each other. Without it three follow at once, the others after 1 s, 2 s and so on up to 5 min."""
+
+    backoff: Duration | None = None
+    """Least time between the first restart and the second, as a Go duration; doubled for each further one."""
+    max_backoff: Duration | None = None
+    """Longest time between two restarts, as a Go duration; 5m when absent."""
+    reset_after: Duration | None = None
+    """After so long without a restart, as a Go duration, status.retryCount starts anew; never when absent."""
+
+
 class JobSpec(WireModel):
     """What a Job should be."""
 
@@ -120,6 +132,8 @@ class JobSpec(WireModel):
     """The queue that the Job waits in."""
     max_retry: Count = 3
     """How often the Job may be restarted."""
+    retry: JobRetry | None = None
+    """How restarts follow each other."""
     ttl_seconds_after_finished: Count | None = None
     """Seconds after its end at which the Job is deleted; never when absent."""
     priority_class_name: SubdomainName | None = None
@@ -200,6 +214,8 @@ class JobStatus(WireModel):
     """How often all pods were taken away; pods carry the version they were made for."""
     retry_count: Count | None = None
     """How often the Job was restarted."""
+    restart_time: Time | None = None
+    """When the last restart began, or may begin: no pod is made before."""
     running_duration: Duration | None = None
     """Age of the Job at its last change of phase, as a Go duration."""
     controlled_resources: dict[str, str] | None = None

@@ -70,6 +70,7 @@ __all__ = [
     "OVERSUBSCRIPTION_MEMORY",
     "OVERSUBSCRIPTION_TYPES",
     "PARTITION_ID",
+    "PLACEMENT",
     "PREDICATE_TIME",
     "PREEMPTABLE",
     "QOS_LEVEL",
@@ -86,6 +87,7 @@ __all__ = [
     "RUNNING_ESTIMATE",
     "SCHEDULING_GROUP_NAME",
     "SCHEDULING_QUEUE_NAME",
+    "SEATS",
     "SLA_WAITING_TIME",
     "SLA_WAITING_TIME_LEGACY",
     "SUBMITTED_BY",
@@ -112,6 +114,7 @@ __all__ = [
     "VGPU_TIME",
     "VGPU_TYPES",
     "VGPU_UUIDS",
+    "WAITING",
 ]
 
 # Pods: which Job, task and try they belong to
@@ -125,6 +128,9 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
+
+# Queues; ours alone
+QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 
 # Jobs: where they come from and where they go
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
@@ -174,6 +180,11 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
+
+# PodGroups: what pods that do not exist yet will need, and where they go
+SEATS: Final = "pyroclast.dev/seats"
+PLACEMENT: Final = "pyroclast.dev/placement"
 
 # Queues, and nodes in groups
 HIERARCHY: Final = "volcano.sh/hierarchy"

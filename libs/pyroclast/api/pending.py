@@ -12,28 +12,42 @@ __all__ = ["PendingReason", "closed_queue", "joined", "missing_queue", "parted",
 
 
 class PendingReason(StrEnum):
-    """The one current cause of a PodGroup that waits."""
+    """The one current cause of a Job or PodGroup that waits, in the order of the stages: the earliest that holds counts.
 
+    `waiting_codes` says of each what it means and what helps.
+    """
+
+    SUSPENDED = "Suspended"
+    CLAIM_MISSING = "ClaimMissing"
+    PODS_REFUSED = "PodsRefused"
+    NO_SCHEDULER = "NoScheduler"
+    NOT_EXAMINED = "NotExamined"
+    LEFT_OUT = "LeftOut"
+    NOT_LET_IN = "NotLetIn"
     QUEUE_CLOSED = "QueueClosed"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
-    QUEUE_FULL = "QueueFull"
-    HELD_BY_GUARANTEE = "HeldByGuarantee"
     ABOVE_CLUSTER = "AboveCluster"
-    CLUSTER_FULL = "ClusterFull"
     NAMESPACE_QUOTA = "NamespaceQuota"
+    QUEUE_FULL = "QueueFull"
+    CLUSTER_FULL = "ClusterFull"
+    HELD_BY_GUARANTEE = "HeldByGuarantee"
+    BEHIND_ANOTHER = "BehindAnother"
     PODS_MISSING = "PodsMissing"
     GATED = "Gated"
     NO_NODE_READY = "NoNodeReady"
     NO_NODE_ALLOWED = "NoNodeAllowed"
     NO_NODE_BIG_ENOUGH = "NoNodeBigEnough"
     TOO_FEW_NODES = "TooFewNodes"
-    NODES_FULL = "NodesFull"
-    NODES_REFUSE = "NodesRefuse"
     TOPOLOGY_TOO_NARROW = "TopologyTooNarrow"
+    KEPT_FOR_ANOTHER = "KeptForAnother"
+    NODES_FULL = "NodesFull"
     ROOM_IS_COMING = "RoomIsComing"
+    NODES_REFUSE = "NodesRefuse"
     BIND_REFUSED = "BindRefused"
-    NOT_LET_IN = "NotLetIn"
-    LEFT_OUT = "LeftOut"
+    IMAGE_REFUSED = "ImageRefused"
+    VOLUME_NOT_MOUNTED = "VolumeNotMounted"
+    STARTING = "Starting"
+    CRASHING = "Crashing"
 
 
 _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")

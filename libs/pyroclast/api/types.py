@@ -34,6 +34,7 @@ __all__ = [
     "LEASES",
     "MUTATING_WEBHOOKS",
     "NAMESPACES",
+    "NATIVE_POD_GROUPS",
     "NETWORK_POLICIES",
     "NODES",
     "NODE_SHARDS",
@@ -160,6 +161,7 @@ JOBS: Final = ResourceType("batch.volcano.sh", "v1alpha1", "jobs", "Job")
 CRON_JOBS: Final = ResourceType("batch.volcano.sh", "v1alpha1", "cronjobs", "CronJob")
 COMMANDS: Final = ResourceType("bus.volcano.sh", "v1alpha1", "commands", "Command")
 POD_GROUPS: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+NATIVE_POD_GROUPS: Final = ResourceType("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
 QUEUES: Final = _cluster("scheduling.volcano.sh", "v1beta1", "queues", "Queue")
 JOB_FLOWS: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
 JOB_TEMPLATES: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobtemplates", "JobTemplate")

@@ -101,6 +101,11 @@ class Client:
         """Another client of the same API server, with connections and slots of its own and no limit: for what must not wait."""
         return Client(self.config, user_agent=self._user_agent, observer=self.observer)
 
+    @property
+    def outages(self) -> int:
+        """How often the API server began to be out of reach."""
+        return self._caller.transport.outages
+
     def now(self) -> float:
         """Seconds since the epoch by the clock of the API server."""
         return self._caller.transport.clock.now()

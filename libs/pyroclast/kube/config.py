@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pyroclast.kube.certificates import NO_PEM, Identity, Pem, load_identity
 from pyroclast.kube.credentials import Anonymous, Credentials, Fixed, TokenFile
 
-__all__ = ["ClusterConfig", "ConfigError", "load_config"]
+__all__ = ["ClusterConfig", "ConfigError", "configuration_files", "find_config", "load_config"]
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -106,6 +106,44 @@ def load_config(kubeconfig: str | Sequence[Path] = "", *, master: str = "", cont
     if master:
         return ClusterConfig(master.rstrip("/"))
     return _in_cluster(SERVICE_ACCOUNT, os.environ)
+
+
+def find_config(
+    kubeconfig: str = "",
+    *,
+    master: str = "",
+    context: str = "",
+    environ: Mapping[str, str] = os.environ,
+    default_server: str = "",
+) -> ClusterConfig:
+    """The configuration that kubectl would find: the file given, those of KUBECONFIG, the usual one, the pod's own account.
+
+    Several files in KUBECONFIG are merged; those that do not exist are skipped. `default_server` is taken when nothing is found.
+
+    Raises:
+        ConfigError: a kubeconfig that cannot be used, or nothing found and no `default_server`.
+    """
+    if kubeconfig:
+        return load_config(kubeconfig, master=master, context=context)
+    files = configuration_files(environ=environ)
+    if found := [path for path in files if path.is_file()]:
+        return load_config(found, master=master, context=context)
+    if environ.get("KUBECONFIG"):
+        return load_config(str(files[0]), master=master)  # says that there is no such file
+    if environ.get("KUBERNETES_SERVICE_HOST") and not master:
+        return load_config()
+    server = master or environ.get("KUBERNETES_MASTER") or default_server
+    if not server:
+        raise ConfigError(f"KUBECONFIG is not set, {files[0]} does not exist, and this is not a pod of a cluster")
+    return load_config("", master=server)
+
+
+def configuration_files(kubeconfig: str = "", environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """The kubeconfig files that kubectl would read: the one given, those of KUBECONFIG, or the usual one. They may not exist."""
+    if kubeconfig:
+        return [Path(kubeconfig).expanduser()]
+    listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    return listed or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
 
 
 def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterConfig:

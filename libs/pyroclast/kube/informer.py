@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import structlog
 
@@ -29,6 +29,9 @@ log = structlog.get_logger()
 T = TypeVar("T", bound=Record)
 
 FaultHandler = Callable[[Meta, str], None]
+
+SAMPLE: Final = 10
+"""Objects that are named in the log where some are gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,9 @@ class Informer(Generic[T]):
         self._synced = asyncio.Event()
         self._version = ""  # where in the server's history we are; empty: the list must be read (anew)
         self._number = -1  # the same as a number, for servers that count
+        self._newest: Key | None = None  # the object that was written at `_version`, if it is one that we hold
         self._doubtful = False  # the connection was lost: does the server still know what we know?
+        self._outages = 0  # of the server until we last knew its history: in one of them it may be restored from a backup
         self._faults: dict[Key, str] = {}
         self._refusal = ""
         self._overdue_at: float | None = None
@@ -189,6 +194,7 @@ class Informer(Generic[T]):
         refill = self._store.refill()
         faults: dict[Key, Undecodable] = {}
         turn = Turn()
+        outages = self._client.outages
         self._expect_within(self._timing.list_timeout)
         async with aclosing(self._listing.parts()) as parts:
             async for part in parts:
@@ -211,7 +217,11 @@ class Informer(Generic[T]):
             del self._faults[key]
         for fault in faults.values():
             self._leave_out(fault)
-        self._version, self._number = self._listing.version, _number(self._listing.version)
+        self._note(self._listing.version, None)
+        if outages != self._outages and refill.dropped:
+            sample = [str(key) for key in refill.dropped[:SAMPLE]]
+            log.warning("informer.objects_gone", kind=self.kind.kind, count=len(refill.dropped), some=sample)
+        self._doubtful, self._outages = False, outages
         self._synced.set()
 
     async def _watch(self, backoff: Backoff) -> bool:
@@ -254,7 +264,7 @@ class Informer(Generic[T]):
             self._bookmark(change.resource_version)
             return
         record = change.object
-        if not self._advance(record.metadata.resource_version):
+        if not self._advance(record.metadata.resource_version, None if change.type == "DELETED" else record.key):
             return
         if isinstance(record, Undecodable):
             self._store.drop(record.key)
@@ -270,34 +280,56 @@ class Informer(Generic[T]):
         else:
             self._store.put(record)
 
-    def _advance(self, version: str) -> bool:
-        """Move on to `version`; False for what we have seen already, or something older."""
+    def _advance(self, version: str, key: Key | None) -> bool:
+        """Move on to `version`, at which `key` was written; False for what we have seen already, or something older."""
         number = _number(version)
         if 0 <= number <= self._number:
             self._incident("stale")
             return False
         if version:
-            self._version, self._number = version, number
+            self._note(version, key)
         return True
 
     def _bookmark(self, version: str) -> None:
         number = _number(version)
         if 0 <= number < self._number:
             raise Expired(410, "Expired", f"the server's history went back from {self._version} to {version}")
-        if version:
-            self._version, self._number = version, number
+        if version and version != self._version:
+            self._note(version, None)
+
+    def _note(self, version: str, newest: Key | None) -> None:
+        self._version, self._number, self._newest = version, _number(version), newest
 
     async def _check_history(self) -> None:
         """After a lost connection: if the server lost its latest history too (restored, replaced), start from a list.
 
-        A watch from a version that the server has not reached would stay silent for ever.
+        A watch from a version that the server has not reached would stay silent for ever. One that it has reached anew, since it
+        was away, would leave out what is different before it.
         """
         self._expect_within(self._timing.list_timeout)
-        page = await self._listing.page({"limit": "1"})
-        if 0 <= _number(page.resource_version) < self._number:
+        page = await self._listing.page({"limit": "1", **self._only_newest()})
+        outages = self._client.outages
+        went_back = 0 <= _number(page.resource_version) < self._number
+        if went_back or (outages != self._outages and not self._is_known(page.items)):
             self._incident("relist")
             self._version = ""
-        self._doubtful = False
+            return
+        self._doubtful, self._outages = False, outages
+
+    def _only_newest(self) -> dict[str, str]:
+        """The field selector of the object with which our history ends; a right to list is all that it takes."""
+        if self._newest is None:
+            return {}
+        own = {"metadata.namespace": self._newest.namespace, "metadata.name": self._newest.name}
+        fields = [self._selectors.get("fieldSelector", ""), *(f"{name}={value}" for name, value in own.items() if value)]
+        return {"fieldSelector": ",".join(filter(None, fields))}
+
+    def _is_known(self, items: Sequence[T | Undecodable]) -> bool:
+        """Whether the server certainly has our history: it holds, unchanged, the object with which that ends.
+
+        A list is read where that cannot be told, as the object has changed since, or the history ends with a deletion.
+        """
+        return self._newest is not None and any(item.metadata.resource_version == self._version for item in items)
 
     def _leave_out(self, fault: Undecodable) -> None:
         if self._faults.get(fault.key) != fault.error:

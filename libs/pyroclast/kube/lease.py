@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -59,10 +59,23 @@ class LeaseTiming:
 
 
 class Lease:
-    """One Lease object as one identity sees it. `observed` is who held it when it was last read."""
+    """One Lease object as one identity sees it. `observed` is who held it when it was last read.
 
-    def __init__(self, client: Client, key: Key, identity: str, timing: LeaseTiming, now: Callable[[], datetime]) -> None:
+    `annotations`: what its holder says on it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        key: Key,
+        identity: str,
+        timing: LeaseTiming,
+        now: Callable[[], datetime],
+        *,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         self.key = key
+        self._annotations = annotations or {}
         self.observed = ""
         self._client = client
         self._identity = identity
@@ -146,7 +159,7 @@ class Lease:
 
     async def _renew(self, may_hand_over: Callable[[str], bool]) -> bool:
         """One renewal; whether it succeeded. Failures that may pass are left to the next."""
-        body = held_by(self._lease, self._identity, self._timing.duration, self._now(), self._handed_to)
+        body = self._held(self._lease)
         try:
             began, answer = await first_answer(lambda: self._update(body, self._left()), self._patience(), ATTEMPTS_PER_DEADLINE)
         except NotFound:
@@ -186,14 +199,19 @@ class Lease:
             return LeaseView({}, "", 0.0, 0, "")
 
     async def _write(self, lease: LeaseView) -> None:
-        body = held_by(lease, self._identity, self._timing.duration, self._now(), self._handed_to)
+        body = self._held(lease)
         if lease.resource_version:
             answer = await self._update(body, self._patience())
         else:
             body |= {"apiVersion": LEASES.api_version, "kind": LEASES.kind}
-            body["metadata"] = {"namespace": self.key.namespace, "name": self.key.name}
+            body["metadata"] = {**body["metadata"], "namespace": self.key.namespace, "name": self.key.name}
             answer = await _within(self._patience(), partial(self._client.create, LEASES, body))
         self._take_answer(answer)
+
+    def _held(self, lease: LeaseView) -> Json:
+        """The Lease as we write it to take or to renew it."""
+        said = self._annotations
+        return held_by(lease, self._identity, self._timing.duration, self._now(), self._handed_to, said=said)
 
     def _take_answer(self, answer: Json) -> None:
         self._lease = LeaseView.of(answer)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final
 
 __all__ = ["LeaseView", "Watcher", "asked_for", "held_by", "micro_time", "released"]
@@ -67,8 +68,19 @@ class Watcher:
         return now - self._since >= max(lease.duration, self.least)
 
 
-def held_by(lease: LeaseView, identity: str, duration: float, now: datetime, wanted_by: str = "") -> dict[str, Any]:
-    """The Lease as `identity` writes it to take or to renew it, perhaps only until its work for `wanted_by` has ended."""
+def held_by(
+    lease: LeaseView,
+    identity: str,
+    duration: float,
+    now: datetime,
+    wanted_by: str = "",
+    *,
+    said: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The Lease as `identity` writes it to take or to renew it, perhaps only until its work for `wanted_by` has ended.
+
+    `said`: annotations that the holder puts on it.
+    """
     stamp = micro_time(now)
     spec = {
         **(lease.body.get("spec") or {}),
@@ -78,7 +90,7 @@ def held_by(lease: LeaseView, identity: str, duration: float, now: datetime, wan
     }
     if lease.holder != identity:
         spec |= {"acquireTime": stamp, "leaseTransitions": lease.transitions + 1 if lease.resource_version else 0}
-    return {**_wanted(lease.body, wanted_by), "spec": spec}
+    return {**_wanted(lease.body, wanted_by, said or {}), "spec": spec}
 
 
 def released(lease: LeaseView, now: datetime, wanted_by: str = "") -> dict[str, Any]:
@@ -92,9 +104,10 @@ def asked_for(lease: LeaseView, identity: str) -> dict[str, Any]:
     return _wanted(lease.body, identity)
 
 
-def _wanted(body: Mapping[str, Any], identity: str) -> dict[str, Any]:
+def _wanted(body: Mapping[str, Any], identity: str, said: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any]:
     metadata = dict(body.get("metadata") or {})
     annotations = {name: value for name, value in (metadata.pop("annotations", None) or {}).items() if name != WANTED_BY}
+    annotations |= said
     if identity:
         annotations[WANTED_BY] = identity
     return {**body, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 
 import structlog
@@ -36,6 +36,7 @@ class ShardLeases:
         renew_deadline: seconds after it until we stop by ourselves.
         retry_period: seconds between renewals.
         recorder: tells on the Lease who leads.
+        annotations: what the holder says on the Lease.
         now: wall clock, for the times in the Lease that people read.
     """
 
@@ -51,6 +52,7 @@ class ShardLeases:
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
         recorder: EventRecorder | None = None,
+        annotations: Mapping[str, str] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         timing = LeaseTiming(lease_duration, renew_deadline, retry_period)
@@ -58,7 +60,7 @@ class ShardLeases:
         self.shards = shards
         self._recorder = recorder
         names = [name] if shards <= 1 else [f"{name}-{shard}" for shard in range(shards)]
-        self._leases = [Lease(client, Key(namespace, each), identity, timing, now) for each in names]
+        self._leases = [Lease(client, Key(namespace, each), identity, timing, now, annotations=annotations) for each in names]
         self._held: set[int] = set()
 
     @property

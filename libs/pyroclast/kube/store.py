@@ -124,6 +124,8 @@ class Refill(Generic[T]):
         self._store = store
         self._records = records
         self._listed: set[int] = set()  # by identity: it costs a tenth of the keys
+        self.dropped: list[Key] = []
+        """What `finish` has dropped."""
 
     def take(self, record: T) -> None:
         """The list has `record`."""
@@ -143,6 +145,7 @@ class Refill(Generic[T]):
         for done, record in enumerate(list(self._records.values()), 1):
             if id(record) not in self._listed:
                 self._store.drop(record.key)
+                self.dropped.append(record.key)
             if done % BATCH == 0:
                 yield
 

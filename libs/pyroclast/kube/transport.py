@@ -42,6 +42,8 @@ class Transport:
         self._stamp: tuple[object, ...] = ()
         self._looked = 0.0
         self._away = False
+        self.outages = 0
+        """How often the server began to be out of reach."""
         self.clock = ServerClock()
         self._warnings: set[str] = set()
 
@@ -133,6 +135,7 @@ class Transport:
         """Say once, not for each request, that the server cannot be reached."""
         if not self._away:
             self._away = True
+            self.outages += 1
             log.warning("api_server.away", server=self._config.server, error=_reason(error))
 
     def _may_have_others(self, authorization: str, refused: Connections) -> bool:

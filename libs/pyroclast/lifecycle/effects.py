@@ -26,10 +26,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for a pod: the `index`-th of a task."""
+    """A place for a pod: the `index`-th of a task. `node`: where it is created at once; empty: the scheduler binds it later."""
 
     task: str
     index: int
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, SplitMode
 from pyroclast.api.records import Condition, HyperJob, Job, JobState, Namespace, ReplicatedJob
 from pyroclast.api.types import HYPER_JOBS, JOBS
+from pyroclast.lifecycle.hyperjob_sizes import fitted
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
 
@@ -26,7 +27,7 @@ FINALIZER: Final = "training.volcano.sh/hyperjob"
 
 
 _MOST_JOBS: Final = 10_000
-"""The status, which has a row for each Job, has room for so many: an object may have 1.5 MB."""
+"""The status has room for the phases of so many: an object may have 1.5 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None
     wanted = _wanted(hyper_job)
     body = {
         "conditions": _conditions(hyper_job, states.values(), wanted, problem, now),
-        "replicatedJobsStatus": rows,
+        "replicatedJobsStatus": fitted(hyper_job, rows),
         "splitCount": len(states),
         "observedGeneration": hyper_job.metadata.generation,
     }

@@ -28,6 +28,7 @@ __all__ = [
     "patch",
     "queue_not_taken",
     "speaks_for",
+    "taken_over",
     "wants_group",
     "workload_group",
 ]
@@ -50,8 +51,9 @@ _HIGHEST_TIER: Final = (1 << 63) - 1
 
 
 def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
-    """Whether `pod` is placed by one of `schedulers` and is in no group yet."""
-    return pod.spec.scheduler_name in schedulers and not pod.metadata.annotations.get(keys.GROUP_NAME)
+    """Whether `pod` is placed by one of `schedulers` and is in no group yet, nor in one of Kubernetes itself."""
+    is_grouped = pod.spec.scheduling_group is not None or bool(pod.metadata.annotations.get(keys.GROUP_NAME))
+    return pod.spec.scheduler_name in schedulers and not is_grouped
 
 
 def group_name(pod: Pod) -> str:
@@ -97,10 +99,17 @@ def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return annotations
 
 
-def manifest(pod: Pod, inherited: Mapping[str, str]) -> dict[str, Any]:
-    """The PodGroup to create for `pod`; `inherited` are the annotations of its owners, empty when they do not count."""
+def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) -> dict[str, Any]:
+    """The PodGroup to create for `pod`.
+
+    Args:
+        pod: the pod, or one of those that share the group.
+        inherited: the annotations of its owners, empty when they do not count.
+        gang: how many must start together by the `scheduling` of its Job, see `BatchJob.gang`; an annotation goes before it.
+    """
     given, labels = pod.metadata.annotations, pod.metadata.labels
-    members = _count(inherited.get(keys.GROUP_MIN_MEMBER))
+    said = inherited.get(keys.GROUP_MIN_MEMBER)
+    members = gang if said is None and gang is not None else _count(said)
     annotations = {key: value for key, value in inherited.items() if key.startswith(_PREFIX)}
     annotations |= {key: given[key] for key in _ANNOTATIONS if key in given}
     for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
@@ -111,7 +120,10 @@ def manifest(pod: Pod, inherited: Mapping[str, str]) -> dict[str, Any]:
     spec: dict[str, Any] = {"minMember": members, "minResources": {name: str(amount) for name, amount in resources.items()}}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
-    if queue := given.get(keys.SCHEDULING_QUEUE_NAME):
+    queue = given.get(keys.SCHEDULING_QUEUE_NAME)
+    if gang is not None:  # of such Jobs the label counts too, and first, as where Kubernetes makes the PodGroup
+        queue = labels.get(keys.SCHEDULING_QUEUE_NAME) or queue
+    if queue:
         spec["queue"] = queue
     if topology := _topology(given):
         spec["networkTopology"] = topology
@@ -153,6 +165,19 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
         if (changed := {key: value for key, value in wanted["metadata"][field].items() if before.get(key) != value})
     }
     return {**({"metadata": marks} if marks else {}), **({"spec": spec} if spec else {})}
+
+
+def taken_over(pod: Pod, group: str, gang: int) -> str:
+    """What to tell of the `scheduling` of the Job of `pod` when we make the group that Kubernetes does not."""
+    return (
+        f"spec.scheduling: Kubernetes makes no PodGroup for the pods of Job {_owner_name(pod)}, as it does for Jobs without a"
+        f" controller; PodGroup {group} of scheduling.volcano.sh keeps them together, at least {gang} at a time"
+    )
+
+
+def _owner_name(pod: Pod) -> str:
+    owner = pod.metadata.controller
+    return owner.name if owner else pod.metadata.name
 
 
 def queue_not_taken(pod: Pod, group: PodGroup) -> str:

@@ -12,7 +12,7 @@ __all__ = ["same_meaning"]
 
 _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capability", "deserved", "resource"})
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
-_DURATIONS = frozenset({"timeout", "runningEstimate"})
+_DURATIONS = frozenset({"backoff", "maxBackoff", "resetAfter", "runningEstimate", "timeout"})
 _NAMED = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"})
 """Maps whose keys are no fields: there an empty text is something."""
 _TELLING = frozenset(

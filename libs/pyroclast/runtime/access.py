@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
 from pyroclast.runtime.visitors import bearer_token, is_allowed, is_local, user_of
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 __all__ = ["Access", "Denied", "Reader"]
 

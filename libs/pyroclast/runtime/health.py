@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pyroclast.runtime.listener import Listener
 
-__all__ = ["Check", "Checks", "Page", "serve"]
+__all__ = ["Branch", "Check", "Checks", "Page", "serve"]
 
 Check = Callable[[], str | None]
 """None when all is well, else why not."""
@@ -24,6 +24,9 @@ Page = Callable[[], tuple[str, bytes] | Awaitable[tuple[str, bytes]]]
 
 Admit = Callable[[str, str], Awaitable[tuple[int, str] | None]]
 """Takes an Authorization header and a path; HTTP status and words of a refusal, or None."""
+
+Branch = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
+"""Answers every request below a path, rights included."""
 
 DEBUG: Final = "/debug/"
 """What is below shows names and objects of all users."""
@@ -75,6 +78,7 @@ async def serve(
     tls: ssl.SSLContext | None = None,
     *,
     admit: Admit,
+    branches: Mapping[str, Branch] | None = None,
 ) -> Listener:
     """Serve health and pages at `address`; the caller calls `stop` on what is returned.
 
@@ -85,6 +89,7 @@ async def serve(
         pages: by path with slash, such as `/metrics`; looked up at each request.
         tls: serve TLS with this.
         admit: says who of another machine may see what is below `/debug/`.
+        branches: by the first part of the path, such as `explain`; looked up at each request.
 
     Raises:
         StartFailure: the address cannot be listened on.
@@ -93,8 +98,10 @@ async def serve(
 
     from pyroclast.runtime.listener import Listener  # noqa: PLC0415 - the same
 
-    async def answer(request: web.BaseRequest) -> web.Response:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
+        if branches and (branch := branches.get(path.strip("/").partition("/")[0])):
+            return await branch(request)
         if page := pages.get(path):
             if path.startswith(DEBUG) and not is_local(request.transport and request.transport.get_extra_info("peername")):
                 refused = await admit(request.headers.get("Authorization", ""), path)

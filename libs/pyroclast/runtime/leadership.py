@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 from pyroclast.kube.client import Client
 from pyroclast.kube.events import EventRecorder
 from pyroclast.kube.leases import ShardLeases
+from pyroclast.kube.predecessors import Predecessors
 from pyroclast.runtime.settings import LeaderElectionSettings
 
 __all__ = ["identity", "lead", "shard_leases"]
@@ -20,8 +21,13 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def shard_leases(client: Client, settings: LeaderElectionSettings, recorder: EventRecorder | None = None) -> ShardLeases:
-    """The Leases that the settings name."""
+def shard_leases(
+    client: Client,
+    settings: LeaderElectionSettings,
+    recorder: EventRecorder | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> ShardLeases:
+    """The Leases that the settings name; `annotations`: what their holder says on them."""
     return ShardLeases(
         client,
         settings.leader_elect_resource_name,
@@ -32,6 +38,7 @@ def shard_leases(client: Client, settings: LeaderElectionSettings, recorder: Eve
         renew_deadline=settings.leader_elect_renew_deadline.total_seconds(),
         retry_period=settings.leader_elect_retry_period.total_seconds(),
         recorder=recorder,
+        annotations=annotations,
     )
 
 
@@ -40,14 +47,38 @@ async def lead(
     settings: LeaderElectionSettings,
     work: Callable[[int], Awaitable[object]],
     recorder: EventRecorder | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Run `work(shard)` for each shard whose Lease is held, or for all of them at once without leader election.
 
+    It waits for the Leases of other programs that do the same work, and stops when one is held again.
+
+    `annotations`: what the holder says on the Leases.
+
     Raises:
-        LeaseLost: a Lease could not be kept; the work was cancelled.
+        LeaseLost: a Lease could not be kept, or another program does the work; ours was cancelled.
     """
     if settings.leader_elect:
         async with client.apart() as own:  # no other request may delay a renewal
-            await shard_leases(own, settings, recorder).run(work)
+            leases = shard_leases(own, settings, recorder, annotations)
+            if settings.leader_elect_wait_for:
+                predecessors = Predecessors(own, settings.predecessors)
+                await predecessors.gone()
+                await _first_of(leases.run(work), predecessors.back())
+            else:
+                await leases.run(work)
         return
     await asyncio.gather(*(work(shard) for shard in range(settings.leader_elect_shards)))
+
+
+async def _first_of(*works: Coroutine[object, object, None]) -> None:
+    """Run them until one ends; raises what it raised. The others are cancelled, and have ended."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()

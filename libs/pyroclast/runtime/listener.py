@@ -246,7 +246,7 @@ class _Connection(RequestHandler):
         super().data_received(data)
         if self._is_asked:
             self._stop_waiting()
-        elif self._deadline is None:
+        elif self._deadline is None and self._waiter is not None:  # else it is a body, whose request is begun or answered already
             self._expect_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:

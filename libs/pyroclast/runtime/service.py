@@ -62,6 +62,7 @@ class Service:
         self.traces = Traces(name, settings.otel_endpoint)
         self._stopping = asyncio.Event()
         self.pages: dict[str, health.Page] = {"/metrics": self._exposed}
+        self.branches: dict[str, health.Branch] = {}
         self._live = health.Checks()
         self._ready = health.Checks()
         self._started = asyncio.Event()
@@ -210,7 +211,8 @@ class Service:
         pages: Mapping[str, health.Page],
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        listener = await health.serve(flag, address, checks, pages, tls, admit=self._admit)
+        branches = self.branches if pages else {}
+        listener = await health.serve(flag, address, checks, pages, tls, admit=self._admit, branches=branches)
         self._resources.push_async_callback(listener.stop)
 
     def _health_tls(self) -> ssl.SSLContext | None:

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, Literal, Self, TypeVar, get_origin
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from pyroclast.api.types import Key
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration, format_duration
 from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
@@ -96,13 +97,29 @@ class LeaderElectionSettings(ServiceSettings):
     leader_elect_identity: str = Field(
         "", description="who we are in the Lease; a random name when empty, as no two processes may have the same at a time"
     )
+    leader_elect_wait_for: CommaSeparated = Field(
+        (), description="Leases of other programs for the same work, as NAMESPACE/NAME: nothing is done while they are held"
+    )
     lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; wins when set")
     leader_elect_shards: int = Field(1, ge=1, le=64, description="into how many parts the work is divided among replicas")
+
+    @property
+    def predecessors(self) -> list[Key]:
+        """The Leases of `leader_elect_wait_for`."""
+        return [Key(*each.split("/")) for each in self.leader_elect_wait_for]
 
     @property
     def lease_namespace(self) -> str:
         """Where the Lease is."""
         return self.lock_object_namespace or self.leader_elect_resource_namespace
+
+    @field_validator("leader_elect_wait_for")
+    @classmethod
+    def _named(cls, leases: tuple[str, ...]) -> tuple[str, ...]:
+        for each in leases:
+            if len(list(filter(None, each.split("/")))) != 2 or each.count("/") != 1:
+                raise ValueError(f"--leader-elect-wait-for: {each!r} must be NAMESPACE/NAME, such as volcano-system/volcano")
+        return leases
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

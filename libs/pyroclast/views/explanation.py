@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, Final
 
 from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import CODES
 from pyroclast.views.amounts import added, amount, as_text, main_resources, readable
 from pyroclast.views.documents import document
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, seconds_since
+from pyroclast.views.starts import clock_text
 from pyroclast.views.waiting_causes import is_waiting
 
 __all__ = ["explanation", "explanation_lines"]
@@ -18,34 +21,6 @@ __all__ = ["explanation", "explanation_lines"]
 SHOWN: Final = 3
 OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})
 OF_THE_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.HELD_BY_GUARANTEE})
-HELP: Final[Mapping[str, str]] = {
-    "Suspended": "vcctl job resume -N NAME lets it go on",
-    "ClaimMissing": "create the PersistentVolumeClaim, or take the volume out of the Job",
-    "PodsRefused": "mend what the API server refuses",
-    "NoScheduler": "correct spec.schedulerName, or ask the administrator for that scheduler",
-    "NotExamined": "wait; after a minute ask the administrator whether the scheduler works",
-    "Starting": "wait; kubectl describe pod shows what the node does",
-    PendingReason.LEFT_OUT: "correct what the sentence says",
-    PendingReason.NOT_LET_IN: "see the page of the plugin",
-    PendingReason.QUEUE_CLOSED: "another queue, or ask the owner of this one to open it",
-    PendingReason.ABOVE_QUEUE_LIMIT: "a smaller gang, or ask the owner of the queue for a larger capability",
-    PendingReason.ABOVE_CLUSTER: "a smaller gang, or ask the administrator for more nodes",
-    PendingReason.NAMESPACE_QUOTA: "ask the administrator for a larger ResourceQuota",
-    PendingReason.QUEUE_FULL: "wait, a higher priority, or another queue",
-    PendingReason.CLUSTER_FULL: "wait, a higher priority, or another queue",
-    PendingReason.HELD_BY_GUARANTEE: "wait, or ask the owner of the queue for a guarantee",
-    PendingReason.PODS_MISSING: "the events of the Job say why its pods are not made",
-    PendingReason.GATED: "whoever set the scheduling gate takes it away",
-    PendingReason.NO_NODE_READY: "ask the administrator for nodes",
-    PendingReason.NO_NODE_ALLOWED: "another node selector, affinity or toleration",
-    PendingReason.NO_NODE_BIG_ENOUGH: "a smaller pod, or ask the administrator for larger nodes",
-    PendingReason.TOO_FEW_NODES: "a smaller gang, or ask the administrator for more nodes",
-    PendingReason.TOPOLOGY_TOO_NARROW: "a higher tier of networkTopology, or mode soft",
-    PendingReason.NODES_FULL: "wait, or a higher priority",
-    PendingReason.ROOM_IS_COMING: "wait",
-    PendingReason.NODES_REFUSE: "the counted reasons say what keeps it off",
-    PendingReason.BIND_REFUSED: "the event on the pod says what was refused",
-}
 
 
 def explanation(
@@ -86,7 +61,7 @@ def explanation(
             "holders": _holders(view, reading, may_name),
             "start": None,
             "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
-            "help": HELP.get(cause.code, ""),
+            "help": CODES[cause.code].help,
             "doc": f"docs/codes.md#{cause.code.lower()}",
             **_as_of(reading, now),
         },
@@ -187,20 +162,51 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     waited = human_duration(answer["waitedSeconds"])
     lines = [f"{name} waits for {waited} in queue {answer['queue']}: {answer['code']}, {when}"]
     lines.append(f"why      {answer['sentence'].removeprefix(f'{when}: ')}")
-    place = answer["position"]
-    before = [f"{each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in answer["ahead"]["jobs"]]
-    before += [f"{answer['ahead']['others']} more"] if answer["ahead"]["others"] else []
-    behind = f"; before it {', '.join(before)}" if before else ""
-    lines.append(f"before   {place['position']} of {place['total']} in its queue by priority and age{behind}")
+    place, ahead = answer["position"], answer["ahead"]
+    before = [f"{each['namespace']}/{each['name']} ({as_text(each['asks'])})" for each in ahead["jobs"]]
+    before += [f"{ahead['others']} more"] if ahead["others"] else []
+    in_all = f", {readable(ahead['resource'], ahead['amount'])} {ahead['resource']} in all" if ahead.get("amount") else ""
+    behind = f"; before it {', '.join(before)}{in_all}" if before else ""
+    order = "by the scheduler's order" if answer["complete"] else "by priority and age"
+    lines.append(f"before   {place['position']} of {place['total']} in its queue {order}{behind}")
     if answer["holders"]:
         lines.append(f"holds    {', '.join(_holder(each) for each in answer['holders'])}")
-    lines.append(f"start    {'never' if answer['never'] else 'not known'}: {answer['startReason']}")
+    lines.append(f"start    {_start(answer)}")
+    if changes := answer.get("change"):
+        lines.append(f"change   any one of: {' · '.join(map(_change, changes))}")
+    elif answer.get("changeReason"):
+        lines.append(f"change   {answer['changeReason']}")
+    if len(trail := answer.get("trail") or []) > 1:
+        lines.append(f"trail    {' → '.join(_trail(trail))}")
     lines.append(f"help     {answer['help']}; see {answer['doc']}")
     seen = "" if answer["seesWholeCluster"] else "; Jobs of other namespaces are not counted: you may not list PodGroups there"
-    lines.append(f"as of    {answer['asOf']}, from the objects in the API server{seen}")
+    source = "from the scheduler" if answer["complete"] else "from the objects in the API server"
+    lines.append(f"as of    {answer['asOf']}, {source}{seen}")
     return lines
+
+
+def _start(answer: Mapping[str, Any]) -> str:
+    start = answer["start"]
+    if not start:
+        return f"{'never' if answer['never'] else 'not known'}: {answer['startReason']}"
+    earliest, likely, latest = (clock_text(start[name]) for name in ("earliest", "likely", "latest"))
+    basis = f"; by: {start['basis']}" if start.get("basis") else ""
+    return f"between {earliest} and {latest}, most likely {likely}{basis}"
+
+
+def _change(change: Mapping[str, Any] | str) -> str:
+    return change if isinstance(change, str) else str(change.get("text") or change)
+
+
+def _trail(trail: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The last codes, each with how long it held; the current one with since when it holds."""
+    begins = [datetime.fromisoformat(each["since"]) for each in trail]
+    held = [human_duration(int((end - begin).total_seconds())) for begin, end in pairwise(begins)]
+    past = [f"{each['code']} {duration}" for each, duration in zip(trail, held, strict=False)]
+    return [*past, f"{trail[-1]['code']} since {clock_text(trail[-1]['since'])}"]
 
 
 def _holder(holder: Mapping[str, Any]) -> str:
     who = f"{holder['others']} more" if holder["name"] is None else f"{holder['namespace']}/{holder['name']}"
-    return f"{who} {holder['amount']} {holder['resource']}"
+    until = f" until ~{clock_text(holder['until'])}" if holder.get("until") else ""
+    return f"{who} {holder['amount']} {holder['resource']}{until}"

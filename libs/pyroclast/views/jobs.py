@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers, schedulers_of
 from pyroclast.views.amounts import main_resources
-from pyroclast.views.waiting_causes import WaitingCause, waiting_cause
+from pyroclast.views.waiting_causes import WAITS, WaitingCause, waiting_cause
 
-__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "leaders", "seconds_since", "view_of"]
+__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "leaders", "seconds_since", "view_of"]
 
 JOB_KIND: Final = "Job"
+JUDGED_SECONDS: Final = SILENT_SECONDS + 5
+"""After this time the job controller has said that a scheduler is missing, if it is."""
 WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
 """Phases of PodGroups that have no places yet."""
 
@@ -80,9 +83,9 @@ class Reading:
         }
 
 
-def leaders(leases: Iterable[Mapping[str, Any]], now: float) -> frozenset[str]:
-    """The names of the Leases that somebody holds; schedulers lead under them. `now`: seconds since the epoch."""
-    return frozenset(each["metadata"]["name"] for each in leases if _is_held(each.get("spec") or {}, now))
+def leaders(leases: Iterable[Mapping[str, Any]], now: float) -> Schedulers:
+    """The schedulers that lead, by the Leases of a cluster. `now`: seconds since the epoch."""
+    return schedulers_of(leases, now)
 
 
 def seconds_since(timestamp: str, now: float) -> int:
@@ -90,15 +93,24 @@ def seconds_since(timestamp: str, now: float) -> int:
     return max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
 
 
-def view_of(job: Mapping[str, Any], group: Group | None, at_work: frozenset[str] | None) -> JobView:
-    """One Job with why it waits. `at_work`: the schedulers at work, None where nobody knows."""
-    name = (job.get("spec") or {}).get("schedulerName", "")
-    is_served = at_work is None or any(lease == name or lease.startswith(f"{name}-") for lease in at_work)
-    return JobView(job, group, waiting_cause(job, group, is_served=is_served))
+def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> JobView:
+    """One Job with why it waits. `schedulers`: those at work, None where nobody knows."""
+    return JobView(job, group, waiting_cause(job, group, absence=absence_of(job, schedulers)))
 
 
-def _is_held(lease: Mapping[str, Any], now: float) -> bool:
-    renewed = lease.get("renewTime")
-    if not renewed or not lease.get("holderIdentity"):
-        return False
-    return now < datetime.fromisoformat(renewed).timestamp() + float(lease.get("leaseDurationSeconds") or 0)
+def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
+    """Why nobody schedules the pods of a Job, for the first scheduler that they ask for and that is not at work; empty: it is.
+
+    A scheduler may work without a Lease, which shows on pods. The job controller sees these and says what it thinks after a
+    while.
+    """
+    if schedulers is None:
+        return ""
+    spec = job.get("spec") or {}
+    own = spec.get("schedulerName") or ""
+    templates = ((task.get("template") or {}).get("spec") or {} for task in spec.get("tasks") or ())
+    names = dict.fromkeys(filter(None, (template.get("schedulerName") or own for template in templates)))
+    message = str(((job.get("status") or {}).get("state") or {}).get("message", ""))
+    is_judged = message.startswith(WAITS) and seconds_since(job["metadata"]["creationTimestamp"], schedulers.at) > JUDGED_SECONDS
+    found = (schedulers.absence(name) for name in names if schedulers.is_known(name) or not is_judged)
+    return next(filter(None, found), "")

@@ -3,51 +3,113 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
+from pyroclast.api import keys
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity
 from pyroclast.views.amounts import added, amount
 from pyroclast.views.documents import Row
+from pyroclast.views.name_ranges import ranges_of
 
-__all__ = ["node_rows", "state_of"]
+__all__ = ["label_groups", "node_rows", "reservations_of", "state_of"]
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 SHOWN: Final = ("cpu", "memory")
+NO_VALUE: Final = "<none>"
 
 
-def node_rows(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]], label: str) -> list[Row]:
-    """A row per value of `label` (or per node where it is empty) and state, with what is free in all and on one node."""
+def node_rows(
+    nodes: Iterable[Mapping[str, Any]],
+    pods: Iterable[Mapping[str, Any]],
+    groups: Mapping[str, Sequence[str]] | None = None,
+    reserved: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """A row per group of nodes and state, with what is free in all and on one node.
+
+    Args:
+        nodes: Node objects.
+        pods: Pod objects.
+        groups: the groups of each node by its name. Without it nodes are one group that are alike: in the same state, with the
+            same free on each, as many pods and the same reservation.
+        reserved: for whom a node is kept, by its name.
+    """
     on_node: dict[str, list[Mapping[str, Any]]] = {}
     for pod in pods:
         name = (pod.get("spec") or {}).get("nodeName")
         if name and (pod.get("status") or {}).get("phase") not in ENDED:
             on_node.setdefault(name, []).append(pod)
-    groups: dict[tuple[str, str], list[tuple[str, Mapping[str, Quantity], int]]] = {}
+    found: dict[tuple[Any, ...], list[_Node]] = {}
     for node in nodes:
-        metadata = node["metadata"]
-        group = (metadata.get("labels") or {}).get(label, "<none>") if label else metadata["name"]
-        own = on_node.get(metadata["name"], [])
-        groups.setdefault((group, state_of(node)), []).append((metadata["name"], _free(node, own), len(own)))
-    return [_row(group, state, found) for (group, state), found in sorted(groups.items())]
+        name = node["metadata"]["name"]
+        own = on_node.get(name, [])
+        one = _Node(name, state_of(node), _free(node, own), len(own), (reserved or {}).get(name, ""))
+        for group in groups.get(name, ()) if groups is not None else (one.likeness,):
+            found.setdefault((group, one.state), []).append(one)
+    rows = [_row("" if groups is None else group, members) for (group, _), members in found.items()]
+    return sorted(rows, key=lambda row: (row["group"], row["state"]))
 
 
-def _row(group: str, state: str, found: Sequence[tuple[str, Mapping[str, Quantity], int]]) -> Row:
-    free = added([free for _, free, _ in found])
+def label_groups(nodes: Iterable[Mapping[str, Any]], label: str) -> dict[str, list[str]]:
+    """The value of a label of each node, by its name."""
+    return {node["metadata"]["name"]: [(node["metadata"].get("labels") or {}).get(label, NO_VALUE)] for node in nodes}
+
+
+def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """For which Job the scheduler keeps each node, as it wrote on the PodGroup of that Job."""
+    found: dict[str, str] = {}
+    for group in groups:
+        text = (group["metadata"].get("annotations") or {}).get(keys.RESERVATION)
+        try:
+            reservation = orjson.loads(text) if text else {}
+        except orjson.JSONDecodeError:
+            continue
+        locks = reservation.get("locks") if isinstance(reservation, dict) else None
+        owner: Mapping[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
+        holder = f"{group['metadata']['namespace']}/{owner.get('name') or group['metadata']['name']}"
+        names = (lock.get("node") for lock in locks if isinstance(lock, dict)) if isinstance(locks, list) else ()
+        found |= dict.fromkeys(map(str, names), holder)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """What is shown of one node."""
+
+    name: str
+    state: str
+    free: Mapping[str, Quantity]
+    pods: int
+    reserved_for: str
+
+    @property
+    def likeness(self) -> tuple[Any, ...]:
+        """Equal for nodes that share a row."""
+        free = tuple(sorted((name, value) for name, value in self.free.items() if name in SHOWN or "/" in name))
+        return (free, self.pods, self.reserved_for)
+
+
+def _row(group: str, found: Sequence[_Node]) -> Row:
+    free = added([{name: str(value) for name, value in each.free.items()} for each in found])
     names = (*_devices(free), *SHOWN)
-    best = max((each for _, each, _ in found), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
+    best = max((each.free for each in found), key=lambda each: tuple(each.get(name, quantity.ZERO) for name in names))
+    shown = group or ranges_of(each.name for each in found)
     return {
-        "group": group,
-        "name": group,
-        "state": state,
+        "group": shown,
+        "name": shown,
+        "state": found[0].state,
         "nodes": len(found),
         "cpuFree": free.get("cpu", "0"),
         "memoryFree": free.get("memory", "0"),
         "devicesFree": {name: free[name] for name in _devices(free)},
         "largestFree": {name: str(best[name]) for name in (*_devices(best), *SHOWN) if name in best},
-        "pods": sum(count for _, _, count in found),
-        "names": sorted(name for name, _, _ in found),
+        "pods": sum(each.pods for each in found),
+        "reservedFor": sorted({each.reserved_for for each in found if each.reserved_for}),
+        "names": sorted(each.name for each in found),
     }
 
 

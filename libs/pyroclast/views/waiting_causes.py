@@ -9,18 +9,13 @@ from typing import Any, Final
 from pyroclast.api import pending
 from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import says_never
 
-__all__ = ["NEVER", "NOT_EXAMINED", "WaitingCause", "is_waiting", "waiting_cause"]
+__all__ = ["WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
 
-NEVER: Final = "never"
-SUSPENDED: Final = "Suspended"
-CLAIM_MISSING: Final = "ClaimMissing"
-PODS_REFUSED: Final = "PodsRefused"
-NO_SCHEDULER: Final = "NoScheduler"
-NOT_EXAMINED: Final = "NotExamined"
-STARTING: Final = "Starting"
+WAITS: Final = "waits: "
+"""How the message of a Job begins that says why it waits."""
 
-_WAITS: Final = "waits: "
 _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
 
 
@@ -28,7 +23,7 @@ _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase
 class WaitingCause:
     """One cause. `sentence` is without the code; `is_final`: waiting alone does not help; `since`: an API timestamp."""
 
-    code: str
+    code: PendingReason
     sentence: str
     since: str
     is_final: bool = False
@@ -39,8 +34,8 @@ def is_waiting(job: Mapping[str, Any]) -> bool:
     return _state(job).get("phase", "") in _WAITING_PHASES
 
 
-def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, is_served: bool = True) -> WaitingCause:
-    """The nearest cause. `is_served`: somebody leads under the name of its scheduler, or nobody knows.
+def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
+    """The nearest cause. `absence`: why nobody schedules its pods; empty where somebody does, or nobody knows.
 
     A code that stands in the objects is taken from there; the rest is worked out from what is missing.
     """
@@ -48,27 +43,28 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, is
     since = state.get("lastTransitionTime") or created
     phase, message = state.get("phase", ""), state.get("message", "")
     if phase in {JobPhase.ABORTED, JobPhase.ABORTING}:
-        return WaitingCause(SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
+        return WaitingCause(PendingReason.SUSPENDED, f"it was suspended: {message}" if message else "it was suspended", since)
     if state.get("reason") == JobReason.VOLUME_CLAIM_NOT_FOUND:
-        return WaitingCause(CLAIM_MISSING, message, since)
-    if message.startswith(_WAITS):
-        return _coded(message.removeprefix(_WAITS), since)
-    if not is_served:
-        name = (job.get("spec") or {}).get("schedulerName", "")
-        return WaitingCause(NO_SCHEDULER, f'no scheduler named "{name}" is at work', created)
+        return WaitingCause(PendingReason.CLAIM_MISSING, message, since)
+    told = _coded(message.removeprefix(WAITS), since) if message.startswith(WAITS) else None
+    is_placed = (group.get("status") or {}).get("phase") == "Running" if group is not None else False
+    if absence and not is_placed and (told is None or told.code is not PendingReason.PODS_REFUSED):
+        return WaitingCause(PendingReason.NO_SCHEDULER, absence, created)
+    if told is not None:
+        return told
     condition = _condition(group)
     if condition is not None:
         return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
-    if group is not None and (group.get("status") or {}).get("phase") == "Running":
-        return WaitingCause(STARTING, "its pods have their nodes, and their containers are starting", since)
-    return WaitingCause(NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
+    if is_placed:
+        return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
+    return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
 
 
 def _coded(message: str, since: str) -> WaitingCause:
     code, _, sentence = message.partition(": ")
     if code not in set(PendingReason):
-        return WaitingCause(PODS_REFUSED, message, since)
-    return WaitingCause(code, sentence, since, is_final=sentence.startswith(NEVER))
+        return WaitingCause(PendingReason.PODS_REFUSED, message, since)
+    return WaitingCause(PendingReason(code), sentence, since, is_final=says_never(sentence))
 
 
 def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

@@ -11,6 +11,7 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.records import HyperNode
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import KubeError
@@ -119,10 +120,10 @@ class Cluster:
                 complaint = ""
                 held = leaders(leases, self.now())
                 own = [each["metadata"]["name"] for each in leases if each["metadata"]["namespace"] == self._lease_namespace]
-                self._serve(held, {name: name in held for name in sorted(own)})
+                self._serve(held, {name: name in held.live for name in sorted(own)})
             await asyncio.sleep(LEASE_SECONDS)
 
-    def _serve(self, held: frozenset[str] | None, services: dict[str, bool] | None) -> None:
+    def _serve(self, held: Schedulers | None, services: dict[str, bool] | None) -> None:
         if self.table.serve(held) or services != self.services:
             self.services = services
             self.generation += 1

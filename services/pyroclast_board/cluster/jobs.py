@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from pyroclast.api import keys
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.views.jobs import view_of
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
@@ -69,7 +70,7 @@ class JobTable:
         self._jobs: dict[str, ShownJob] = {}
         self._groups: dict[str, ShownGroup] = {}
         self._rows: dict[str, JobRow] = {}
-        self._at_work: frozenset[str] | None = None
+        self._at_work: Schedulers | None = None
         self._handlers: list[RowHandler] = []
 
     def on_row(self, handler: RowHandler) -> None:
@@ -114,7 +115,7 @@ class JobTable:
             self._groups.pop(owner.uid, None)
         self._renew(owner.uid)
 
-    def serve(self, at_work: frozenset[str] | None) -> bool:
+    def serve(self, at_work: Schedulers | None) -> bool:
         """These schedulers are at work, None where nobody knows; whether that is news."""
         if at_work == self._at_work:
             return False
@@ -142,7 +143,7 @@ def as_object(record: msgspec.Struct) -> dict[str, Any]:
     return found
 
 
-def _row(job: ShownJob, group: ShownGroup | None, at_work: frozenset[str] | None) -> JobRow:
+def _row(job: ShownJob, group: ShownGroup | None, at_work: Schedulers | None) -> JobRow:
     view = view_of(as_object(job), as_object(group) if group else None, at_work)
     metadata, state, controller = job.metadata, job.status.state, job.metadata.controller
     waits = is_waiting(view.job)

@@ -13,8 +13,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from pyroclast.api.pending import PendingReason
 from pyroclast.views.amounts import amount
-from pyroclast.views.waiting_causes import NOT_EXAMINED
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.records import ShownQueue
@@ -51,7 +51,7 @@ class WaitingJobs(Collector):
             jobs[row.queue, row.code] += 1
             never[row.queue] += row.is_final
             oldest[row.queue] = max(oldest[row.queue], age)
-            unexamined[row.queue] = max(unexamined[row.queue], age if row.code == NOT_EXAMINED else 0.0)
+            unexamined[row.queue] = max(unexamined[row.queue], age if row.code == PendingReason.NOT_EXAMINED else 0.0)
             for resource, value in row.asks.items():
                 asked[row.queue, resource] += float(amount(value))
         for labels, count in jobs.items():

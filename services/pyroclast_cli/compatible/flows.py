@@ -83,7 +83,7 @@ async def _get(context: Context, *, kind: _Kind) -> None:
 
 
 def _print(context: Context, found: Sequence[Mapping[str, Any]], kind: _Kind) -> None:
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(context.client.now(), UTC)
     for line in fitted([list(kind.header), *(kind.row(each, now) for each in found)], GAP):
         context.say(line)
 

@@ -46,7 +46,7 @@ async def view_lines(client: Client, key: Key, *, with_conditions: bool) -> list
         events = [event for event in listed if event["metadata"]["name"].startswith(f"{key.name}.")]
     except KubeError as error:
         sys.stderr.write(f"Failed to list events: {error}\n")
-    return [*job_lines(job, with_conditions=with_conditions), *event_lines(events, datetime.now(UTC))]
+    return [*job_lines(job, with_conditions=with_conditions), *event_lines(events, datetime.fromtimestamp(client.now(), UTC))]
 
 
 def job_lines(job: Mapping[str, Any], *, with_conditions: bool) -> list[str]:

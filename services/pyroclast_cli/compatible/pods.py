@@ -35,7 +35,7 @@ async def _list(context: Context) -> None:
     if not pods:
         context.say("No resources found")
         return
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(context.client.now(), UTC)
     pods.sort(key=lambda pod: (pod["metadata"]["namespace"], pod["metadata"]["name"]))
     rows = [(("Namespace",) if everywhere else ()) + HEADER]
     for pod in pods:

@@ -2,61 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from pyroclast.api.types import JOB_FLOWS, JOBS, ResourceType
-from pyroclast.kube.config import ConfigError
-from pyroclast.kube.errors import KubeError
 from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.flags import GLOBAL_FLAGS
-from pyroclast_cli.tree import Group, Leaf, Node
+from pyroclast_cli.tree import Group, Leaf
+from pyroclast_cli.views.completing import Place, place_of, split_at_equals
 
-__all__ = ["COMPLETION", "candidates", "complete"]
+__all__ = ["COMPLETION", "complete"]
 
 SCRIPTS: Final = {
     "bash": """_vcctl() {
-  local words
-  words=$(vcctl __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-  COMPREPLY=($(compgen -W "$words" -- "${COMP_WORDS[COMP_CWORD]}"))
+  local found
+  found=$(vcctl __complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  local current="${COMP_WORDS[COMP_CWORD]}"
+  [[ $current == = ]] && current=""
+  COMPREPLY=($(compgen -W "$found" -- "$current"))
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=/] ]] && compopt -o nospace
 }
-complete -F _vcctl vcctl
+complete -o default -F _vcctl vcctl
 """,
     "zsh": """#compdef vcctl
 _vcctl() {
   local -a found
   found=(${(f)"$(vcctl __complete -- "${words[@]:1:$((CURRENT-1))}" 2>/dev/null)"})
-  compadd -a found
+  if (( ${#found} )); then compadd -a found; else _files; fi
 }
 compdef _vcctl vcctl
 """,
-    "fish": """complete -c vcctl -f -a '(vcctl __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+    "fish": """complete -c vcctl -a '(vcctl __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 """,
 }
-NAMES_OF: Final[dict[str, ResourceType]] = {
-    "explain": JOBS,
-    "logs": JOBS,
-    "wait": JOBS,
-    "timeline": JOBS,
-    "tree": JOB_FLOWS,
-}
-
-
-def candidates(root: Group, words: Sequence[str]) -> list[str]:
-    """What may stand at the last of `words`: commands of the group before it, or flags of the command."""
-    node: Node = root
-    for word in words[:-1]:
-        child = next((each for each in node.children if each.name == word), None) if isinstance(node, Group) else None
-        node = child or node
-    last = words[-1] if words else ""
-    return sorted(each for each in _offered(node, last) if each.startswith(last))
-
-
-def _offered(node: Node, last: str) -> Iterator[str]:
-    if isinstance(node, Group):
-        yield from (each.name for each in node.children if not each.name.startswith("_"))
-    elif last.startswith("-"):
-        yield from (f"--{flag.name}" for flag in (*node.all_flags, *GLOBAL_FLAGS))
 
 
 async def _print_script(context: Context) -> None:
@@ -80,24 +56,19 @@ def complete(root: Callable[[], Group]) -> Leaf:
     """The command that the scripts call; words that begin with a dash stand behind `--`."""
 
     async def work(context: Context) -> None:
-        words = list(context.arguments)
-        found = candidates(root(), words)
-        kind = NAMES_OF.get(words[0]) if len(words) > 1 and not words[-1].startswith("-") else None
-        if kind is not None:
-            found += sorted(name for name in await _names(kind) if name.startswith(words[-1]))
-        for each in found:
-            context.say(each)
+        words, is_split = split_at_equals(list(context.arguments))
+        place = place_of(root(), words)
+        found = [*place.words, *(SCRIPTS if place.wants_shell else ()), *await _names(place)]
+        for each in sorted({each for each in found if each.startswith(place.prefix)}):
+            context.say(each if is_split or not place.joined else f"{place.joined}{each}")
 
     return Leaf("__complete", "what the scripts of `completion` ask", work, needs_cluster=False, is_ours=True)
 
 
-async def _names(kind: ResourceType) -> list[str]:
-    """The objects of the context's namespace; none where the server cannot be asked: nobody reads of it while typing."""
-    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - words are completed without it
+async def _names(place: Place) -> Sequence[str]:
+    """The names in the cluster that may stand there; none where the server cannot be asked."""
+    if place.kind is None and not place.wants_context and not place.label_of_nodes:
+        return ()
+    from pyroclast_cli.views.cluster_names import names_for  # noqa: PLC0415 - words are completed without a cluster
 
-    try:
-        async with connected("", "") as client:
-            objects, _ = await client.list(kind, client.config.namespace)
-    except (ConfigError, KubeError):
-        return []
-    return [each["metadata"]["name"] for each in objects]
+    return await names_for(place)

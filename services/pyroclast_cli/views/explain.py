@@ -1,46 +1,89 @@
-"""`vcctl explain` and `vcctl job explain`: why a Job waits."""
+"""`vcctl explain` and `vcctl job explain`: why a Job waits; what a queue or a node is like."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pyroclast.api.types import QUEUES, Key
+from pyroclast.api.types import NODES, PODS, QUEUES, Key
 from pyroclast.kube.errors import Forbidden, NotFound
 from pyroclast.views.explanation import explanation, explanation_lines
 from pyroclast.views.jobs import view_of
-from pyroclast_cli.context import Context
+from pyroclast.views.nodes import reservations_of
+from pyroclast.views.place_explanations import explain_node, explain_queue, node_lines, queue_lines
+from pyroclast.views.waiting_causes import is_waiting
+from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import OUTPUT, write_document
-from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work
-from pyroclast_cli.views.scope import NAMESPACE, named_job
+from pyroclast_cli.views.board import BOARD, explained
+from pyroclast_cli.views.output import OUTPUT, write_one
+from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work, views_in
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, named_job
 
 __all__ = ["EXPLAIN"]
 
 NEVER: Final = 3
+QUEUE_KINDS: Final = frozenset({"queue", "queues", "q"})
+NODE_KINDS: Final = frozenset({"node", "nodes", "no"})
 
 
 async def _explain(context: Context) -> int:
+    kind, _, name = context.arguments[0].partition("/") if len(context.arguments) == 1 else ("", "", "")
+    if kind.lower() in QUEUE_KINDS and name:
+        return await _explain_queue(context, name)
+    if kind.lower() in NODE_KINDS and name:
+        return await _explain_node(context, name)
     key, job = await named_job(context)
-    view = view_of(job, await group_of(context.client, job), await schedulers_at_work(context.client))
+    answer = await _of_job(context, key, job)
+    write_one(context, answer, explanation_lines(answer), reference=f"vcjob.batch.volcano.sh/{key.name}")
+    return NEVER if answer["never"] else 0
+
+
+async def _of_job(context: Context, key: Key, job: dict[str, Any]) -> dict[str, Any]:
+    """The answer of the scheduler, where there is one and the scheduler is who knows; else what objects tell."""
+    client = context.client
+    view = view_of(job, await group_of(client, job), await schedulers_at_work(client))
+    if is_waiting(job):
+        answer = await explained(context, "jobs", key.namespace, key.name, query={"changes": "true"})
+        if answer is not None and answer.get("code") == view.cause.code:
+            return answer
     try:
-        queue = await context.client.get(QUEUES, Key("", view.queue))
+        queue = await client.get(QUEUES, Key("", view.queue))
     except (NotFound, Forbidden):
         queue = None
-    reading = await read_groups(context.client, key.namespace)
-    answer = explanation(view, queue, reading, context.client.now())
-    if context.text("output") in {"table", ""}:
-        for line in explanation_lines(answer):
-            context.say(line)
-    else:
-        write_document(context, answer)
-    return NEVER if answer["never"] else 0
+    return explanation(view, queue, await read_groups(client, key.namespace), client.now())
+
+
+async def _explain_queue(context: Context, name: str) -> int:
+    client = context.client
+    try:
+        queue = await client.get(QUEUES, Key("", name))
+    except NotFound:
+        raise Failure(f'there is no queue "{name}"', status=NO_SUCH_OBJECT) from None
+    reading = await read_groups(client, client.config.namespace)
+    jobs = await views_in(client, "" if reading.is_complete else client.config.namespace)
+    answer = explain_queue(queue, reading.groups, jobs, client.now())
+    write_one(context, answer, queue_lines(answer), reference=f"queue.scheduling.volcano.sh/{name}")
+    return 0
+
+
+async def _explain_node(context: Context, name: str) -> int:
+    client = context.client
+    try:
+        node = await client.get(NODES, Key("", name))
+    except NotFound:
+        raise Failure(f'there is no node "{name}"', status=NO_SUCH_OBJECT) from None
+    ended = "status.phase!=Succeeded,status.phase!=Failed"
+    pods, _ = await client.list(PODS, field_selector=f"spec.nodeName={name},{ended}")
+    reading = await read_groups(client, client.config.namespace)
+    answer = explain_node(node, pods, reservations_of(reading.groups))
+    write_one(context, answer, node_lines(answer), reference=f"node/{name}")
+    return 0
 
 
 EXPLAIN: Final = Leaf(
     "explain",
-    "tell why a Job waits: 0 waits or runs, 3 waits for what never comes, 4 there is no such Job",
+    "tell why a Job waits, or what a queue or node has: 0 waits or runs, 3 waits for what never comes, 4 there is none",
     _explain,
-    (NAMESPACE, OUTPUT),
-    takes="NAME",
+    (NAMESPACE, OUTPUT, BOARD),
+    takes="NAME|queue/NAME|node/NAME",
     is_ours=True,
 )

@@ -12,7 +12,7 @@ from pyroclast.views.flows import flow_rows, flow_tree_lines
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import FORMATS, write_document
+from pyroclast_cli.views.output import FORMATS, write_one
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
 
 __all__ = ["TREE"]
@@ -32,16 +32,14 @@ async def _tree(context: Context) -> None:
     except NotFound:
         raise Failure(f"there is no JobFlow {key}", status=NO_SUCH_OBJECT) from None
     now = context.client.now()
-    if context.text("output") in {"table", ""}:
-        for line in flow_tree_lines(flow, now):
-            context.say(line)
-        return
     if context.text("output") == "svg":
         context.say(draw_flow(str(key), flow_rows(flow, now)).document())
         return
     phase = ((flow.get("status") or {}).get("state") or {}).get("phase")
     metadata = {"namespace": key.namespace, "name": key.name}
-    write_document(context, document("FlowTree", {"metadata": metadata, "phase": phase, "entries": flow_rows(flow, now)}))
+    rows = flow_rows(flow, now)
+    whole = document("FlowTree", {"metadata": metadata, "phase": phase, "entries": rows})
+    write_one(context, whole, flow_tree_lines(flow, now), reference=f"jobflow.flow.volcano.sh/{key.name}", rows=rows)
 
 
 TREE: Final = Leaf(

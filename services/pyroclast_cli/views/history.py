@@ -11,7 +11,7 @@ from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write, write_document
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write, write_one
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
@@ -91,7 +91,7 @@ async def _history(context: Context) -> None:
     query |= {"namespace": namespaces_of(context), "limit": str(limit) if limit else ""}
     answer = await asked(context, history_path("jobs"), query)
     rows = [history_row(job) for job in answer["items"]]
-    write(context, Table("JobRecord", COLUMNS, rows, "job.batch.volcano.sh", "No Jobs were submitted in that time"))
+    write(context, Table("JobRecord", COLUMNS, rows, "vcjob.batch.volcano.sh", "No Jobs were submitted in that time"))
     if answer["isCut"] and not limit and context.text("output") in {"table", "wide", ""}:
         context.say(f"These are the {len(rows)} newest; --limit shows up to {MOST}, --since and --until others")
 
@@ -102,16 +102,12 @@ async def _one(context: Context) -> None:
     if not tries:
         raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
     shown = tries if context.is_set("all") else tries[:1]
-    if context.text("output") not in {"table", "wide", ""}:
-        write_document(context, document("JobRecordList", {"items": shown}))
-        return
-    for number, job in enumerate(shown):
-        if number:
-            context.say("")
-        for line in _lines(job):
-            context.say(line)
+    lines = [line for number, job in enumerate(shown) for line in ([""] if number else []) + _lines(job)]
     if len(tries) > len(shown):
-        context.say(f"\nThere were {len(tries)} Jobs of this name; --all shows all of them")
+        lines += ["", f"There were {len(tries)} Jobs of this name; --all shows all of them"]
+    reference = f"vcjob.batch.volcano.sh/{key.name}"
+    rows = [{column.field: history_row(job).get(column.field) for column in COLUMNS} for job in shown]
+    write_one(context, document("JobRecordList", {"items": shown}), lines, reference=reference, rows=rows)
 
 
 def _lines(job: Mapping[str, Any]) -> list[str]:
@@ -154,12 +150,21 @@ async def _efficiency(context: Context) -> None:
     if not tries:
         raise Failure(f"nobody remembers a Job {key}", status=NO_SUCH_OBJECT)
     job = tries[0]
-    rows = efficiency_rows(job)
+    rows = [{**row, "name": job["name"]} for row in efficiency_rows(job)]
     is_table = context.text("output") in {"table", "wide", ""}
     if is_table:
         code = "" if job["exitCode"] is None else f", exit code {job['exitCode']}"
         context.say(f"{job['state']}{code}; ran {_duration(job['elapsedSeconds'])}, waited {_duration(job['waitedSeconds'])}")
-    write(context, Table("JobEfficiency", EFFICIENCY_COLUMNS, rows, empty="Its pods asked for nothing, or were never placed"))
+    write(
+        context,
+        Table(
+            "JobEfficiency",
+            EFFICIENCY_COLUMNS,
+            rows,
+            "vcjob.batch.volcano.sh",
+            empty="Its pods asked for nothing, or were never placed",
+        ),
+    )
     if is_table and rows:
         context.say("What was used is not known: the recorder has no source of metrics")
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from pyroclast.api.types import JOBS
+from pyroclast.api import keys
+from pyroclast.api.types import JOBS, PODS
+from pyroclast.api.waiting_codes import NEVER
+from pyroclast.resources import durations
 from pyroclast.views.amounts import as_text
 from pyroclast.views.documents import Row
+from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import JobView, seconds_since
+from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
@@ -22,6 +29,7 @@ __all__ = ["RUNNING", "WAITING", "running_rows", "waiting_rows"]
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
 WAITING_COLUMNS: Final = (
+    Column("POS", "position"),
     Column("NAMESPACE", "namespace"),
     Column("NAME", "name"),
     Column("QUEUE", "queue"),
@@ -30,6 +38,7 @@ WAITING_COLUMNS: Final = (
     Column("ASKS", "asks", as_text),
     Column("WAITED", "waitedSeconds", human_duration),
     Column("CODE", "code"),
+    Column("START", "start", start_text, absent="?"),
     Column("WHY", "sentence", is_wide=True),
 )
 RUNNING_COLUMNS: Final = (
@@ -38,9 +47,12 @@ RUNNING_COLUMNS: Final = (
     Column("QUEUE", "queue"),
     Column("PODS", "pods"),
     Column("READY", "ready"),
+    Column("NODES", "nodes"),
     Column("ASKS", "asks", as_text),
     Column("ELAPSED", "elapsedSeconds", human_duration),
-    Column("STATE", "phase"),
+    Column("ENDS", "ends", lambda ends: f"~{clock_text(ends)}"),
+    Column("HEALTH", "health"),
+    Column("STATE", "phase", is_wide=True),
     Column("RETRIES", "retries", is_wide=True),
 )
 
@@ -50,6 +62,7 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
     found = sorted((each for each in jobs if is_waiting(each.job)), key=lambda each: each.job["metadata"]["creationTimestamp"])
     return [
         {
+            "position": position_of(each.group),
             "namespace": each.namespace,
             "name": each.name,
             "queue": each.queue,
@@ -58,6 +71,7 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
             "asks": each.asks,
             "waitedSeconds": seconds_since(each.job["metadata"]["creationTimestamp"], now),
             "code": each.cause.code,
+            "start": NEVER if each.cause.is_final else start_of(each.group),
             "never": each.cause.is_final,
             "sentence": each.cause.sentence,
             "since": each.cause.since,
@@ -66,8 +80,12 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
     ]
 
 
-def running_rows(jobs: list[JobView], now: float) -> list[Row]:
-    """A row for each Job that has started and not ended: those that started first are first."""
+def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+    """A row for each Job that has started and not ended: those that started first are first. `pods`: those of all Jobs."""
+    by_job: dict[str, list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        for owner in pod["metadata"].get("ownerReferences") or ():
+            by_job.setdefault(owner["uid"], []).append(pod)
     found = [(each, each.job["status"]) for each in jobs if each.phase in AT_WORK]
     found.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
     return [
@@ -77,8 +95,11 @@ def running_rows(jobs: list[JobView], now: float) -> list[Row]:
             "queue": each.queue,
             "pods": each.pods,
             "ready": status.get("running", 0),
+            "nodes": nodes_of(by_job.get(each.job["metadata"]["uid"], ())),
             "asks": each.asks,
             "elapsedSeconds": seconds_since(_started(each), now),
+            "ends": _ends(each),
+            "health": health_of(each.pods, by_job.get(each.job["metadata"]["uid"], ())),
             "phase": each.phase,
             "retries": status.get("retryCount", 0),
         }
@@ -95,6 +116,15 @@ def _started(view: JobView) -> str:
     return str(times[-1] if times else view.job["metadata"]["creationTimestamp"])
 
 
+def _ends(view: JobView) -> str | None:
+    """When it ends by its own estimate, as an API timestamp; None without one."""
+    try:
+        seconds = durations.nanoseconds(str((view.job.get("spec") or {}).get("runningEstimate") or "")) / 10**9
+    except durations.DurationError:
+        return None
+    return (datetime.fromisoformat(_started(view)) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 async def _waiting(context: Context) -> None:
     async def read() -> Table:
         rows = waiting_rows(await jobs_of(context), context.client.now())
@@ -105,7 +135,10 @@ async def _waiting(context: Context) -> None:
 
 async def _running(context: Context) -> None:
     async def read() -> Table:
-        rows = running_rows(await jobs_of(context), context.client.now())
+        jobs = await jobs_of(context)
+        is_any = any(each.phase in AT_WORK for each in jobs)
+        pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
+        rows = running_rows(jobs, pods, context.client.now())
         return Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs")
 
     await show(context, read, JOBS, namespace=namespaces_of(context))

@@ -1,45 +1,83 @@
-"""`vcctl logs`: the lines of all pods of a Job, each behind the name of its pod."""
+"""`vcctl logs`: the lines of all pods of a Job by time, each behind the name of its pod."""
 
 from __future__ import annotations
 
-import asyncio
+import sys
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOBS, PODS, Key
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.api.types import PODS, Key
+from pyroclast.kube.errors import KubeError
+from pyroclast.resources import durations
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.log_lines import Line, in_order, read_line
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 if TYPE_CHECKING:
     from pyroclast.kube.client import Client
 
-__all__ = ["LOGS"]
+__all__ = ["LOGS", "lines_of", "pods_of", "prefix_of", "query_of", "say", "started"]
 
-PAUSE: Final = 1.0  # seconds between looks for new containers
-ENDS: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
+SECOND: Final = 10**9
 
 
 async def _logs(context: Context) -> int:
     key, _ = await named_job(context)
+    query = query_of(context)
     if context.is_set("follow"):
-        return await _follow(context, key)
-    pods = await _pods(context, key)
+        if context.is_set("previous"):
+            raise Failure("--previous: a try that has ended has no lines to follow; leave out -f")
+        from pyroclast_cli.views.log_following import follow  # noqa: PLC0415 - most calls read what there is
+
+        await follow(context, key, query)
+        return 0
+    pods = await pods_of(context, key)
     if not pods:
         raise Failure(f"Job {key} has no pod that has started, or none that the flags choose")
-    failures = 0
-    for pod in pods:
-        for container in _started(pod, is_previous=context.is_set("previous")):
-            failures += await _print(context, pod, container, _query(context, container))
+    is_previous = context.is_set("previous")
+    containers = [(pod, name) for pod in pods for name in started(pod, is_previous=is_previous)]
+    failures: list[str] = []
+    async with AsyncExitStack() as stack:
+        logs = []
+        for pod, name in containers:
+            log = _readable(context.client, pod, name, query, failures)
+            logs.append(await stack.enter_async_context(aclosing(log)))
+        async for prefix, line in in_order(logs):
+            say(context, prefix, line)
+    for failure in failures:
+        sys.stderr.write(f"{failure}\n")
     return 1 if failures else 0
 
 
-async def _pods(context: Context, key: Key) -> list[dict[str, Any]]:
-    """The pods of the Job that the flags select, by task and index."""
+def say(context: Context, prefix: str, line: Line) -> None:
+    """Print a line."""
+    stamp = f"{line.stamp} " if context.is_set("timestamps") and line.stamp else ""
+    context.say(f"{prefix} {stamp}{line.text}")
+
+
+async def _readable(
+    client: Client, pod: Mapping[str, Any], container: str, query: Mapping[str, str], failures: list[str]
+) -> AsyncGenerator[tuple[str, Line]]:
+    """The lines of one container; why it cannot be read is noted."""
+    prefix = prefix_of(pod, container)
+    try:
+        async with aclosing(lines_of(client, pod, {**query, "container": container})) as lines:
+            async for line in lines:
+                yield prefix, line
+    except KubeError as error:
+        failures.append(f"{prefix} cannot be read: {error}")
+
+
+async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
+    """The pods of the Job that have started and that the flags choose, by task and index.
+
+    Raises:
+        Failure: there are more than `--max-pods`.
+    """
     selector, task = f"{keys.JOB_NAME}={key.name}", context.text("task")
     pods, _ = await context.client.list(
         PODS, key.namespace, label_selector=selector + (f",{keys.TASK_SPEC}={task}" if task else "")
@@ -51,7 +89,7 @@ async def _pods(context: Context, key: Key) -> list[dict[str, Any]]:
         raise Failure(
             f"Job {key} has {len(pods)} pods, more than --max-pods {most}: choose some by --task or --failed, or raise it"
         )
-    return sorted((pod for pod in pods if _started(pod, is_previous=False)), key=lambda pod: _natural(pod["metadata"]["name"]))
+    return sorted((pod for pod in pods if started(pod)), key=lambda pod: _natural(pod["metadata"]["name"]))
 
 
 def _natural(name: str) -> tuple[str, int]:
@@ -59,82 +97,51 @@ def _natural(name: str) -> tuple[str, int]:
     return (head, int(last)) if last.isdigit() else (name, 0)
 
 
-def _started(pod: Mapping[str, Any], *, is_previous: bool) -> list[str]:
+def started(pod: Mapping[str, Any], *, is_previous: bool = False) -> list[str]:
     """The containers that have lines: those that run or ended, or whose try before this one did."""
-    states = "lastState" if is_previous else "state"
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return [each["name"] for each in statuses if {"running", "terminated"} & set(each.get(states) or {})]
+    states = ("lastState",) if is_previous else ("state", "lastState")
+    return [each["name"] for each in statuses if any({"running", "terminated"} & set(each.get(state) or {}) for state in states)]
 
 
-def _query(context: Context, container: str) -> dict[str, str]:
-    query = {"container": container}
+def query_of(context: Context) -> dict[str, str]:
+    """What is asked of every log.
+
+    Raises:
+        Failure: a flag makes no sense.
+    """
+    query = {"timestamps": "true"}
     if context.number("tail") >= 0:
         query["tailLines"] = str(context.number("tail"))
     if context.is_set("previous"):
         query["previous"] = "true"
+    if text := context.text("since"):
+        try:
+            query["sinceSeconds"] = str(max(1, durations.nanoseconds(text) // SECOND))
+        except durations.DurationError as error:
+            raise Failure(f'--since: {error}; write a duration such as "10m"') from error
     return query
 
 
-async def _print(context: Context, pod: Mapping[str, Any], container: str, query: Mapping[str, str]) -> int:
-    """Print what there is; 1 if it could not be read, which is said."""
-    prefix = _prefix(pod, container)
-    try:
-        async with aclosing(_lines(context.client, pod, query)) as lines:
-            async for line in lines:
-                context.say(f"{prefix} {line}")
-    except KubeError as error:
-        context.say(f"{prefix} cannot be read: {error}")
-        return 1
-    return 0
-
-
-def _prefix(pod: Mapping[str, Any], container: str) -> str:
+def prefix_of(pod: Mapping[str, Any], container: str) -> str:
+    """`[task-index]`, and the container where a pod has several."""
     labels = pod["metadata"].get("labels") or {}
     name = f"{labels.get(keys.TASK_SPEC, '')}-{labels.get(keys.TASK_INDEX, '')}".strip("-") or pod["metadata"]["name"]
     several = len(pod["spec"].get("containers") or ()) > 1
     return f"[{name}/{container}]" if several else f"[{name}]"
 
 
-async def _lines(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[str]:
+async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[Line]:
+    """The lines of one log as they come."""
     metadata = pod["metadata"]
     async with aclosing(client.stream(PODS.path(metadata["namespace"], metadata["name"], "log"), query)) as stream:
         async for line in stream:
-            yield line.decode(errors="replace")
-
-
-async def _follow(context: Context, key: Key) -> int:
-    """Print all lines until the Job has ended, also of pods and tries that come later; each container's tries once."""
-    seen: set[tuple[str, str, int]] = set()
-    async with asyncio.TaskGroup() as tasks:
-        while True:
-            is_over = await _has_ended(context.client, key)
-            for pod in await _pods(context, key):
-                for container in _started(pod, is_previous=False):
-                    attempt = (pod["metadata"]["uid"], container, _restarts(pod, container))
-                    if attempt not in seen:
-                        seen.add(attempt)
-                        tasks.create_task(_print(context, pod, container, {**_query(context, container), "follow": "true"}))
-            if is_over:
-                return 0
-            await asyncio.sleep(PAUSE)
-
-
-async def _has_ended(client: Client, key: Key) -> bool:
-    try:
-        job = await client.get(JOBS, key)
-    except NotFound:
-        return True
-    return ((job.get("status") or {}).get("state") or {}).get("phase") in ENDS
-
-
-def _restarts(pod: Mapping[str, Any], container: str) -> int:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return next((int(each.get("restartCount", 0)) for each in statuses if each["name"] == container), 0)
+            yield read_line(line.decode(errors="replace"))
 
 
 LOGS: Final = Leaf(
     "logs",
-    "show the lines of all pods of a Job",
+    "show the lines of all pods of a Job by time",
     _logs,
     (
         NAMESPACE,
@@ -142,7 +149,9 @@ LOGS: Final = Leaf(
         Flag("task", "t", "", "only the pods of this task"),
         Flag("failed", "", default=False, text="only pods that failed", kind="bool"),
         Flag("previous", "p", default=False, text="the try before this one", kind="bool"),
+        Flag("since", "", "", "only lines that are not older, such as 10m", "duration"),
         Flag("tail", "", -1, "lines from the end of each pod, -1 for all", "int"),
+        Flag("timestamps", "", default=False, text="show when each line was written", kind="bool"),
         Flag("max-pods", "", 50, "pods to show at most", "int"),
     ),
     takes="NAME",

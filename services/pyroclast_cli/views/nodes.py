@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from pyroclast.api.types import NODES, PODS
+from pyroclast.api.types import HYPER_NODES, NODES, PODS
 from pyroclast.views.amounts import as_text, readable
-from pyroclast.views.nodes import node_rows
+from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["NODES_VIEW"]
 
+TIER: Final = "tier"
 COLUMNS: Final = (
     Column("GROUP", "group"),
     Column("STATE", "state"),
     Column("NODES", "nodes"),
     Column("CPU-FREE", "cpuFree", lambda value: readable("cpu", value)),
     Column("MEMORY-FREE", "memoryFree", lambda value: readable("memory", value)),
-    Column("DEVICES-FREE", "devicesFree", as_text),
+    Column("GPU-FREE", "devicesFree", as_text),
     Column("LARGEST-FREE", "largestFree", as_text),
     Column("PODS", "pods"),
+    Column("RESERVED-FOR", "reservedFor", ",".join),
     Column("NAMES", "names", ",".join, is_wide=True),
 )
 
 
 async def _nodes(context: Context) -> None:
     async def read() -> Table:
-        nodes, _ = await context.client.list(NODES, label_selector=context.text("selector"))
-        pods, _ = await context.client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
-        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, context.text("by")), "node")
+        client, by = context.client, context.text("by")
+        nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
+        pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+        reserved = reservations_of((await read_groups(client, client.config.namespace)).groups)
+        groups: Mapping[str, Sequence[str]] | None = None
+        if by == TIER:
+            groups = await _tiers(context, nodes)
+        elif by:
+            groups = label_groups(nodes, by)
+        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
 
     await show(context, read, NODES, PODS)
+
+
+async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The HyperNodes that each node is in, as `tier 1: NAME`."""
+    from pyroclast_cli.views.tiers import tier_groups  # noqa: PLC0415 - reads records, which no other command does
+
+    hyper_nodes, _ = await context.client.list(HYPER_NODES)
+    return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})
 
 
 NODES_VIEW: Final = Leaf(
@@ -42,7 +61,7 @@ NODES_VIEW: Final = Leaf(
     "list what is free on the nodes",
     _nodes,
     (
-        Flag("by", "", "", "one row per value of this label of the nodes"),
+        Flag("by", "", "", "one row per value of this label of the nodes, or per HyperNode with `tier`"),
         Flag("selector", "l", "", "labels of the nodes"),
         *TABLE_FLAGS,
         WATCH,

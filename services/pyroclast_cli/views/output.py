@@ -11,13 +11,15 @@ from typing import Any, Final
 import orjson
 import yaml
 
+from pyroclast.resources import quantity
+from pyroclast.views.amounts import amount
 from pyroclast.views.documents import Row, document
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "write", "write_document"]
+__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "write", "write_document", "write_one"]
 
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
@@ -28,34 +30,44 @@ TABLE_FLAGS: Final = (
     Flag("limit", "", 0, "rows to show at most, 0 for all", "int"),
 )
 GAP: Final = 3
+_NOTHING: Final[tuple[Any, ...]] = (None, "", {}, [])
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `field` is its name in JSON; `text` writes a value that a table shows in another way; `is_wide`: `-o wide`."""
+    """One column. `field` is its name in JSON; `text` writes a value that a table shows in another way; `is_wide`: `-o wide`.
+
+    `absent` stands where there is no value; `plain` is the field that a program reads instead.
+    """
 
     header: str
     field: str
     text: Callable[[Any], str] | None = None
     is_wide: bool = False
+    absent: str = "-"
+    plain: str = ""
 
     def cell(self, row: Row) -> str:
-        """The value as the table shows it; `-` where there is none."""
+        """The value as the table shows it."""
         value = row.get(self.field)
         if value is None or value == "":
-            return "-"
-        return (self.text(value) if self.text else str(value)) or "-"
+            return self.absent
+        return (self.text(value) if self.text else str(value)) or self.absent
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a command shows. `kind` is that of one item in JSON; `reference` is the `KIND.GROUP` of `-o name`."""
+    """What a command shows. `kind` is that of one item in JSON.
+
+    `reference` is the `KIND.GROUP` of `-o name`; `names`: the field with all names of a row that stands for several objects.
+    """
 
     kind: str
     columns: tuple[Column, ...]
     rows: Sequence[Row]
     reference: str = ""
     empty: str = "No resources found"
+    names: str = ""
 
 
 def write(context: Context, table: Table) -> None:
@@ -70,15 +82,56 @@ def write(context: Context, table: Table) -> None:
         case "table" | "wide" | "":
             _write_table(context, table, rows, is_wide=form == "wide")
         case "name":
-            for name in dict.fromkeys(str(row["name"]) for row in rows):
+            for name in dict.fromkeys(each for row in rows for each in _names(table, row)):
                 context.say(f"{table.reference}/{name}" if table.reference else name)
         case "csv":
-            for line in _csv_lines(table, rows):
-                context.say(line)
+            _write_csv(context, [column.plain or column.field for column in table.columns], rows)
         case "custom-columns" if argument:
             _write_custom(context, argument, rows)
         case _:
             write_document(context, document(f"{table.kind}List", {"items": list(rows)}))
+
+
+def _names(table: Table, row: Row) -> Sequence[str]:
+    """The names of what a row stands for.
+
+    Raises:
+        Failure: it stands for no object.
+    """
+    if table.names:
+        return [str(name) for name in row[table.names]]
+    if "name" not in row:
+        raise Failure("-o name: what this command lists has no names; use another form")
+    return [str(row["name"])]
+
+
+def write_one(context: Context, whole: Row, lines: Sequence[str], *, reference: str, rows: Sequence[Row] | None = None) -> None:
+    """Print what is known of one object in the form that the user asked for.
+
+    Args:
+        context: the flags.
+        whole: the document.
+        lines: the text for people.
+        reference: what `-o name` prints.
+        rows: what `csv` and `custom-columns` are about; the document itself without it.
+
+    Raises:
+        Failure: an unknown form, or a template that cannot be read.
+    """
+    form, _, argument = context.text("output").partition("=")
+    items = [whole] if rows is None else rows
+    match form:
+        case "table" | "wide" | "":
+            for line in lines:
+                context.say(line)
+        case "name":
+            context.say(reference)
+        case "csv":
+            _write_csv(context, list(items[0]) if items else [], items)
+        case "custom-columns" if argument:
+            _write_custom(context, argument, items)
+        case _:
+            write_document(context, whole)
 
 
 def write_document(context: Context, whole: Row) -> None:
@@ -111,19 +164,40 @@ def _chosen(context: Context, table: Table) -> Sequence[Row]:
         if column is None:
             known = ", ".join(each.header.lower() for each in table.columns)
             raise Failure(f'--sort-by: there is no column "{wanted}"; there are {known}')
-        rows = sorted(rows, key=lambda row: _rank(row.get(column.field)), reverse=wanted.startswith("-"))
+        rows = _sorted(rows, column.field, is_reverse=wanted.startswith("-"))
     if limit < 0:
         raise Failure(f"--limit: {limit} is less than 0")
     return rows[:limit] if limit else rows
 
 
-def _rank(value: Any) -> tuple[int, float, str]:  # noqa: ANN401 - a JSON value
+def _sorted(rows: Sequence[Row], field: str, *, is_reverse: bool) -> list[Row]:
+    """The rows by a field: numbers and quantities by their size, all else as text; rows without a value are last."""
+    present = [row for row in rows if row.get(field) not in _NOTHING]
+    sizes = [_size(row[field]) for row in present]
+    if None in sizes:
+        keys: list[Any] = [str(row[field]) for row in present]
+    else:
+        keys = sizes
+    order = sorted(range(len(present)), key=keys.__getitem__, reverse=is_reverse)
+    return [present[index] for index in order] + [row for row in rows if row.get(field) in _NOTHING]
+
+
+def _size(value: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - a JSON value
+    """How much a value is: a number, a quantity, or amounts of resources, devices before cpu before memory; None for text."""
     match value:
-        case None:
-            return (2, 0.0, "")
+        case bool():
+            return None
         case int() | float():
-            return (0, value, "")
-    return (1, 0.0, str(value))
+            return (float(value),)
+        case dict():
+            devices = sum(float(amount(each)) for name, each in value.items() if "/" in name)
+            return (devices, *(float(amount(value.get(name, 0))) for name in ("cpu", "memory")))
+        case str():
+            try:
+                return (float(quantity.parse(value)),)
+            except quantity.QuantityError:
+                return None
+    return None
 
 
 def _write_table(context: Context, table: Table, rows: Sequence[Row], *, is_wide: bool) -> None:
@@ -136,17 +210,19 @@ def _write_table(context: Context, table: Table, rows: Sequence[Row], *, is_wide
 
 
 def _write_lines(context: Context, headers: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    lines = fitted([*([] if context.is_set("no-headers") else [headers]), *cells], GAP)
-    for line in lines:
+    rows = [*([] if context.values.get("no-headers") else [headers]), *cells]
+    for line in fitted(rows, GAP) if rows else ():
         context.say(line.rstrip())
 
 
-def _csv_lines(table: Table, rows: Sequence[Row]) -> list[str]:
+def _write_csv(context: Context, fields: Sequence[str], rows: Sequence[Row]) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.field for column in table.columns])
-    writer.writerows([_csv_cell(row.get(column.field)) for column in table.columns] for row in rows)
-    return text.getvalue().splitlines()
+    if not context.values.get("no-headers"):
+        writer.writerow(fields)
+    writer.writerows([_csv_cell(row.get(field)) for field in fields] for row in rows)
+    if text.tell():
+        context.say(text.getvalue().removesuffix("\n"))
 
 
 def _csv_cell(value: Any) -> str:  # noqa: ANN401 - a JSON value

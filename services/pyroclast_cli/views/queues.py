@@ -18,7 +18,7 @@ from pyroclast_cli.views.watching import WATCH, show
 __all__ = ["QUEUES_VIEW"]
 
 COLUMNS: Final = (
-    Column("QUEUE", "label"),
+    Column("QUEUE", "label", plain="name"),
     Column("STATE", "state"),
     Column("RESOURCE", "resource"),
     Column("GUARANTEE", "guarantee"),

@@ -28,10 +28,13 @@ SILENCE: Final = 30.0
 CLEAR: Final = "\x1b[H\x1b[J"
 
 
-async def show(context: Context, read: Callable[[], Awaitable[Table]], *kinds: ResourceType, namespace: str = "") -> None:
+async def show(
+    context: Context, read: Callable[[], Awaitable[Table]], *kinds: ResourceType, namespace: str = "", every: float = SILENCE
+) -> None:
     """Print what `read` finds; with `-w` again whenever objects of one of `kinds` changed and the list is another one.
 
-    On a terminal the list is drawn in place. In a pipe all of it is written again.
+    On a terminal the list is drawn in place. In a pipe all of it is written again. `every`: seconds after which it is read anew
+    though nothing changed.
 
     Raises:
         KubeError: the first look fails, or a later one for a reason that does not pass.
@@ -54,7 +57,7 @@ async def show(context: Context, read: Callable[[], Awaitable[Table]], *kinds: R
         if not context.is_set("watch"):
             return
         shown = table
-        await _first_change(context.client, versions, namespace)
+        await _first_change(context.client, versions, namespace, every)
 
 
 async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: str) -> dict[ResourceType, str]:
@@ -63,13 +66,13 @@ async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: 
     return {kind: str((page.get("metadata") or {}).get("resourceVersion", "")) for kind, page in zip(kinds, pages, strict=True)}
 
 
-async def _first_change(client: Client, versions: Mapping[ResourceType, str], namespace: str) -> None:
+async def _first_change(client: Client, versions: Mapping[ResourceType, str], namespace: str, every: float) -> None:
     """Returns a moment after the first change of any kind.
 
     Raises:
         KubeError: a watch ended for a reason that does not pass.
     """
-    watches = [asyncio.ensure_future(_changed(client, kind, namespace, version)) for kind, version in versions.items()]
+    watches = [asyncio.ensure_future(_changed(client, kind, namespace, version, every)) for kind, version in versions.items()]
     try:
         done, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
         for each in done:
@@ -85,10 +88,10 @@ def _content(table: Table) -> list[Row]:
     return [{name: value for name, value in row.items() if not name.endswith("Seconds")} for row in table.rows]
 
 
-async def _changed(client: Client, kind: ResourceType, namespace: str, version: str) -> None:
+async def _changed(client: Client, kind: ResourceType, namespace: str, version: str, every: float) -> None:
     """Returns a moment after the first change behind `version`, when the watch ends, or when nothing came for a while."""
     try:
-        async with aclosing(client.watch(kind, namespace, {"resourceVersion": version}, silence=SILENCE)) as batches:
+        async with aclosing(client.watch(kind, namespace, {"resourceVersion": version}, silence=every)) as batches:
             async for lines in batches:
                 if lines:
                     break

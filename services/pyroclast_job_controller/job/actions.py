@@ -28,7 +28,7 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
 )
-from pyroclast.lifecycle.gang import volumes
+from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job import preparation
 from pyroclast.lifecycle.job.facts import JobFacts
@@ -40,6 +40,7 @@ from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
+from pyroclast_job_controller.job.seats import SeatPublisher
 
 __all__ = ["JobActions"]
 
@@ -49,8 +50,8 @@ log = structlog.get_logger()
 class JobActions:
     """The hands of the job controller. Every answer of the server is remembered until the watch has brought it too."""
 
-    def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions) -> None:
-        self._client, self._caches, self._pods, self._plugins = client, caches, pods, plugins
+    def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions, seats: SeatPublisher) -> None:
+        self._client, self._caches, self._pods, self._plugins, self._seats = client, caches, pods, plugins, seats
 
     async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
         """Do it.
@@ -63,18 +64,18 @@ class JobActions:
         job = facts.job
         match effect:
             case CreatePods() | MarkPods() | DeletePods():
-                await self._pods.carry_out(job, effect, memory, forwarding=preparation.forwards(facts))
-                if isinstance(effect, DeletePods) and effect.gives_back:
-                    log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
-                    memory.gave_back(facts.now)
+                await self._carry_out_on_pods(facts, memory, effect)
             case PreparePlugins():
                 await self._plugins.prepare(job, memory)
             case RemovePlugins():
                 await self._plugins.remove(job, memory)
             case CreateGroup(manifest):
-                await self._create_group(job, dict(manifest))
+                published = await self._seats.published(job, dict(manifest), forwarding=preparation.forwards(facts))
+                await self._create_group(job, published)
+                memory.carried = podgroups.inherited(job)
             case PatchGroup(name, patch):
                 await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
+                memory.carried = podgroups.inherited(job)
             case DeleteGroup(name, uid):
                 await self._delete_group(Key(job.metadata.namespace, name), uid)
             case AnnotateJob(annotations):
@@ -87,6 +88,18 @@ class JobActions:
                     await self._create_claim(job, position)
             case _:
                 assert_never(effect)
+
+    async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> None:
+        job, forwarding = facts.job, preparation.forwards(facts)
+        if isinstance(effect, CreatePods) and any(slot.node for slot in effect.slots):
+            seating = self._seats.seating(facts, memory, self._caches.groups.get)
+            with seating.closing_when_refused():
+                await self._pods.carry_out(job, effect, memory, forwarding=forwarding, seating=seating)
+            return
+        await self._pods.carry_out(job, effect, memory, forwarding=forwarding)
+        if isinstance(effect, DeletePods) and effect.gives_back:
+            log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
+            memory.gave_back(facts.now)
 
     async def really_gone(self, facts: JobFacts, vanished: Iterable[Occurrence]) -> list[Occurrence]:
         """Those of `vanished` whose pod is no more.

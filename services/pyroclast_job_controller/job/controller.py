@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from time import perf_counter
 from typing import Final
 
@@ -16,12 +17,14 @@ from pyroclast.kube.own_writes import LIFETIME
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
 from pyroclast.lifecycle.job import delays, job_events, notices
+from pyroclast.lifecycle.job.absent_scheduler import look_again_at
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.status import is_quiet
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
+from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import JobMemory, Memories
 from pyroclast_job_controller.job.orphans import Orphans
 from pyroclast_job_controller.orders import Orders
@@ -54,6 +57,8 @@ class JobController:
         orders: what users want done by Commands.
         queue: keys of Jobs to look at.
         most_requeues: how often a Job that is refused something is tried before it is terminated; -1: for ever.
+        lost_nodes: gives up on pods whose node is lost; None: they are waited for.
+        own_schedulers: the names of the schedulers that this controller works with.
     """
 
     def __init__(
@@ -65,9 +70,13 @@ class JobController:
         queue: ShardedQueue[Key],
         *,
         most_requeues: int = 15,
+        lost_nodes: LostNodes | None = None,
+        own_schedulers: Iterable[str] = (),
     ) -> None:
+        self._lost_nodes = lost_nodes
         self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
         self._actions, self._memories, self._orders, self._queue = actions, memories, orders, queue
+        self._schedulers, self._own_schedulers = shared.schedulers, frozenset(own_schedulers)
         self._orphans = Orphans(shared)
         self._most_requeues = most_requeues
 
@@ -98,6 +107,11 @@ class JobController:
             memory.got_on()
         if self._caches.pods.is_ahead(job.metadata.uid):
             self._queue.add_after(key, LIFETIME)
+        if self._lost_nodes is not None:
+            pods = self._caches.pods.members(job.metadata.uid).values()
+            again = await self._lost_nodes.give_up(pods, memory, self._now())
+            if again is not None:
+                self._queue.add_at(key, again)
 
     async def _catch_up(self, key: Key, memory: JobMemory) -> None:
         """Remember what happened to the pods and the PodGroup while nobody watched, and which of the pods that are no longer seen
@@ -169,7 +183,15 @@ class JobController:
         job = self._caches.jobs.get(key)
         if job is None or job.metadata.uid != memory.uid:
             return None
-        return facts_of(self._caches, job, memory, self._orders.of(job), self._now())
+        return facts_of(
+            self._caches,
+            job,
+            memory,
+            self._orders.of(job),
+            self._now(),
+            schedulers=self._schedulers.current,
+            own_schedulers=self._own_schedulers,
+        )
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
         """Write the status if it has changed and its turn has come; whether the Job is in another phase now, or at another
@@ -219,6 +241,8 @@ class JobController:
             raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
         if facts.memory.held:
             self._queue.add_at(facts.job.key, memory.next_try)
+        if (due := look_again_at(facts)) is not None:
+            self._queue.add_at(facts.job.key, due)
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
         for response in memory.arm(decision.armed):
@@ -242,6 +266,8 @@ class JobController:
             await self._write_status(facts, memory, decision.status)
         except Conflict:
             log.debug("job.conflict", job=str(key))  # it is looked at again in any case
+        if memory.seats_refused:
+            self._queue.add(key)  # what was placed for it is given up at once, not when it tries again
         if counts and 0 <= self._most_requeues < memory.faults:
             self._give_up(key, facts.job, memory, refusal)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import structlog
 
 from pyroclast.api.records import Job, JobFlow
@@ -9,6 +11,7 @@ from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.shared_reads import SharedReads
 from pyroclast.lifecycle.flow.ends import end_is_recorded, flow_of
 from pyroclast.lifecycle.job import ttl
 from pyroclast_job_controller.shared import Shared
@@ -18,12 +21,17 @@ __all__ = ["ExpiryController"]
 log = structlog.get_logger()
 
 
+_FLOW_IS_GOOD: Final = 1.0
+"""Seconds for which what a flow says is good for all its Jobs: it may be 1.4 MB. What it has recorded once it keeps."""
+
+
 class ExpiryController:
     """Looks at finished Jobs with `ttlSecondsAfterFinished`."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._client, self._caches, self._shards, self._now = shared.client, shared.caches, shared.shards, shared.now
         self._queue = queue
+        self._flows: SharedReads[Key, JobFlow | None] = SharedReads(self._flow, shared.clock, _FLOW_IS_GOOD)
         self._caches.jobs.informer.on_change(self._changed)
 
     def enqueue_all(self) -> None:
@@ -69,11 +77,13 @@ class ExpiryController:
         key = flow_of(job)
         if key is None:
             return True
+        return end_is_recorded(await self._flows.get(key), job)
+
+    async def _flow(self, key: Key) -> JobFlow | None:
         try:
-            answer = await self._client.get(JOB_FLOWS, key)
+            return record_of(await self._client.get(JOB_FLOWS, key), JobFlow)
         except NotFound:  # or the kind is not installed
-            return True
-        return end_is_recorded(record_of(answer, JobFlow), job)
+            return None
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
         if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from pyroclast.api.enums import JobReason
 from pyroclast.api.records import Command, Job, PodGroup
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members, ownership
 from pyroclast.lifecycle.job.facts import JobFacts, Order
@@ -16,21 +17,36 @@ from pyroclast_job_controller.plugins.registry import marks_of
 __all__ = ["facts_of"]
 
 
-def facts_of(caches: Caches, job: Job, memory: JobMemory, commands: Iterable[Command], now: float) -> JobFacts:
-    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch."""
+def facts_of(
+    caches: Caches,
+    job: Job,
+    memory: JobMemory,
+    commands: Iterable[Command],
+    now: float,
+    *,
+    schedulers: Schedulers | None = None,
+    own_schedulers: frozenset[str] = frozenset(),
+) -> JobFacts:
+    """The facts of `job`, for which there are `commands`, at `now`, in seconds since the epoch.
+
+    `schedulers`: those at work, where that is known; `own_schedulers`: the names of those that we work with.
+    """
     job, namespace = members.named(job), job.metadata.namespace
+    group = _group_of(caches, job)
     claims = (volume.volume_claim_name for volume in job.spec.volumes if volume.volume_claim_name)
     return JobFacts(
         job,
         now,
         pods=caches.pods.members(job.metadata.uid),
-        group=_group_of(caches, job),
+        group=group,
         queue=caches.queues.get(Key("", job.spec.queue)),
         claims=frozenset(name for name in claims if caches.claims.get(Key(namespace, name))),
         priorities={each.metadata.name: each.value for each in caches.priorities.values()},
         marks=marks_of(job),
         orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),
-        memory=memory.snapshot(now),
+        memory=memory.snapshot(now, group.metadata.uid if group is not None else ""),
+        schedulers=schedulers,
+        own_schedulers=own_schedulers,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,6 +11,8 @@ from zlib import crc32
 from pyroclast.api.records import Job
 from pyroclast.api.types import Key
 from pyroclast.kube.pacing import Pace
+from pyroclast.lifecycle.effects import Slot
+from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import Decision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
@@ -50,6 +53,8 @@ class JobMemory:
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0
     removed: bool = False
+    carried: Inherited | None = None
+    """What was written of the Job into its PodGroup last."""
     objects: dict[str, str] = field(default_factory=dict)
     """Plugin objects that we made, with their uids."""
     recorded: dict[str, str] = field(default_factory=dict)
@@ -80,21 +85,39 @@ class JobMemory:
     """Since when a quota has kept the gang from being complete, in seconds since the epoch."""
     next_try: float = 0.0
     """When it may try again, in seconds since the epoch."""
+    nodes_asked: float = -math.inf
+    """When it was asked last whether the nodes of pods that do not go are there, in seconds since the epoch."""
+    seats_of: str = ""
+    """The uid of the PodGroup that the next two are about."""
+    seated: set[Slot] = field(default_factory=set)
+    """The seats on which a pod was created."""
+    seats_refused: str = ""
+    """Why no further pod is to be created on a seat, in one word."""
     closed: int = 0
     """How often in a row its namespace was found to be going."""
     closed_until: float = 0.0
     """Until when nothing is tried because of that, in seconds since the epoch."""
 
-    def snapshot(self, now: float) -> Remembered:
-        """For a decision at `now`, in seconds since the epoch."""
+    def seats(self, group: str) -> JobMemory:
+        """This memory, with what it has of the seats of the PodGroup of that uid and of no other."""
+        if self.seats_of != group:
+            self.seats_of, self.seated, self.seats_refused = group, set(), ""
+        return self
+
+    def snapshot(self, now: float, group: str = "") -> Remembered:
+        """For a decision at `now`, in seconds since the epoch. `group`: the uid of the PodGroup, if there is one."""
+        self.seats(group)
         return Remembered(
             tuple(self.occurrences),
             self.prepared,
             self.removed,
             self.armed,
             self.refused,
+            carried=self.carried,
             held=self.cause in _HELD and now < self.next_try,
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
+            seated=frozenset(self.seated),
+            seats_refused=self.seats_refused,
         )
 
     def got_on(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 
 import msgspec
 import structlog
@@ -16,13 +18,13 @@ from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job.facts import Notice
+from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
-from pyroclast_job_controller.blocked import Blocked, TransientError, explained
+from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.base import PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import names_of
-from pyroclast_job_controller.plugins.use import body_of, make, objects_of, plugins_of
+from pyroclast_job_controller.plugins.use import body_of, make, objects_of, plugins_of, warnings_of
 
 __all__ = ["PluginActions"]
 
@@ -46,11 +48,17 @@ class PluginActions:
             KubeError: it is not known how far it went.
         """
         known = bool(memory.objects) or job.status.observed_generation > 0
-        for item in _wanted(job):
+        plugins = _plugins(job)
+        wanted = _wanted(job, plugins)
+        for item in wanted:
             try:
                 await self._ensure(job, memory, item, look_first=known)
             except ApiError as error:
                 raise explained(error, JobEventReason.PLUGIN_ERROR, _FAILED) from error
+        if known and job.metadata.generation > 1:
+            await self._shorten(job, wanted)
+        for warning in _warnings(job, plugins):
+            self._record(job, Notice("Warning", JobEventReason.VARIABLE_LEFT_OUT, warning))
         memory.prepared, memory.removed = job.metadata.generation, False
 
     async def remove(self, job: Job, memory: JobMemory) -> None:
@@ -87,6 +95,21 @@ class PluginActions:
         except AlreadyExists:
             await self._update(job, memory, item, await self._client.get(item.kind, key))
 
+    async def _shorten(self, job: Job, wanted: Sequence[PluginObject]) -> None:
+        """Delete what series of objects have beyond those that are wanted: it was made for a larger scale."""
+        lengths = Counter(item.series for item in wanted if item.series is not None)
+        kinds = {item.series: item.kind for item in wanted}
+        for series, length in lengths.items():
+            for number in count(length):
+                key = Key(job.metadata.namespace, series(number))
+                try:
+                    uid = _uid(job, await self._client.get(kinds[series], key))
+                    if not uid:
+                        break
+                    await self._client.delete(kinds[series], key, uid=uid)
+                except (NotFound, Conflict):
+                    break
+
     async def _update(self, job: Job, memory: JobMemory, item: PluginObject, there: Json) -> None:
         if _makes_room(job, there):
             raise TransientError(f"{item.kind.kind} {job.metadata.namespace}/{item.name} of before is still there")
@@ -104,15 +127,29 @@ class PluginActions:
             await self._client.patch(item.kind, key, {"metadata": lock, **patch}, PatchKind.MERGE)
 
 
-def _wanted(job: Job) -> list[PluginObject]:
+def _plugins(job: Job) -> list[JobPlugin]:
     try:
         plugins = plugins_of(job)
-        for plugin in plugins:
-            if plugin.flags.mistake:
-                log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
+    except PluginError as error:
+        raise unusable(error, _FAILED) from error
+    for plugin in plugins:
+        if plugin.flags.mistake:
+            log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
+    return plugins
+
+
+def _wanted(job: Job, plugins: Iterable[JobPlugin]) -> list[PluginObject]:
+    try:
         return [item for plugin in plugins for item in objects_of(plugin, job)]
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
+
+
+def _warnings(job: Job, plugins: Iterable[JobPlugin]) -> list[str]:
+    try:
+        return [warning for plugin in plugins for warning in warnings_of(plugin, job)]
+    except PluginError as error:
+        raise unusable(error, _FAILED) from error
 
 
 def _removable(job: Job) -> list[PluginObject]:
@@ -131,7 +168,7 @@ async def _manifest(job: Job, item: PluginObject) -> Json:
     try:
         body = await asyncio.to_thread(body_of, item) if item.once else item.body
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
     return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **body}
 
 

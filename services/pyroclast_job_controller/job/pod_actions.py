@@ -30,11 +30,12 @@ from pyroclast.kube.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.job.job_events import Occurrence
+from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
-from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota
+from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
 from pyroclast_job_controller.job.line import Line
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.base import PluginError
+from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
 __all__ = ["PodActions"]
@@ -75,9 +76,17 @@ class PodActions:
         self._creating: set[Key] = set()
 
     async def carry_out(
-        self, job: Job, effect: CreatePods | MarkPods | DeletePods, memory: JobMemory, *, forwarding: bool
+        self,
+        job: Job,
+        effect: CreatePods | MarkPods | DeletePods,
+        memory: JobMemory,
+        *,
+        forwarding: bool,
+        seating: Seating | None = None,
     ) -> None:
         """Do it; after a refusal creating begins with one. `forwarding`: the queue sends its Jobs to other clusters.
+
+        `seating`: the seats on which pods are created at once, if there are any.
 
         Raises:
             Blocked: the API server does not take them.
@@ -86,18 +95,20 @@ class PodActions:
         """
         match effect:
             case CreatePods():
-                await self._create_all(job, effect, forwarding=forwarding, careful=memory.was_refused)
+                await self._create_all(job, effect, seating, forwarding=forwarding, careful=memory.was_refused)
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
                 await self._delete_all(job, effect, memory)
 
-    async def _create_all(self, job: Job, effect: CreatePods, *, forwarding: bool, careful: bool) -> None:
+    async def _create_all(
+        self, job: Job, effect: CreatePods, seating: Seating | None, *, forwarding: bool, careful: bool
+    ) -> None:
         tasks = {task.name: task for task in job.spec.tasks}
         try:
             plugins = plugins_of(job)
         except PluginError as error:
-            raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+            raise unusable(error) from error
 
         async def create(slot: Slot) -> None:
             task = tasks[slot.task]
@@ -105,10 +116,13 @@ class PodActions:
             try:
                 manifest = adapted(plugins, job, task, slot.index, manifest)
             except PluginError as error:
-                raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+                raise unusable(error) from error
             await self._line.enter(ticket)
             try:
-                await self._create(job, manifest)
+                node = seating.take(slot, manifest) if seating is not None else ""
+                pod = await self._create(job, manifest)
+                if seating is not None and node and (pod := seating.misfit(slot, pod)) is not None:
+                    await self._delete(job, Victim(pod.metadata.name, pod.metadata.uid), grace_seconds=0)
             finally:
                 self._line.leave(ticket)
                 for key in self._creating:  # the line moves, for those behind as well
@@ -159,7 +173,7 @@ class PodActions:
 
     async def _delete_all(self, job: Job, effect: DeletePods, memory: JobMemory) -> None:
         errors: list[KubeError] = []
-        memory.deleted.update(victim.uid for victim in effect.victims)  # before the watch can tell of it
+        memory.deleted.update(victim.uid for victim in effect.victims if self._is_there(job, victim))  # before the watch tells
         if effect.in_order:
             for victim in effect.victims:
                 errors += await at_once([victim], lambda one: self._delete(job, one))
@@ -168,16 +182,23 @@ class PodActions:
         self._raise(errors, JobEventReason.FAILED_DELETE, "Error deleting pods")
         log.info("pods.deleted", job=str(job.key), version=job.status.version, pods=len(effect.victims))
 
-    async def _create(self, job: Job, manifest: dict[str, Any]) -> None:
+    def _is_there(self, job: Job, victim: Victim) -> bool:
+        """Whether the watch will still tell that `victim` has gone."""
+        pod = self._recent.get(Key(job.metadata.namespace, victim.name))
+        return pod is not None and pod.metadata.uid == victim.uid
+
+    async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
+        """The pod as it was made; None where it was there before."""
         try:
             pod = _pod(await self._client.create(PODS, manifest))
         except AlreadyExists:
             await self._adopt(job, manifest)
-            return
+            return None
         self._recent.put(pod)
         if job.metadata.creation_timestamp and pod.metadata.creation_timestamp:
             age = parse_time(pod.metadata.creation_timestamp) - parse_time(job.metadata.creation_timestamp)
             self._observe_latency(age * 1000)
+        return pod
 
     async def _adopt(self, job: Job, manifest: dict[str, Any]) -> None:
         """There is a pod of that name. Either it is ours (an answer was lost), or its owner has to make room."""
@@ -244,10 +265,10 @@ class PodActions:
         await self._client.patch(PODS, pod.key, patch, PatchKind.MERGE)
         return True
 
-    async def _delete(self, job: Job, victim: Victim) -> None:
+    async def _delete(self, job: Job, victim: Victim, *, grace_seconds: int | None = None) -> None:
         key = Key(job.metadata.namespace, victim.name)
         try:
-            answer = await self._client.delete(PODS, key, uid=victim.uid)
+            answer = await self._client.delete(PODS, key, uid=victim.uid, grace_seconds=grace_seconds)
         except (NotFound, Conflict):  # it has gone, and perhaps another has its name
             self._recent.gone(key, victim.uid)
             return

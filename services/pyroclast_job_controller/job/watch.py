@@ -27,6 +27,7 @@ class JobWatch:
         caches.groups.informer.on_change(self._group)
         caches.queues.informer.on_change(self._queue_changed)
         caches.claims.informer.on_change(self._claim)
+        shared.schedulers.on_change(self._schedulers_changed)
 
     def enqueue_all(self) -> None:
         """Look at every Job that is for us: we have just become responsible. Those that wait for something come first."""
@@ -92,6 +93,12 @@ class JobWatch:
         queue = new or old
         if queue is not None and (new is None or old is None or relevance.queue_changed(old, new)):
             for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
+                self._enqueue(job.key)
+
+    def _schedulers_changed(self) -> None:
+        """A scheduler came or went: whoever waits may wait for another reason now."""
+        for job in self._caches.jobs.informer.values():
+            if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
                 self._enqueue(job.key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:

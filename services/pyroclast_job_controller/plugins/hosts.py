@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from pyroclast.api.jobplugins import LONGEST_HOST_LIST
+from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import template_of
 
-__all__ = ["Host", "address", "addresses", "fit_a_variable", "hosts", "task_named"]
+__all__ = ["MOUNT_PATH", "Host", "address", "addresses", "fit_variables", "host_file", "hosts", "task_named"]
+
+MOUNT_PATH: Final = "/etc/volcano"
+"""Where plugin `svc` mounts its files."""
 
 Host = tuple[str, str]
 """Host name and sub-domain."""
@@ -28,13 +31,23 @@ def addresses(job: Job, task: Task) -> list[str]:
 def hosts(job: Job, task: Task) -> list[Host]:
     """Host name and sub-domain of each pod of `task`; only one when the template fixes the host name."""
     spec = template_of(task).get("spec") or {}
-    number = min(task.replicas, 1) if spec.get("hostname") else task.replicas
-    return [_host(job, task, index, spec) for index in range(number)]
+    return [_host(job, task, index, spec) for index in range(_count(task, spec))]
 
 
-def fit_a_variable(job: Job, task: Task) -> bool:
-    """Whether the addresses of `task`, with commas between, are short enough for an environment variable."""
-    return task.replicas * (len(address(job, task, max(0, task.replicas - 1))) + 1) <= LONGEST_HOST_LIST
+def fit_variables(job: Job) -> frozenset[str]:
+    """The tasks whose addresses, with commas between, are short enough for an environment variable: each, and together."""
+    names, total = set(), 0
+    for task in job.spec.tasks:
+        length = _count(task, template_of(task).get("spec") or {}) * (len(address(job, task, max(0, task.replicas - 1))) + 1)
+        if length <= LONGEST_HOST_LIST and total + length <= MOST_IN_VARIABLES:
+            names.add(task.name)
+            total += length
+    return frozenset(names)
+
+
+def host_file(task: Task) -> str:
+    """Where plugin `svc` mounts the addresses of `task`; a very long list is in further files whose names begin so."""
+    return f"{MOUNT_PATH}/{task.name.replace('-', '_')}.host"
 
 
 def task_named(job: Job, name: str) -> Task | None:
@@ -45,6 +58,10 @@ def task_named(job: Job, name: str) -> Task | None:
 def _host(job: Job, task: Task, index: int, spec: dict[str, Any]) -> Host:
     name = spec.get("hostname") or members.pod_name(job.metadata.name, task.name, index)
     return name, spec.get("subdomain") or job.metadata.name
+
+
+def _count(task: Task, spec: dict[str, Any]) -> int:
+    return min(task.replicas, 1) if spec.get("hostname") else task.replicas
 
 
 def _joined(host: Host) -> str:

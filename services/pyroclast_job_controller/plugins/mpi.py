@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
 from pyroclast_job_controller.plugins.containers import in_each, variable, with_port, with_variables
-from pyroclast_job_controller.plugins.hosts import addresses, fit_a_variable, task_named
+from pyroclast_job_controller.plugins.hosts import addresses, fit_variables, host_file, task_named
 
 __all__ = ["MpiPlugin"]
 
@@ -22,6 +22,13 @@ class MpiPlugin(JobPlugin):
 
     name: ClassVar[str] = "mpi"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["mpi"]
+
+    def warnings(self, job: Job) -> list[str]:
+        """That the master has no list of its workers."""
+        workers = task_named(job, self.flags.text("worker"))
+        if workers is None or workers.name in fit_variables(job):
+            return []
+        return [f'MPI_HOST is not set, as the hosts of task "{workers.name}" are too long: read {host_file(workers)}']
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
         """Add the port, and to the master the list of workers; a master without a task of workers stays as it is.
@@ -35,6 +42,6 @@ class MpiPlugin(JobPlugin):
         if workers is None:
             return manifest
         pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
-        if not fit_a_variable(job, workers):
+        if workers.name not in fit_variables(job):
             return pod  # the file of plugin svc has them
         return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

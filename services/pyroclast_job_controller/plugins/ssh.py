@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SECRETS
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
 from pyroclast_job_controller.plugins.containers import with_volume
 from pyroclast_job_controller.plugins.hosts import hosts
 
@@ -23,6 +23,8 @@ _READABLE: Final = 0o644
 _HIGHEST_PORT: Final = 65535
 _KEY_BITS: Final = 2048
 _EXPONENT: Final = 65537
+_LONGEST: Final = 900_000
+"""Bytes of the configuration: the API server takes Secrets of 1 MiB."""
 
 
 class SshPlugin(JobPlugin):
@@ -57,11 +59,29 @@ class SshPlugin(JobPlugin):
         port = self.flags.number("ssh-port")
         if not 0 < port <= _HIGHEST_PORT:
             port = int(self.defaults["ssh-port"])
-        lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
-        for task in job.spec.tasks:
-            for host, subdomain in hosts(job, task):
-                lines += [f"Host {host}", f"  HostName {host}.{subdomain}", f"  Port {port}"]
-        return "".join(f"{line}\n" for line in lines)
+        stanzas = [_stanza(host, f"{host}.{subdomain}", port) for task in job.spec.tasks for host, subdomain in hosts(job, task)]
+        if sum(map(len, stanzas)) > _LONGEST:
+            stanzas = _by_task(job, port)
+        return "".join(["StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n", *stanzas])
+
+
+def _stanza(host: str, address: str, port: int) -> str:
+    return f"Host {host}\n  HostName {address}\n  Port {port}\n"
+
+
+def _by_task(job: Job, port: int) -> list[str]:
+    """A stanza for each task instead of each pod. The first that matches counts, so longer names of tasks come first; an address
+    with a dot in it is complete.
+    """
+    found = []
+    for task in sorted(job.spec.tasks, key=lambda task: -len(task.name)):
+        of_task = hosts(job, task)
+        host, subdomain = of_task[0] if of_task else ("", "")
+        if len(of_task) > 1:
+            found.append(_stanza(f"{job.metadata.name}-{task.name}-* !*.*", f"%h.{subdomain}", port))
+        elif of_task:
+            found.insert(0, _stanza(host, f"{host}.{subdomain}", port))
+    return found
 
 
 def _secret(job: Job) -> str:

@@ -5,30 +5,29 @@ A headless Service gives them names, a ConfigMap tells each the names of all, an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
 
 from pyroclast.api import keys
 from pyroclast.api.jobplugins import BUILT_IN
-from pyroclast.api.records import Job, Task
+from pyroclast.api.records import Job, JobSpec, Task
 from pyroclast.api.types import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins import waiting
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
+from pyroclast_job_controller.plugins import host_lists, waiting
 from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
-from pyroclast_job_controller.plugins.hosts import addresses, fit_a_variable
+from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, fit_variables, host_file
 
 __all__ = ["SvcPlugin"]
-
-_MOUNT_PATH: Final = "/etc/volcano"
 
 
 class SvcPlugin(JobPlugin):
     """Names and host lists.
 
-    Running pods see the list follow the Job's scale under `/etc/volcano`; their environment stays as it was. With
-    A list that is too long for a variable stands in its file alone. With
-    `--wait-for-workers` the containers of the launcher start when the names of the workers resolve.
+    Running pods see the list follow the Job's scale under `/etc/volcano`; their environment stays as it was. A list that is too
+    long for a variable stands in its file alone, and one that is too long for a ConfigMap in several files of several ConfigMaps.
+    With `--wait-for-workers` the containers of the launcher start when the names of the workers resolve.
     """
 
     name: ClassVar[str] = "svc"
@@ -45,17 +44,41 @@ class SvcPlugin(JobPlugin):
             "policyTypes": ["Ingress"],
             "ingress": [{"from": [{"podSelector": {"matchLabels": selector}}]}],
         }
+        series = partial(_config_map, job)
         objects = [
-            PluginObject(CONFIG_MAPS, _config_map(job), {"data": _host_lists(job)}, follows=(("data",),)),
+            *(
+                PluginObject(CONFIG_MAPS, series(part), {"data": data}, follows=(("data",),), series=series)
+                for part, data in enumerate(host_lists.parts(job))
+            ),
             PluginObject(SERVICES, job.metadata.name, {"spec": service}),
         ]
         if not self.flags.is_set("disable-network-policy"):
             objects.append(PluginObject(NETWORK_POLICIES, job.metadata.name, {"spec": policy}))
         return objects
 
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__(arguments)
+        self._known: tuple[JobSpec, frozenset[str], int] | None = None
+
+    def _layout(self, job: Job) -> tuple[frozenset[str], int]:
+        """The tasks that have a variable, and the number of ConfigMaps; worked out once for all pods of a Job."""
+        if self._known is None or self._known[0] is not job.spec:
+            self._known = job.spec, fit_variables(job), len(host_lists.parts(job))
+        return self._known[1:]
+
+    def warnings(self, job: Job) -> list[str]:
+        """The tasks whose variable is left out."""
+        fitting = fit_variables(job) if self.flags.is_set("inject-hosts-env") else frozenset(task.name for task in job.spec.tasks)
+        return [
+            f"{host_lists.variables(task)[0]} is not set, as the hosts are too long: read {host_file(task)}"
+            for task in job.spec.tasks
+            if task.name not in fitting
+        ]
+
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
         """Give the pod its name in the network, the variables and the files with the names of all."""
         spec, name = manifest["spec"], _config_map(job)
+        fitting, parts = self._layout(job)
         named = {
             "hostname": spec.get("hostname") or manifest["metadata"]["name"],
             "subdomain": spec.get("subdomain") or job.metadata.name,
@@ -63,32 +86,24 @@ class SvcPlugin(JobPlugin):
         variables = [
             {"name": key, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
             for other in job.spec.tasks
-            for key in _variables(other)[0 if fit_a_variable(job, other) else 1 :]
+            for key in host_lists.variables(other)[0 if other.name in fitting else 1 :]
             if self.flags.is_set("inject-hosts-env")
         ]
         pod = with_variables({**manifest, "spec": {**spec, **named}}, variables)
-        pod = with_volume(pod, {"name": name, "configMap": {"name": name}}, {"mountPath": _MOUNT_PATH})
+        pod = with_volume(pod, {"name": name, **_source(job, parts)}, {"mountPath": MOUNT_PATH})
         if self.flags.is_set("wait-for-workers") and task.name == waiting.launcher(job, self.flags.text("launcher")):
             return with_init_container(pod, waiting.init_container(job, task, self.flags.text("wait-image")))
         return pod
 
 
-def _config_map(job: Job) -> str:
-    return f"{job.metadata.name}-svc"
+def _config_map(job: Job, part: int = 0) -> str:
+    return f"{job.metadata.name}-svc-{part}" if part else f"{job.metadata.name}-svc"
 
 
-def _host_lists(job: Job) -> dict[str, str]:
-    lists = {}
-    for task in job.spec.tasks:
-        names = addresses(job, task)
-        hosts, number = _variables(task)
-        lists[f"{task.name.replace('-', '_')}.host"] = "\n".join(names)
-        if fit_a_variable(job, task):
-            lists[hosts] = ",".join(names)
-        lists[number] = str(len(names))
-    return lists
-
-
-def _variables(task: Task) -> tuple[str, str]:
-    word = task.name.replace("-", "_").upper()
-    return f"VC_{word}_HOSTS", f"VC_{word}_NUM"
+def _source(job: Job, parts: int) -> dict[str, Any]:
+    """The volume of all files. Those of a larger scale may be gone again when a pod that was made for it starts anew."""
+    names = [_config_map(job, part) for part in range(parts)]
+    if len(names) == 1:
+        return {"configMap": {"name": names[0]}}
+    sources = [{"configMap": {"name": name, **({"optional": True} if name != names[0] else {})}} for name in names]
+    return {"projected": {"sources": sources}}

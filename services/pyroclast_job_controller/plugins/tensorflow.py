@@ -7,11 +7,11 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang.size import total_replicas
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
 from pyroclast_job_controller.plugins.containers import variable, with_variables
 from pyroclast_job_controller.plugins.hosts import address
 
@@ -19,6 +19,8 @@ __all__ = ["TensorflowPlugin"]
 
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
 """In the order in which a cluster lists them."""
+_OF_A_POD: Final = 200
+"""Characters of TF_CONFIG that are not the cluster, at most."""
 _BY_RANK: Final = ("chief", "worker", "ps", "evaluator")
 """In the order in which a task is taken for one."""
 
@@ -35,7 +37,16 @@ class TensorflowPlugin(JobPlugin):
             return manifest
         role = next((role for role in _BY_RANK if self.flags.text(role) == task.name), task.name)
         configuration = {"cluster": self._cluster(job), "task": {"type": role, "index": index}}
-        return with_variables(manifest, [variable("TF_CONFIG", msgspec.json.encode(configuration).decode())], init=False)
+        value = msgspec.json.encode(configuration).decode()
+        if len(value) > LONGEST_HOST_LIST:
+            return manifest
+        return with_variables(manifest, [variable("TF_CONFIG", value)], init=False)
+
+    def warnings(self, job: Job) -> list[str]:
+        """That the cluster is too large for the variable."""
+        if len(msgspec.json.encode(self._cluster(job))) + _OF_A_POD <= LONGEST_HOST_LIST:
+            return []
+        return ["TF_CONFIG is not set, as the addresses of the cluster are too long: make it of the files /etc/volcano/*.host"]
 
     def _cluster(self, job: Job) -> dict[str, list[str]]:
         port = self.flags.number("port")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyroclast.api.records import Job, Task
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginError, PluginObject
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
-__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of"]
+__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of", "warnings_of"]
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
@@ -45,6 +45,18 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
         raise _failed(plugin.name, error) from error
 
 
+def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
+    """What `plugin` has users of `job` know.
+
+    Raises:
+        PluginError: it cannot tell.
+    """
+    try:
+        return plugin.warnings(job)
+    except Exception as error:
+        raise _failed(plugin.name, error) from error
+
+
 def body_of(item: PluginObject) -> Manifest:
     """The body with which an object is created; takes its time where there are keys to be made, so call it in a thread.
 
@@ -56,7 +68,7 @@ def body_of(item: PluginObject) -> Manifest:
     try:
         return _overlaid(item.once(), item.body)
     except Exception as error:
-        raise PluginError(f"{item.kind.kind} {item.name} cannot be made: {type(error).__name__}: {error}") from error
+        raise PluginCrash(f"{item.kind.kind} {item.name} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
@@ -80,4 +92,4 @@ def _overlaid(below: Manifest, above: Manifest) -> Manifest:
 
 
 def _failed(name: str, error: Exception) -> PluginError:
-    return error if isinstance(error, PluginError) else PluginError(f"plugin {name} failed: {type(error).__name__}: {error}")
+    return error if isinstance(error, PluginError) else PluginCrash(f"plugin {name} failed: {type(error).__name__}: {error}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang.size import needed_pods
+from pyroclast.lifecycle.jobplugins import Manifest
 from pyroclast.resources.go_flags import parse
-from pyroclast_job_controller.plugins.base import Manifest
 from pyroclast_job_controller.plugins.hosts import addresses, task_named
 
 __all__ = ["NAME", "init_container", "launcher", "workers"]
@@ -67,7 +67,11 @@ def init_container(job: Job, task: Task, image: str) -> Manifest:
 
 
 def _script(task: Task, hosts: Sequence[str]) -> str:
-    return _SCRIPT.format(hosts=" ".join(hosts), needed=min(needed_pods(task), len(hosts)), task=task.name)
+    listed = " ".join(hosts)
+    if len(listed) > LONGEST_HOST_LIST:  # these differ in their number alone
+        prefix, _, rest = hosts[0].partition("-0.")
+        listed = f"$(i=0; while [ $i -lt {len(hosts)} ]; do echo {prefix}-$i.{rest}; i=$((i + 1)); done)"
+    return _SCRIPT.format(hosts=listed, needed=min(needed_pods(task), len(hosts)), task=task.name)
 
 
 def _behind(job: Job, task: Task) -> set[str]:

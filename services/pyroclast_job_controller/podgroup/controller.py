@@ -87,8 +87,9 @@ class PlainPodController:
             await self._create(pod, name)
 
     async def _create(self, pod: Pod, name: str) -> None:
+        gang = await self._owners.gang(pod.metadata)
         try:
-            answer = await self._client.create(POD_GROUPS, await self._wanted(pod))
+            answer = await self._client.create(POD_GROUPS, await self._wanted(pod, gang))
         except AlreadyExists:
             there = record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup)
             self._tell_of_queue(pod, _own(pod, there))
@@ -96,13 +97,18 @@ class PlainPodController:
             return
         self._groups.put(record_of(answer, PodGroup))
         log.info("podgroup.created", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
+        owner = pod.metadata.controller
+        if gang is not None and owner is not None:
+            about = Reference(owner.api_version, owner.kind, pod.metadata.namespace, owner.name, owner.uid)
+            message = plainpods.taken_over(pod, name, gang)
+            self._recorder.event(about, "Normal", JobEventReason.SCHEDULING_TAKEN_OVER.value, message)
 
     async def _update(self, pod: Pod, group: PodGroup) -> PodGroup:
         """Let the group follow the latest template of the workload; the group as it is then."""
         workload = self._workload(pod)
         if workload is None or group.metadata.is_terminating or not plainpods.speaks_for(pod, workload):
             return group
-        patch = plainpods.patch(group, await self._wanted(pod))
+        patch = plainpods.patch(group, await self._wanted(pod, await self._owners.gang(pod.metadata)))
         if patch:
             group = record_of(await self._client.patch(POD_GROUPS, group.key, patch, PatchKind.MERGE), PodGroup)
             self._groups.put(group)
@@ -130,8 +136,8 @@ class PlainPodController:
         log.info("podgroup.name_taken", pod=str(pod.key), error=str(blocked))
         self._recorder.event(about, "Warning", blocked.reason, str(blocked))
 
-    async def _wanted(self, pod: Pod) -> dict[str, Any]:
-        return plainpods.manifest(pod, await self._owners.annotations(pod.metadata) if self._inherit else {})
+    async def _wanted(self, pod: Pod, gang: int | None) -> dict[str, Any]:
+        return plainpods.manifest(pod, await self._owners.annotations(pod.metadata) if self._inherit else {}, gang)
 
     def _workload(self, pod: Pod) -> Workload | None:
         owner = pod.metadata.controller

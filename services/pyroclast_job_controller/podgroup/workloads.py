@@ -14,6 +14,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
 from pyroclast.kube.events import Reference
 from pyroclast.kube.informer import Informer
+from pyroclast.kube.response_records import record_of
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
@@ -53,6 +54,22 @@ class Owners:
     async def annotations(self, meta: Meta) -> dict[str, str]:
         """Those of all owners of an object; the first that has a key decides."""
         return plainpods.merged([await self._annotations(meta.namespace, owner) for owner in meta.owner_references])
+
+    async def gang(self, meta: Meta) -> int | None:
+        """How many pods must start together by the `scheduling` of the Job that controls an object; None if nobody says so."""
+        owner = meta.controller
+        if owner is None or (owner.api_version, owner.kind) != (BATCH_JOBS.api_version, BATCH_JOBS.kind):
+            return None
+        known = self.workload(meta.namespace, owner)
+        if known is None:
+            try:
+                known = record_of(await self._client.get(BATCH_JOBS, Key(meta.namespace, owner.name)), records.BatchJob)
+            except ApiError as error:
+                if is_transient(error) and not isinstance(error, NotFound):
+                    raise
+                log.warning("owner.unreadable", owner=f"{owner.kind} {meta.namespace}/{owner.name}", reason=error.message)
+                return None
+        return known.gang if isinstance(known, records.BatchJob) and known.metadata.uid == owner.uid else None
 
     async def _annotations(self, namespace: str, owner: OwnerReference) -> dict[str, str]:
         """None when the owner is of another kind, has gone, or may not be read."""

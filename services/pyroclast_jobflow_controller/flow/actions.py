@@ -9,14 +9,14 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys
-from pyroclast.api.enums import FlowReason, PodPhase
+from pyroclast.api.enums import Action, FlowReason, PodPhase
 from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
-from pyroclast.api.types import JOB_FLOWS, JOBS, PODS, Key
+from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOBS, PODS, Key
 from pyroclast.kube.batches import at_once, slow_start
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
 from pyroclast.kube.response_records import record_of
-from pyroclast.lifecycle.flow.facts import AddFinalizer, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import AddFinalizer, CancelJob, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.names import is_owned
 from pyroclast.lifecycle.flow.patch import PatchError
@@ -61,7 +61,7 @@ class FlowActions:
                     await self._set_finalizers(
                         flow, tuple(each for each in flow.metadata.finalizers if each != keys.FLOW_FINALIZER)
                     )
-                case CreateJob() | DeleteJob():
+                case CreateJob() | DeleteJob() | CancelJob():
                     pass  # all at the same time, below
 
         async def create(effect: CreateJob) -> None:
@@ -77,9 +77,17 @@ class FlowActions:
             finally:
                 self._gets_on(flow.key)
 
+        async def cancel(effect: CancelJob) -> None:
+            try:
+                await self._cancel(flow, memory, effect)
+            finally:
+                self._gets_on(flow.key)
+
+        cancellations = [effect for effect in effects if isinstance(effect, CancelJob)]
         deletions = [effect for effect in effects if isinstance(effect, DeleteJob)]
         creations = [effect for effect in effects if isinstance(effect, CreateJob)]
         errors = await at_once(deletions, delete)
+        errors += await at_once(cancellations, cancel)
         errors += await slow_start(creations, create, first=1 if memory.refused else 8)
         if errors:
             raise errors[0]
@@ -104,10 +112,28 @@ class FlowActions:
         self._caches.flows.put(flow)
         return flow
 
-    async def exit_code(self, flow: JobFlow, job: Job) -> int | None:
+    async def exit_codes(self, flow: JobFlow, jobs: Sequence[Job]) -> dict[str, int | None]:
+        """The exit code of each of `jobs`, by name; None where no pod tells.
+
+        Raises:
+            KubeError: the pods of some could not be read.
+        """
+        found: dict[str, int | None] = {}
+
+        async def ask(job: Job) -> None:
+            found[job.metadata.name] = await self._exit_code(flow, job)
+            self._gets_on(flow.key)
+
+        errors = await at_once(jobs, ask)
+        if errors:
+            raise errors[0]
+        return found
+
+    async def _exit_code(self, flow: JobFlow, job: Job) -> int | None:
         """The exit code of the first pod of `job` that failed; None when no pod tells."""
         selector = f"{keys.JOB_NAME}={job.metadata.name}"
-        items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector)
+        ended = f"status.phase={PodPhase.FAILED}"
+        items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector, field_selector=ended)
         pods = [msgspec.convert(item, Pod) for item in items]
         failed = [pod for pod in pods if _owner_uid(pod) == job.metadata.uid and pod.status.phase is PodPhase.FAILED]
         failed.sort(key=lambda pod: (_finished_at(pod), pod.metadata.name))
@@ -178,6 +204,26 @@ class FlowActions:
         else:
             self._caches.jobs.gone(key, effect.uid)
         log.info("job.deleted", flow=str(flow.key), job=effect.name)
+
+    async def _cancel(self, flow: JobFlow, memory: FlowMemory, effect: CancelJob) -> None:
+        """Order the termination of a Job. The name of the Command is that of the order, so that none is given twice at a time."""
+        target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": effect.name, "uid": effect.uid}
+        meta = {"name": f"cancel-{effect.uid}", "namespace": flow.metadata.namespace, "ownerReferences": [target]}
+        command = {
+            "apiVersion": COMMANDS.api_version,
+            "kind": COMMANDS.kind,
+            "metadata": meta,
+            "action": Action.TERMINATE_JOB.value,
+            "target": target,
+            "reason": FlowReason.FLOW_FAILED.value,
+            "message": f"JobFlow {flow.metadata.name} has failed, and its failurePolicy is Cancel",
+        }
+        try:
+            await self._client.create(COMMANDS, command)
+        except AlreadyExists:
+            log.debug("job.cancelled_before", flow=str(flow.key), job=effect.name)
+        memory.cancelled.add(effect.uid)
+        log.info("job.cancelled", flow=str(flow.key), job=effect.name)
 
     def _keep(self, memory: FlowMemory, job: Job) -> None:
         memory.forget_job(job.metadata.name)

@@ -13,7 +13,7 @@ from pyroclast.kube.errors import Conflict, NotFound
 from pyroclast.kube.events import Reference
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import Decision, FlowFacts, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import CancelJob, Decision, FlowFacts, ReleaseFlow
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.facts import facts_of
 from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
@@ -26,6 +26,10 @@ log = structlog.get_logger()
 
 _ROUNDS: Final = 12
 """Decisions in one go: a flow that starts and ends at once takes six; more than a few mean that what we do does not show."""
+
+
+_MOST_NAMED: Final = 10
+"""Jobs that an Event names."""
 
 
 class FlowController:
@@ -92,10 +96,10 @@ class FlowController:
         """Carry out one decision; whether to decide again at once."""
         flow = facts.flow
         if decision.exit_codes:
-            for name in decision.exit_codes:
-                job = facts.jobs.get(name)
-                code = await self._actions.exit_code(flow, job) if job is not None else None
-                memory.exit_codes[name] = (job.metadata.uid if job is not None else "", code)
+            there = [facts.jobs[name] for name in decision.exit_codes if name in facts.jobs]
+            codes = await self._actions.exit_codes(flow, there)
+            memory.exit_codes |= dict.fromkeys(decision.exit_codes, ("", None))
+            memory.exit_codes |= {job.metadata.name: (job.metadata.uid, codes[job.metadata.name]) for job in there}
             return True
         if flow.metadata.is_terminating and decision.status is not None:
             flow = await self._record(flow, memory, decision.status)  # before it goes
@@ -103,6 +107,10 @@ class FlowController:
             made = await self._actions.carry_out(facts, memory, decision.effects)
             for name in made:
                 self._record_event(flow, "Normal", "Created", f"create a job named {name}!")
+            if cancelled := [effect.name for effect in decision.effects if isinstance(effect, CancelJob)]:
+                more = f" and {len(cancelled) - _MOST_NAMED} more" if len(cancelled) > _MOST_NAMED else ""
+                names = ", ".join(cancelled[:_MOST_NAMED])
+                self._record_event(flow, "Normal", "Cancelled", f"terminate {names}{more}, as the flow has failed")
             self._give_up(flow, memory)
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
         before = flow.status.state.phase

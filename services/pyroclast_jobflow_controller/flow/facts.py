@@ -46,6 +46,7 @@ def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> F
         answers=memory.answers,
         refused=memory.refused,
         exit_codes=exit_codes,
+        cancelled=frozenset(memory.cancelled),
         cache=memory.cache,
     )
 

@@ -34,6 +34,8 @@ class FlowMemory:
     answers: dict[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     cache: Cache = field(default_factory=Cache)
     """Of the decision before; for this graph alone."""
+    cancelled: set[str] = field(default_factory=set)
+    """Uids of Jobs whose termination was asked for."""
     written: str = ""
     """The resourceVersion of our last write of the status: its echo needs no look."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,10 +11,12 @@ import msgspec
 import structlog
 
 from pyroclast.api import keys
+from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client
 from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.shared_reads import SharedReads
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
@@ -27,6 +30,9 @@ log = structlog.get_logger()
 
 _FIRST_PAUSE = 1.0
 """Seconds until probes that did not pass are run again; doubles up to the period of the settings."""
+
+_PODS_ARE_GOOD = 0.2
+"""Seconds for which the pods of a target are good for all entries that probe it."""
 
 _LONGEST_PROBLEM = 300
 """Characters that are told of what did not pass: paths are as users like them, and answers as pods do."""
@@ -79,6 +85,8 @@ class ProbeController:
         self._period = settings.probe_period.total_seconds()
         self._threshold = settings.probe_success_threshold
         self._asks_hosts = settings.probe_host_network
+        clock = asyncio.get_running_loop().time
+        self._pods: SharedReads[Key, list[Pod]] = SharedReads(self._running, clock, _PODS_ARE_GOOD)
         self._courses: dict[Key, dict[ProbeKey, _Course]] = {}
 
     def enqueue_all(self) -> None:
@@ -120,11 +128,16 @@ class ProbeController:
             course.pause = min(course.pause * 2, self._period)
             self._queue.add_after(key, min(pause, self._period))
 
+    async def _running(self, job: Key) -> list[Pod]:
+        """The pods of the Job of that name that run: no other is ready."""
+        selector, running = f"{keys.JOB_NAME}={job.name}", f"status.phase={PodPhase.RUNNING}"
+        items, _ = await self._client.list(PODS, job.namespace, label_selector=selector, field_selector=running)
+        return [msgspec.convert(item, Pod) for item in items]
+
     async def _missing(self, namespace: str, request: ProbeRequest) -> str:
         """What does not pass, in words; empty when all does."""
         for job in request.jobs:
-            items, _ = await self._client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job.name}")
-            pods = [pod for pod in (msgspec.convert(item, Pod) for item in items) if _is_of(pod, job)]
+            pods = [pod for pod in await self._pods.get(Key(namespace, job.name)) if _is_of(pod, job)]
             checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
             checks += [(tcp.task_name, partial(self._reach.connect, port=tcp.port)) for tcp in request.tcp]
             for task, check in checks:

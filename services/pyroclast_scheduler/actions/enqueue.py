@@ -29,6 +29,9 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - t
         if not jobs:
             continue
         job = jobs.pop()
+        if job.facts.group.spec.hold is not None:
+            queues.push(queue)
+            continue
         if job.facts.min_resources is None or session.job_enqueueable(job):
             session.job_enqueued(job)
             job.phase = PodGroupPhase.INQUEUE

@@ -13,7 +13,7 @@ import numpy as np
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Book, Lost
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -21,6 +21,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.search import fits, ranked, resolvable
 from pyroclast_scheduler.session.session import Session
@@ -36,12 +37,13 @@ _Keep = Callable[[Job, Task], bool]
 def execute(session: Session, arguments: Arguments) -> None:
     """First jobs against other jobs of their queue, then the tasks of each starving job against each other.
 
-    Arguments: `enableTopologyAwarePreemption` (false), see `dryrun`, with `minCandidateNodesPercentage` (10),
-    `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
+    Arguments: `minimumRunTime` (0s); `enableTopologyAwarePreemption` (false), see `dryrun`, with
+    `minCandidateNodesPercentage` (10), `minCandidateNodesAbsolute` (1) and `maxCandidateNodesAbsolute` (100).
     """
     dry_run: DryRun | None = DryRun.of(session, arguments)
     if not arguments.boolean("enableTopologyAwarePreemption", default=False):
         dry_run = None
+    residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session, passes=lambda job: not has_topology(job))
     book: Book | None = None
     if not session.is_timed:  # with time alone others may go
@@ -49,7 +51,7 @@ def execute(session: Session, arguments: Arguments) -> None:
         book.open(session.snapshot, session.configuration)
     if not waiting:
         return
-    residents, lost = Residents(session), Lost(session, book)
+    lost = Lost(session, book)
     against_others = partial(_against_others, session, residents, lost, dry_run)
     for _, jobs in waiting:
         for job in take_turns(session, jobs, against_others):
@@ -113,7 +115,7 @@ class _Attempt:
         if lost is not None and lost.is_hopeless(kind):
             return False
         plan = session.plan(task.facts.shape)
-        if not _is_eligible(session, self.residents, plan, self.job, task) or session.pre_predicate(task, plan) is not None:
+        if not self._may_take(plan) or not may_hold(session, plan).any():
             return False
         if self.dry_run is not None:
             return self._by_dry_run(self.dry_run, statement, plan)
@@ -129,23 +131,30 @@ class _Attempt:
         nodes = nodes & (where | has_room)
         is_tried = False
         for row in ranked(session, self.job, task, plan, nodes):
-            victims = session.preemptable(task, self.job, self.residents.on(row, self.keep))
+            victims = session.preemptable(task, self.job, self.residents.evictable(row, self.job, self.keep))
             if has_enough(session, plan, row, victims) if victims else has_room[row]:
                 is_tried = True
                 session.measures.attempts += 1
                 session.measures.victims = len(victims)
                 if self._on(statement, plan, row, victims):
                     return True
-            elif lost is not None and not would_fit[row]:  # what the queue may have is no matter of the node
+            elif (
+                lost is not None and not would_fit[row] and row not in self.residents.withheld
+            ):  # a limit of the queue is no matter
                 lost.add(kind, row)
         if lost is not None and not is_tried:
             lost.give_up(kind)
         return False
 
+    def _may_take(self, plan: Plan) -> bool:
+        """Whether the task may take places of others at all."""
+        session, task = self.session, self.task
+        return _is_eligible(session, self.residents, plan, self.job, task) and session.pre_predicate(task, plan) is None
+
     def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: Plan) -> bool:
         """As `succeeds`, on the node where least is lost."""
         session, job, task = self.session, self.job, self.task
-        best = dry_run.best(job, task, plan, lambda row: self.residents.on(row, self.keep))
+        best = dry_run.best(job, task, plan, lambda row: self.residents.evictable(row, job, self.keep))
         if best is None:
             return False
         session.measures.attempts += 1

@@ -10,12 +10,13 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.lost import Lost
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.search import fits, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -25,12 +26,16 @@ __all__ = ["execute"]
 _REASON: Final = "reclaim"
 
 
-def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - its argument tunes a cache that is not needed here
-    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing."""
+def execute(session: Session, arguments: Arguments) -> None:
+    """Each queue that is not overused lets its starving jobs take places from other queues, whole gangs or nothing.
+
+    Argument: `minimumRunTime` (0s).
+    """
+    residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session)
     if not waiting:
         return
-    residents, lost = Residents(session), Lost(session)
+    lost = Lost(session)
     for queue, jobs in waiting:
         if not session.overused(queue):
             take_turns(session, jobs, partial(_reclaim_for_job, session, residents, lost, queue))
@@ -47,7 +52,8 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
         plan = session.plan(task.facts.shape)
         if task.facts.pod.spec.preemption_policy == "Never":
             continue
-        if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
+        is_entitled = session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None
+        if is_entitled and may_hold(session, plan).any():
             _reclaim_for_task(session, residents, lost, statement, job, task)
     return keep_or_undo(session, job, statement)
 
@@ -67,14 +73,14 @@ def _reclaim_for_task(  # noqa: PLR0917
     if lost.is_hopeless(kind):
         return
     is_tried = False
-    nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue)
+    nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue) & may_hold(session, plan)
     rows = np.flatnonzero(lost.open(kind, lost.open(anybody, nodes)))
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
     for row in rows.tolist():
-        candidates = residents.on(row, keep)
+        candidates = residents.evictable(row, job, keep)
         if not candidates:
-            lost.add(anybody, row)
+            lost.add(kind if row in residents.withheld else anybody, row)
             continue
         victims = session.reclaimable(task, job, candidates)
         if not has_enough(session, plan, row, victims):

@@ -6,24 +6,32 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import msgspec
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES
+from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
+from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast_scheduler.cache.holds import Holds
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_of, uncounted
 from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
 from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.groups import Group, GroupStatus
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
@@ -40,6 +48,7 @@ class Cache:
     """Keeps the picture. `now`: seconds, for the deadlines of assumptions.
 
     `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.
+    `places_seats`: gangs may be placed before their pods exist.
     """
 
     def __init__(
@@ -48,6 +57,7 @@ class Cache:
         *,
         default_queue: str = "default",
         is_shared: bool = False,
+        places_seats: bool = False,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
@@ -58,20 +68,27 @@ class Cache:
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=self._names if is_shared else ())
+        self._shapes = ShapeBook()
+        self._jobs = JobTable(
+            self.dimensions,
+            default_queue=default_queue,
+            names=self._names if is_shared else (),
+            ours=self._names,
+            now=now,
+            minded=self._shapes.minded,
+        )
+        self.natives = NativeGroups(self._jobs, self._names, now, self._described)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
-        self._wakes = Wakes(self._jobs, self.nodes, self._shifts)
-        self._gone: set[str] = set()
-        self._held: dict[str, str] = {}
-        self._refused: dict[str, str] = {}
         self.objects = ObjectTable(self._faults)
-        self._shapes = ShapeBook()
-        self._features = NodeFeatures()
-        self._now = now
-        self._snapshots = 0
+        self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
+        self._gone: set[str] = set()
+        self._holds = Holds()
+        self._features, self._snapshots, self._now = NodeFeatures(), 0, now
         self._wake: Callable[[], None] = lambda: None
+        port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
+        self.seats = SeatTasks(self._jobs, port, is_enabled=places_seats)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         """Call `wake` after each change that may alter what a session decides."""
@@ -85,7 +102,7 @@ class Cache:
     @property
     def parts(self) -> tuple[JobTable, dict[str, str], dict[str, str]]:
         """The table of jobs, and the pods that are held and refused: for those who write all of it down."""
-        return self._jobs, self._held, self._refused
+        return self._jobs, self._holds.held, self._holds.refused
 
     def faults(self) -> frozenset[Fault]:
         """What is wrong with which objects; not with PodGroups that are over."""
@@ -95,13 +112,16 @@ class Cache:
 
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came (`old` None), changed, or went (`new` None)."""
+        if new is not None:
+            self.seats.pod(new, is_there=True)
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             uid = old.metadata.uid
             self.assumptions.end(uid)
-            self._held.pop(uid, None)
-            self._refused.pop(uid, None)
+            self._holds.drop(uid)
             self._tasks.drop(uid)
             self._faults.clear(PODS, old)
+            if new is None:
+                self.seats.pod(old, is_there=False)
             self._changed()
         self._jobs.count_strangers(old, new)
         if new is not None and (new.spec.scheduler_name in self._names or new.spec.node_name) and self._set_pod(new):
@@ -114,12 +134,11 @@ class Cache:
                 self._lose_node(old.metadata.name)
                 self._faults.clear(NODES, old)
         else:
-            name = new.metadata.name
             try:
                 changed = self.nodes.set_node(new)
                 self._faults.set(NODES, new, "; ".join(self.nodes.faults(new)))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one node, it must not stop the others
-                self._lose_node(name)
+                self._lose_node(new.metadata.name)
                 self._faults.leave_out(NODES, new, reason_of(error))
                 changed = True
             if not changed:
@@ -129,14 +148,19 @@ class Cache:
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
         """A PodGroup came, changed, or went."""
+        self._group_changed(*(None if record is None else volcano.group_of(record) for record in (old, new)))
+
+    def _group_changed(self, old: Group | None, new: Group | None) -> None:
         group = new or old
         if group is None:
             return
-        key = str(group.key)
+        key = group.key
         if new is None:
             if key in self._jobs.entries:
                 self._jobs.show(key, None, None)
                 self._gone.add(key)
+                self._holds.resume(key)
+                self.seats.follow(key)
         else:
             known = self._jobs.entries.get(key)
             before = None if known is None else known.group
@@ -145,11 +169,19 @@ class Cache:
             same = before is not None and before.metadata.uid == new.metadata.uid
             if before is not None and not same:
                 self._gone.add(key)
+                self._holds.resume(key)
             self._jobs.show(key, new, known.believed if known is not None and same else None)
+            self.seats.follow(key)
             if before is not None and same and same_but_status(before, new):
                 return
         self._shifts.group(key)
         self._changed()
+
+    def native_group_changed(
+        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
+    ) -> None:
+        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
+        self.natives.group_changed(old, new, kind)
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """A queue came, changed, or went."""
@@ -162,7 +194,7 @@ class Cache:
             try:
                 queue = self.queues[name] = QueueFacts(new)
                 self.nodes.learn(queue.resources)
-                self._faults.set(QUEUES, new, "; ".join(uncounted(self.dimensions, queue.resources)))
+                self._faults.set(QUEUES, new, "; ".join([*queue.faults, *uncounted(self.dimensions, queue.resources)]))
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one queue, it must not stop the others
                 self.queues.pop(name, None)
                 self._faults.leave_out(QUEUES, new, reason_of(error))
@@ -180,14 +212,7 @@ class Cache:
 
         An empty name stands for a queue that is not known: any of them.
         """
-        limited, seen = "", set[str]()
-        while name in self.queues and name not in seen:
-            seen.add(name)
-            limited = name if self.queues[name].capability else limited
-            name = self.queues[name].parent
-        for queue in [limited] if seen else [each for each, facts in self.queues.items() if facts.capability]:
-            if queue:
-                self._wakes.note_queue(queue)
+        self._wakes.note_freed(name, self.queues)
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
@@ -201,7 +226,7 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self.objects.changed(old, new):
+        if self.objects.changed(old, new) and self.objects.read.is_read(old, new):
             self.stale()
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
@@ -222,8 +247,7 @@ class Cache:
             return f"the pod is {task.status.label}"
         if not self.nodes.is_known(node):
             return f"node {node} is gone"
-        short = self.nodes.short_of(task.shape, node)
-        if short:
+        if short := self.nodes.short_of(task.shape, node):
             return f"node {node} resources {short} are not enough"
         self.assumptions.add(uid, Kind.BOUND, node, self._now())
         self._tasks.set(task, task.moved(TaskStatus.BINDING, node))
@@ -264,16 +288,26 @@ class Cache:
         if not self.assumptions.end(uid, Kind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
             return
         if is_refused:
-            self._held[uid] = self._refused[uid] = task.job
+            self._holds.refuse(task)
         self._tasks.set(task, task.moved(TaskStatus.PENDING, ""))
         self._changed()
 
     def release(self, uid: str) -> None:
         """Let sessions place pod `uid` again."""
-        job = self._held.pop(uid, None)
+        job = self._holds.release(uid)
         if job is not None:
             self._jobs.wake([job])
             self._changed()
+
+    def pause(self, job: str) -> None:
+        """Let no session place pods of PodGroup `job`, those that come too, until `resume`."""
+        self._holds.pause(job, self.tasks_of(job))
+
+    def resume(self, job: str) -> None:
+        """Let sessions place pods of PodGroup `job` again."""
+        self._holds.resume(job)
+        self._jobs.wake([job])
+        self._changed()
 
     def releasing(self, uid: str) -> bool:
         """Take pod `uid` as on its way out, because we ask for it; False if it has no place, or is on its way out already."""
@@ -320,18 +354,20 @@ class Cache:
             self._set_pod(pod)
             self._changed()
 
-    def believe(self, job: str, status: records.PodGroupStatus | None) -> None:
-        """Take `status` as that of PodGroup `job` while it is being written; None: as the API server says again."""
-        known = self._jobs.entries.get(job)
-        if known is not None and known.believed != status:
-            self._jobs.show(job, known.group, status)
+    def believe(self, job: str, status: GroupStatus | None) -> None:
+        """Take `status` as that of group `job` while it is being written; None: as the API server says again.
 
-    def group(self, job: str) -> records.PodGroup | None:
+        Where the object has no phase it stays until another one comes.
+        """
+        self._jobs.believe(job, status)
+        self.seats.follow(job)
+
+    def group(self, job: str) -> Group | None:
         """The PodGroup of that key, with the status that is being written."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
-    def written(self, job: str) -> records.PodGroup | None:
+    def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.group
@@ -399,6 +435,7 @@ class Cache:
     def try_left_out_again(self) -> None:
         """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
         self._jobs.try_left_out_again()
+        self._wakes.regroup()
         self._changed()
 
     def wake(self, job: str) -> None:
@@ -428,13 +465,13 @@ class Cache:
         self._refresh()
         self._wakes.rouse(self.queues)
         self._snapshots += 1
-        return replace(self.view(), number=self._snapshots, lines=self._wakes.lines(), touched=self._wakes.touched())
+        lines, touched, seen = self._wakes.lines(), self._wakes.touched(), self.objects.for_session()
+        return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""
         self._refresh()
         table = self.nodes
-        is_coupled = self._shapes.is_any_coupled
         count = len(table.names)
         return Snapshot(
             dimensions=self.dimensions.frozen(),
@@ -452,11 +489,15 @@ class Cache:
             queue_sums=self._jobs.queue_sums(),
             queues=self.queues.copy(),
             features=self._features,
-            is_coupled=is_coupled,
-            held=frozenset(self._held),
-            refused=frozenset(self._refused),
+            is_coupled=self._shapes.is_any_coupled,
+            held=frozenset(self._holds.held),
+            refused=frozenset(self._holds.refused),
             objects=self.objects.view(),
         )
+
+    def facts(self) -> Mapping[str, JobFacts]:
+        """All jobs by key as sessions saw them last; it stays as it is."""
+        return self._jobs.all_facts()
 
     def read_anew(self) -> None:
         """A session failed: what sessions share of nodes may be half done, and is worked out anew."""
@@ -471,6 +512,13 @@ class Cache:
         self._wakes.note()
         self._wake()
 
+    def _described(self, key: str, *, has_gone: bool) -> None:
+        """What describes group `key` is another object, or says something else."""
+        if has_gone:
+            self._gone.add(key)
+        self._shifts.group(key)
+        self._changed()
+
     def _lose_node(self, name: str) -> None:
         """Take a node out; gangs of which it did not take up a member may be incomplete now."""
         self._jobs.wake({task.job for task in self.nodes.remove_node(name) if task.status is TaskStatus.BOUND})
@@ -478,17 +526,20 @@ class Cache:
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""
         uid = pod.metadata.uid
-        before = self.tasks.get(uid)
+        before, version = self.tasks.get(uid), self._shapes.minded.version
         try:
             task = task_of(pod, self._shapes)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
+        if version != self._shapes.minded.version:
+            self._wakes.regroup()
         self._faults.clear(PODS, pod)
+        if task.is_preemptable and pod.spec.scheduling_group is not None and pod.spec.scheduler_name not in self._names:
+            task = msgspec.structs.replace(task, is_preemptable=False)  # whom another scheduler placed it alone may evict
         task = self.assumptions.applied(task)
-        if task.node and task.status is not TaskStatus.BINDING:
-            self._refused.pop(uid, None)
+        self._holds.seen(task)
         self._tasks.set(before, task)
         return before is None or not alike(before, task)
 

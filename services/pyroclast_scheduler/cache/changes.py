@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
 from pyroclast.api.records.meta import ObjectRecord, Record
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["alike", "count_alike", "same_but_status", "same_but_version", "same_queue"]
+__all__ = ["alike", "count_alike", "same_but_status", "same_but_told", "same_but_version", "same_queue"]
 
 _COUNTED_APART: Final = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.RELEASING})
 
@@ -42,15 +44,18 @@ def _looked_at(task: TaskFacts) -> tuple[object, ...]:
     )
 
 
-def same_but_status(old: records.PodGroup, new: records.PodGroup) -> bool:
+def same_but_status(old: Group, new: Group) -> bool:
     """Whether two PodGroups differ in nothing but counts and conditions of their status."""
     a, b = old.metadata, new.metadata
     return (
-        old.spec == new.spec and a.annotations == b.annotations and a.labels == b.labels and old.status.phase == new.status.phase
+        old.spec == new.spec
+        and _same_annotations(a.annotations, b.annotations)
+        and a.labels == b.labels
+        and old.status.phase == new.status.phase
     )
 
 
-def same_but_version(old: ObjectRecord, new: Record) -> bool:
+def same_but_version(old: Group | ObjectRecord, new: Group | Record) -> bool:
     """Whether two objects, as far as they are read, differ in nothing but the version that the API server gave them."""
     metadata = msgspec.structs.replace(old.metadata, resource_version=new.metadata.resource_version)
     return metadata == new.metadata and msgspec.structs.replace(old, metadata=metadata) == new
@@ -67,3 +72,18 @@ def same_queue(old: records.Queue, new: records.Queue) -> bool:
         and a.labels == b.labels
         and old.status.state == new.status.state
     )
+
+
+def same_but_told(old: Group, new: Group) -> bool:
+    """Whether two PodGroups differ in nothing but their version and what the scheduler itself says there of why they wait."""
+    if not _same_annotations(old.metadata.annotations, new.metadata.annotations):
+        return False
+    metadata = msgspec.structs.replace(old.metadata, annotations=new.metadata.annotations)
+    return same_but_version(msgspec.structs.replace(old, metadata=metadata), new)
+
+
+def _same_annotations(old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    """Whether they say the same, apart from why the PodGroup waits."""
+    if old == new:
+        return True
+    return {**old, keys.WAITING: ""} == {**new, keys.WAITING: ""}

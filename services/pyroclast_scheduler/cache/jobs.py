@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from pyroclast.api import pending, records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.types import POD_GROUPS
-from pyroclast_scheduler.cache.changes import same_but_version
+from pyroclast_scheduler.cache.changes import same_but_told
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -34,21 +37,37 @@ class _Retry(NamedTuple):
     pause: int
 
 
+class Source(Protocol):
+    """What a group is read from."""
+
+    @property
+    def uid(self) -> str:
+        """UID of the object that describes the group."""
+        ...
+
+    def read(self, entry: Entry) -> tuple[Group | None, bool]:
+        """The group with the pods of `entry`, None if it is not ours; and whether time alone may change what is read."""
+        ...
+
+
 @dataclass(slots=True)
 class Entry:
     """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
 
-    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, by UID.
-    `is_shared`: sessions see `sums`, which then must stay as they are.
+    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, whose name is
+    given by UID. `is_shared`: sessions see `sums`, which then must stay as they are. `source`: what `group` is read from anew
+    when a pod changes, None where the group does not depend on its pods. `joined`: when the last pod came.
     """
 
-    group: records.PodGroup | None = None
-    believed: records.PodGroupStatus | None = None
+    group: Group | None = None
+    believed: GroupStatus | None = None
     tasks: dict[str, TaskFacts] = field(default_factory=dict)
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
-    strangers: frozenset[str] = frozenset()
+    strangers: dict[str, str] = field(default_factory=dict)
     is_shared: bool = False
+    source: Source | None = None
+    joined: float = 0.0
 
     def own_sums(self) -> TaskSums:
         """The sums, to be changed."""
@@ -57,20 +76,31 @@ class Entry:
         return self.sums
 
     @property
-    def current(self) -> records.PodGroup | None:
+    def current(self) -> Group | None:
         """The PodGroup with the status that is being written."""
         if self.group is None or self.believed is None:
             return self.group
-        return records.PodGroup(metadata=self.group.metadata, spec=self.group.spec, status=self.believed)
+        return msgspec.structs.replace(self.group, status=self.believed)
 
 
 class JobTable:
     """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes.
 
-    `names`: those of our scheduler where others work beside it, whose jobs count and are not looked at; empty where it is alone.
+    `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
+    and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
+    goes back.
     """
 
-    def __init__(self, dimensions: Dimensions, *, default_queue: str, names: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        dimensions: Dimensions,
+        *,
+        default_queue: str,
+        names: Collection[str] = (),
+        ours: Collection[str] = (),
+        now: Callable[[], float] = lambda: 0.0,
+        minded: MindedLabels | None = None,
+    ) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
         self._retries: dict[str, _Retry] = {}
@@ -78,6 +108,10 @@ class JobTable:
         self._dimensions = dimensions
         self._default_queue = default_queue
         self._names = names
+        self._ours = ours
+        self._now = now
+        self._timed: set[str] = set()
+        self._minded = MindedLabels() if minded is None else minded
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
@@ -96,7 +130,7 @@ class JobTable:
             entry = self.entries[key] = Entry()
         return entry
 
-    def show(self, key: str, group: records.PodGroup | None, believed: records.PodGroupStatus | None) -> None:
+    def show(self, key: str, group: Group | None, believed: GroupStatus | None) -> None:
         """The PodGroup of that key came, changed or went (None); `believed`: the status of it that is being written.
 
         That what was written is there now is no change.
@@ -105,13 +139,40 @@ class JobTable:
         before = entry.current
         entry.group, entry.believed = group, believed
         now = entry.current
-        if before is None or now is None or not same_but_version(before, now):
+        if before is None or now is None or not same_but_told(before, now):
             self._stale[key] = None
+
+    def describe(self, key: str, source: Source | None) -> None:
+        """The object that describes a group which depends on its pods came, changed or went (None)."""
+        entry = self.entry(key)
+        if source is None or entry.source is None or entry.source.uid != source.uid:
+            entry.group = entry.believed = None
+        entry.source = source
+
+    def believe(self, key: str, status: GroupStatus | None) -> None:
+        """Take `status` as that of a group while it is being written; for good where its object keeps none."""
+        entry = self.entries.get(key)
+        if entry is None or entry.believed == status or (status is None and entry.source is not None):
+            return
+        if entry.source is None:
+            self.show(key, entry.group, status)
+        else:
+            entry.believed = status
+            self._stale[key] = None
+
+    def rewrite(self, key: str, source: Source, metadata: records.Meta, said: tuple[records.NativeCondition, ...]) -> None:
+        """The object has another version, or other conditions, of which sessions see nothing."""
+        entry = self.entries.get(key) or self.entry(key)
+        entry.source = source
+        if entry.group is not None:
+            version = msgspec.structs.replace(entry.group.metadata, resource_version=metadata.resource_version)
+            entry.group = msgspec.structs.replace(entry.group, metadata=version, said=said)
 
     def add(self, task: TaskFacts) -> None:
         """A pod came."""
         entry = self.entry(task.job)
         entry.tasks[task.uid] = task
+        entry.joined = self._now()
         entry.own_sums().add(task)
 
     def remove(self, task: TaskFacts) -> None:
@@ -135,18 +196,18 @@ class JobTable:
 
     def count_strangers(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went: keep those known that wait for another scheduler, as whose job it is depends on them."""
-        if not self._names:
-            return
         for pod, is_there in ((old, False), (new, True)):
-            key = "" if pod is None else group_of(pod.metadata)
-            if pod is None or not key or pod.spec.scheduler_name in self._names:
+            if pod is None or pod.spec.scheduler_name in self._ours or not (self._names or pod.spec.scheduling_group):
+                continue
+            key = group_of(pod)
+            if not key:
                 continue
             uid, known = pod.metadata.uid, self.entries.get(key)
             is_known = known is not None and uid in known.strangers
             if is_there and not pod.spec.node_name and not is_known:
-                self.entry(key).strangers |= {uid}
+                self.entry(key).strangers[uid] = pod.spec.scheduler_name
             elif is_known and not (is_there and not pod.spec.node_name):
-                self.entry(key).strangers -= {uid}
+                del self.entry(key).strangers[uid]
 
     def all_changed(self) -> None:
         """Work out all facts anew."""
@@ -178,6 +239,9 @@ class JobTable:
     def recheck(self) -> None:
         """A schedule period began: have those looked at again that were left out for long enough."""
         self._period += 1
+        for key in self._timed:
+            self._stale[key] = None
+        self._timed.clear()
         for key, retry in list(self._retries.items()):
             if key not in self.entries or (key not in self.problems and self._period > retry.at + retry.pause):
                 del self._retries[key]  # it has gone, or it did no harm since
@@ -233,7 +297,7 @@ class JobTable:
             self._forget(key)
             facts: JobFacts | None = None
             try:
-                facts = self._made(entry, queues, priority)
+                facts = self._made(key, entry, queues, priority)
             except Exception as error:  # noqa: BLE001 - whatever is wrong with one job, it must not stop the others
                 self.problems[key] = reason_of(error)
             self._count(entry, None if facts is None else facts.contribution)
@@ -243,7 +307,7 @@ class JobTable:
                     self._let_in[key] = facts
                 if self._is_ours(entry):
                     self._awake[key] = facts
-            elif entry.group is None and not entry.tasks and not entry.strangers:
+            elif entry.group is None and entry.source is None and not entry.tasks and not entry.strangers:
                 del self.entries[key]
         return stale
 
@@ -266,7 +330,7 @@ class JobTable:
         """What is wrong with jobs in no snapshot that are not over."""
         groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
         return frozenset(
-            Fault.of(POD_GROUPS, group, f"{LEFT_OUT}{why}")
+            Fault.of_group(group, f"{LEFT_OUT}{why}")
             for group, why in groups
             if group is not None and group.status.phase is not PodGroupPhase.COMPLETED
         )
@@ -305,18 +369,23 @@ class JobTable:
             return True
         return any(task.pod.spec.scheduler_name in self._names for task in entry.tasks.values())
 
-    def _queue_of(self, group: records.PodGroup) -> str:
+    def _queue_of(self, group: Group) -> str:
         return group.spec.queue or self._default_queue
 
-    def _made(self, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
+    def _made(self, key: str, entry: Entry, queues: Mapping[str, object], priority: Callable[[str], int]) -> JobFacts | None:
+        if entry.source is not None:
+            entry.group, is_timed = entry.source.read(entry)
+            if is_timed:
+                self._timed.add(key)
         group = entry.current
         if group is None:
             return None
         queue = self._queue_of(group)
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
-        rank = priority(group.spec.priority_class_name)
-        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums, priority=rank, queue=queue)
+        spec, tasks = group.spec, tuple(entry.tasks.values())
+        rank = priority(spec.priority_class_name) if spec.priority is None else spec.priority
+        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded)
         entry.is_shared = True
         return facts
 

@@ -31,7 +31,8 @@ class NodeTable:
 
     `stamps` rises for a row whenever something about the node changed on which feasibility may depend. `residents` are the pods
     of each row that take room; the tuples are never changed, so that sessions share them. `roomier` gathers rows that may hold
-    more than before. `kept`: resources that count although no node has them.
+    more than before; `is_other`: a node came, went, or changed in more than its room. `kept`: resources that count although no
+    node has them.
     """
 
     def __init__(self, dimensions: Dimensions) -> None:
@@ -45,6 +46,7 @@ class NodeTable:
         self.stamps = np.zeros(_FIRST_ROOM, dtype=np.int64)
         self.ports: dict[int, Counter[Port]] = {}
         self.roomier: set[int] = set()
+        self.is_other = False
         self.kept: Callable[[], set[str]] = set
         self._read = ReadAnnotations()
         self._exact: dict[tuple[str, int, int], int] = {}
@@ -70,6 +72,7 @@ class NodeTable:
                 self._touch(each)
         elif before is not None and self._same(before, node):
             return False
+        self.is_other |= before is None or before.metadata.labels != node.metadata.labels or before.spec != node.spec
         vector = self.dimensions.known(amounts)
         self.fit()
         self.columns.allocatable[:, row] = 0
@@ -136,6 +139,7 @@ class NodeTable:
         if row is None:
             return ()
         self.records[row] = None
+        self.is_other = True
         self.columns.allocatable[:, row] = 0
         self.is_ready[row] = False
         self._touch(row)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from pyroclast.api.records.meta import Record
+from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.invalid_objects import Faults
+from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
 from pyroclast_scheduler.model.objects import Objects
 
 __all__ = ["ObjectTable", "is_older"]
+
+
+class _HasMetadata(Protocol):
+    @property
+    def metadata(self) -> Meta: ...
+
 
 _Slot = tuple[type[Record], str]
 
@@ -23,6 +30,7 @@ class ObjectTable:
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
+        self.read = ReadObjects()
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self.moved: Callable[[], None] = lambda: None
@@ -69,8 +77,13 @@ class ObjectTable:
         if not patches:
             self._promised.pop((record, key), None)
 
+    def for_session(self) -> Objects:
+        """All of them; what the session reads is noted."""
+        self.read.snapshot_taken()
+        return NotingObjects(self.view().found, read=self.read)
+
     def view(self) -> Objects:
-        """All of them, for one session."""
+        """All of them, for those who only look on."""
         view = {record: dict(found) for record, found in self._found.items()}
         for (record, key), patches in self._promised.items():
             known = view.get(record, {}).get(key)
@@ -95,7 +108,7 @@ def _merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
     return result
 
 
-def is_older(new: Record, known: Record) -> bool:
+def is_older(new: _HasMetadata, known: _HasMetadata) -> bool:
     """Whether `new` is an earlier version of `known`, as a late watch event after the answer to our own write is."""
     one, other = new.metadata, known.metadata
     if one.uid != other.uid or not (one.resource_version.isdecimal() and other.resource_version.isdecimal()):

@@ -21,18 +21,22 @@ __all__ = ["Shifts", "Victims"]
 
 _MANY_ROWS: Final = 200  # beyond it everybody on these nodes is taken to be able to go
 _MANY_JOBS: Final = 10_000  # that changed while nobody looked: beyond it anything is taken to have
+_MANY_LABELS: Final = 100_000  # values of labels of pods that changed: beyond it any pod is taken to have
 _MANY_PODS: Final = 5000  # of jobs that changed: beyond it all nodes are taken to have changed
 
 
 class Shifts:
     """Collects changes until they are taken. `jobs`: those whose pods on nodes, or whose PodGroups, changed.
 
+    `labels`: of pods that came to nodes, left them, or changed there; `are_keepers`: one of them keeps away from others.
     `is_demand`: what queues have or ask for changed, so that what they may take from each other may too. `is_any`: a queue or a
     node changed, on which all of it may depend.
     """
 
     def __init__(self) -> None:
         self.jobs: set[str] = set()
+        self.labels: set[tuple[str, str]] = set()
+        self.are_keepers = False
         self.is_demand = False
         self.is_any = False
 
@@ -43,12 +47,15 @@ class Shifts:
         for each in (before, task):
             if each is not None and each.node:
                 self._job(each.job)
+                self.labels.update(each.pod.metadata.labels.items())
+                self.are_keepers |= bool(each.shape.required("podAntiAffinity")) or len(self.labels) > _MANY_LABELS
         self.is_demand |= before is None or task is None or not before.node or _holds(before) != _holds(task)
 
     def clear(self) -> None:
         """Forget all of it."""
         self.jobs.clear()
-        self.is_demand = self.is_any = False
+        self.labels.clear()
+        self.are_keepers = self.is_demand = self.is_any = False
 
     def group(self, key: str) -> None:
         """A PodGroup came, changed, or went."""
@@ -111,7 +118,7 @@ class Victims:
         `queue`: of its job; `only_own`: only pods of that queue may go for it, those of others may not.
         """
         if self._is_any or (self._is_demand and not only_own and self._placed - {queue}):
-            return True
+            return any(self._takes(shape, self._nodes.columns.allocatable) for shape in shapes)
         where = queue if only_own else ""
         if where not in self._rooms:
             self._rooms[where] = self._worked_out(queue, only_own=only_own)

@@ -41,6 +41,8 @@ class Waiting:
         self._by_shape: dict[Shape, dict[Who, int]] = {}
         self._by_wish: dict[_Wish, dict[Who, None]] = {}
         self._evicting: dict[Who, None] = {}
+        self._minding: dict[Who, None] = {}
+        self._by_label: dict[tuple[str, str], dict[Who, None]] = {}
 
     def __len__(self) -> int:
         return len(self._rests)
@@ -74,6 +76,11 @@ class Waiting:
         if not len(line):
             del self._lines[rest.kind]
             self._forget(rest.kind, self._said[rest.kind])
+
+    @property
+    def jobs(self) -> Sequence[str]:
+        """The keys of all jobs at rest."""
+        return list(self._rests)
 
     @property
     def all(self) -> KeysView[Who]:
@@ -118,6 +125,16 @@ class Waiting:
         for shape, whose in list(self._by_shape.items()) if roomier else ():
             yield _fitting(shape, whose, rows, nodes)
 
+    @property
+    def minding(self) -> Sequence[Who]:
+        """Those that may have a place elsewhere once other pods come, go or change."""
+        return list(self._minding)
+
+    def minding_labels(self, labels: Collection[tuple[str, str]]) -> Iterator[Iterable[Who]]:
+        """Those to which pods with one of these values of labels matter, in small steps."""
+        for pair in [pair for pair in self._by_label if pair in labels]:
+            yield self._by_label.get(pair, ())
+
     def _keep(self, who: Who, rest: Rest) -> None:
         self._said[who] = rest
         if rest.is_timed:
@@ -127,6 +144,10 @@ class Waiting:
         if rest.is_wary:
             self._wary[who] = None
             return
+        if rest.minds is not None:
+            self._minding[who] = None
+        for pair in rest.minds or ():
+            self._by_label.setdefault(pair, {})[who] = None
         for shape in rest.shapes:
             self._by_shape.setdefault(shape, {})[who] = rest.lacking
         if rest.shapes and rest.evicts is not Evicts.NOBODY:
@@ -139,6 +160,9 @@ class Waiting:
         if rest.is_wary:
             del self._wary[who]
             return
+        self._minding.pop(who, None)
+        for pair in rest.minds or ():
+            _remove(self._by_label, pair, who)
         for shape in rest.shapes:
             _remove(self._by_shape, shape, who)
         if rest.shapes and rest.evicts is not Evicts.NOBODY:

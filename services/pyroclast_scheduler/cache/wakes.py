@@ -8,6 +8,7 @@ from typing import Final
 
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.read_objects import ReadObjects
 from pyroclast_scheduler.cache.shifts import Shifts, Victims
 from pyroclast_scheduler.cache.waiting import Waiting, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -29,10 +30,11 @@ class Wakes:
     comes to rest again, which is the answer for all.
     """
 
-    def __init__(self, jobs: JobTable, nodes: NodeTable, shifts: Shifts) -> None:
+    def __init__(self, jobs: JobTable, nodes: NodeTable, shifts: Shifts, read: ReadObjects) -> None:
         self._jobs = jobs
         self._nodes = nodes
         self._shifts = shifts
+        self._read = read
         self._waiting = Waiting()
         self._search: Iterator[list[Who]] | None = None
         self._queues: set[str] = set()
@@ -41,6 +43,7 @@ class Wakes:
         self._to_ask: dict[bytes, None] = {}
         self._asked: dict[bytes, None] = {}
         self._touched: set[int] | None = None
+        self._rechecks = 0
 
     def note(self) -> None:
         """Something changed that may alter what a session decides."""
@@ -51,6 +54,21 @@ class Wakes:
         self._queues.add(name)
         self._shifts.is_any = self._is_any = True
 
+    def regroup(self) -> None:
+        """Jobs that were taken for alike may differ: look at each of them again."""
+        self._jobs.wake(self._waiting.jobs)
+
+    def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
+        """A queue has less than before: the highest above it with a capability may take more; any may, if it is not known."""
+        limited, seen = "", set[str]()
+        while name in queues and name not in seen:
+            seen.add(name)
+            limited = name if queues[name].capability else limited
+            name = queues[name].parent
+        for queue in [limited] if seen else [each for each, facts in queues.items() if facts.capability]:
+            if queue:
+                self.note_queue(queue)
+
     def note_all(self) -> None:
         """Something changed on which anything may depend."""
         self._is_all = self._is_any = True
@@ -59,6 +77,9 @@ class Wakes:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
         if rest.kind is not None:
             self._asked.pop(rest.kind, None)
+        if rest.kind is not None and rest.kind not in {rest.facts.kind, rest.facts.strict_kind}:
+            self._jobs.wake([rest.facts.key])  # labels count meanwhile that did not when the session looked at it
+            return
         if self._jobs.rest(rest.facts) and rest.facts.is_waiting:
             self._jobs.wake(self._waiting.add(rest))
 
@@ -74,6 +95,9 @@ class Wakes:
         ever.
         """
         self._wake([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
+        self._rechecks += 1
+        if self._rechecks % (2 * _ROUND) == 0:  # by now every waiting job was looked at, and what it waits for was read again
+            self._read.forget_old()
 
     def lines(self) -> list[Sequence[JobFacts]]:
         """Of each kind that the next session is to ask, those at rest, oldest first, and maybe others."""
@@ -104,6 +128,8 @@ class Wakes:
         The facts of jobs must be up to date. `queues`: those that exist.
         """
         steps = None if at_most is None else _STEPS
+        if self._read.is_late():
+            self.note_all()
         while self._search is not None or self._is_any:
             self._search = self._search or _pieces(self._concerned(queues))
             found = list(islice(self._search, steps))
@@ -126,6 +152,8 @@ class Wakes:
         waiting, nodes = self._waiting, self._nodes
         nodes.fit()
         roomier, nodes.roomier = nodes.roomier, set()
+        are_all_minding = nodes.is_other or self._shifts.are_keepers
+        labels, nodes.is_other = frozenset(self._shifts.labels), False
         branches = _branches(self._queues, queues)
         is_all = self._is_all
         victims = self._victims(roomier) if waiting.has_evicting and not is_all else None
@@ -140,6 +168,7 @@ class Wakes:
         if branches:
             yield waiting.of_queues(branches)
         yield from waiting.woken(roomier, nodes)
+        yield from [waiting.minding] if are_all_minding else waiting.minding_labels(labels)
         if victims is not None:
             yield from waiting.helped(victims)
 

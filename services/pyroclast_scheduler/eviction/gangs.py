@@ -22,6 +22,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
+from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import GangEviction, Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
@@ -53,15 +54,15 @@ class _Plan:
 def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
     """Each starving job, in the order of queues and jobs, takes what it needs in the first domain where that can be had.
 
-    Arguments: `maxDomains` (8), how many parts of the network are looked at for a job; `allowWholeBundle` (true), whether gangs
-    may be lost whole.
+    Arguments: `minimumRunTime` (0s); `maxDomains` (8), how many parts of the network are looked at for a job; `allowWholeBundle`
+    (true), whether gangs may be lost whole.
     """
     most = arguments.integer("maxDomains", _MOST_DOMAINS, least=1)
     is_whole_allowed = arguments.boolean("allowWholeBundle", default=True)
+    residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session)
     if not waiting:
         return
-    residents = Residents(session)
 
     def makes_room(job: Job) -> bool:
         plan = _Search(session, kind, residents, job, is_whole_allowed=is_whole_allowed).plan(most)
@@ -156,6 +157,8 @@ class _Search:
             for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(task)):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
+        pods = [(each.job, task) for each in found for task in each.tasks]
+        found = allowed(found, [each for each in pods if not self.residents.is_withheld(each, job)])
         found = ordered(session, job, found, self.need, is_reclaim=kind.is_reclaim)
         candidates = [(each.job, task) for each in found for task in each.tasks]
         wish = GangEviction(job, domain, kind.is_reclaim)

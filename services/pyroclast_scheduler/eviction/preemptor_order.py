@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.session.heaps import Heap
@@ -14,10 +15,17 @@ __all__ = ["keep_or_undo", "starving", "take_turns"]
 
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
-    """The queues, in their order, with jobs that may take places from others, of those that pass `passes`; and these jobs."""
+    """The queues, in their order, with jobs that may take places from others, of those that pass `passes`; and these jobs.
+
+    A job whose pods do not exist yet may not: they are made first, so that the room is kept for them by name.
+    """
     found: dict[str, list[Job]] = {}
     for job in session.jobs.values():
-        if not job.is_pending and passes(job) and session.job_invalid(job) is None and session.job_starving(job):
+        if job.is_pending or job.facts.group.spec.never_preempts or not passes(job):
+            continue
+        if session.job_invalid(job) is not None or not session.job_starving(job):
+            continue
+        if not any(is_seat(task.uid) for task in job.tasks):
             found.setdefault(job.facts.queue, []).append(job)
     return [(queue, found[queue.name]) for queue in sorted((session.queues[name] for name in found), key=session.queue_key)]
 

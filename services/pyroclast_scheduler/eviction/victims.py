@@ -14,20 +14,26 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "needed"]
+__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold", "needed"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _GOING: Final = frozenset({TaskStatus.RELEASING})
 
 
 class Residents:
-    """The pods of jobs on each node, as they are now. Kept for one action."""
+    """The pods of jobs on each node, as they are now. Kept for one action.
 
-    def __init__(self, session: Session) -> None:
+    `withheld`: nodes with pods that may go later, once they have run for the minimum.
+    """
+
+    def __init__(self, session: Session, minimum: MinimumRunTime | None = None) -> None:
         self.session = session
+        self.withheld: set[int] = set()
+        self._minimum = minimum
         self._found: dict[int, list[Candidate]] = {}
         self._nowhere = self._mask([])
 
@@ -69,7 +75,21 @@ class Residents:
             session = self.session
             owned = [(session.job(facts.job), facts) for facts in session.snapshot.residents[row]]
             found = self._found[row] = [(job, job.task(facts)) for job, facts in owned if job is not None]
+        if among is _PRESENT:
+            found = [pair for pair in found if not pair[0].facts.group.spec.is_protected]
         return [(job, task) for job, task in found if task.status in among and task.row == row and keep(job, task)]
+
+    def evictable(self, row: int, job: Job, keep: Callable[[Job, Task], bool]) -> list[Candidate]:
+        """Those on node `row` that pass `keep` and have run for long enough to go for `job`."""
+        return [each for each in self.on(row, keep) if not self.is_withheld(each, job)]
+
+    def is_withheld(self, candidate: Candidate, job: Job) -> bool:
+        """Whether `candidate` has not run for long enough to go for `job`."""
+        owner, task = candidate
+        if self._minimum is None or not self._minimum.protects(task, owner, job):
+            return False
+        self.withheld.add(task.row)
+        return True
 
     def _mask(self, rows: list[int]) -> Bools:
         mask = np.zeros(len(self.session.names), dtype=np.bool_)
@@ -107,6 +127,17 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
     if left_key is not None and right_key is not None and left_key != right_key:
         return -1 if left_key < right_key else 1
     return _later(session.queue_key(left), session.queue_key(right))
+
+
+def may_hold(session: Session, plan: Plan) -> Bools:
+    """Nodes that are large enough for the request of `plan`, beside what is promised there, if all that can go went.
+
+    On any other node `has_enough` holds for no victims.
+    """
+    columns = session.columns
+    room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room, axis=0)
+    return fits
 
 
 def has_enough(session: Session, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:

@@ -35,7 +35,17 @@ class Objects:
     """What was watched, by the record's type and then by namespace/name."""
 
     found: Mapping[type[Record], Mapping[str, Any]] = field(default_factory=dict)
+    _by_namespace: dict[type[Record], dict[str, list[Any]]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
         """All objects of one kind by namespace/name; empty if nobody asked for them. Not to be changed."""
         return self.found.get(record, {})
+
+    def in_namespace(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of one kind in a namespace. Not to be changed."""
+        if record not in self._by_namespace:
+            grouped: dict[str, list[Any]] = {}
+            for each in self.found.get(record, {}).values():
+                grouped.setdefault(each.metadata.namespace, []).append(each)
+            self._by_namespace[record] = grouped
+        return self._by_namespace[record].get(namespace, [])

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyroclast.api import records
+from pyroclast.api import keys, records
+from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.tasks import seconds_of
 
@@ -36,11 +37,30 @@ class QueueFacts:
         self.capability: Amounts | None = None if spec.capability is None else amounts_of(spec.capability)
         self.guarantee: Amounts = amounts_of(spec.guarantee.resource)
         self.deserved: Amounts | None = None if spec.deserved is None else amounts_of(spec.deserved)
+        self.faults: list[str] = []
+        self.minimum_run_time = self._minimum_run_time()
 
     @property
     def resources(self) -> frozenset[str]:
         """The names of all resources that it limits, guarantees or deserves."""
         return frozenset((*(self.capability or ()), *self.guarantee, *(self.deserved or ())))
+
+    def _minimum_run_time(self) -> float | None:
+        """For how many seconds its pods run at least before others take their places; None: it does not say."""
+        key = keys.QUEUE_MINIMUM_RUN_TIME
+        text = self.record.metadata.annotations.get(key)
+        if text is None:
+            return None
+        try:
+            nanoseconds = durations.nanoseconds(text)
+        except durations.DurationError:
+            nanoseconds = -1
+        if nanoseconds < 0:
+            self.faults.append(
+                f"annotation {key}: {text[:40]!r} is not a duration of 0s or more, such as 10m, and is passed over"
+            )
+            return None
+        return nanoseconds / 1e9
 
 
 @dataclass(slots=True, eq=False)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from pyroclast.api import keys, records
+from pyroclast.api import keys
 from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.model.groups import Group
 
 __all__ = ["Lock", "Reservation", "read", "written"]
 
@@ -70,13 +71,13 @@ def written(reservation: Reservation) -> str:
     return msgspec.json.encode(known, order="sorted").decode()
 
 
-def read(groups: Iterable[records.PodGroup], scheduler: str) -> dict[str, Reservation]:
+def read(groups: Iterable[Group], scheduler: str) -> dict[str, Reservation]:
     """The reservations of `scheduler` that PodGroups bear, by key; what cannot be read is no reservation."""
     found: dict[str, Reservation] = {}
     for group in groups:
         text = group.metadata.annotations.get(keys.RESERVATION, "")
         if text:
-            reservation = _parsed(text, {"job": str(group.key), "uid": group.metadata.uid})
+            reservation = _parsed(text, {"job": group.key, "uid": group.metadata.uid})
             if reservation is not None and reservation.scheduler == scheduler:
                 found[reservation.job] = reservation
     return found

@@ -8,6 +8,7 @@ from typing import Final
 
 from pyroclast.api import records
 from pyroclast.resources.selectors import matches
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task
@@ -54,7 +55,7 @@ class SubJob:
         return waiting + self.tally.ready + self.tally.pending_best_effort >= self.min_available
 
 
-def divide(job: str, group: records.PodGroup, tasks: Iterable[Task]) -> dict[str, SubJob]:
+def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
     """The sub-jobs of the job of key `job` by UID; a job without subgroup policies has one, itself."""
     spec = group.spec
     found: dict[str, SubJob] = {}

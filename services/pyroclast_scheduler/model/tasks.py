@@ -9,12 +9,13 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
+from pyroclast.api.types import PRIORITY_CLASSES
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = ["Task", "TaskFacts", "group_of", "readable_seconds", "seconds_of", "task_of"]
+__all__ = ["Task", "TaskFacts", "group_of", "native_key", "readable_seconds", "seconds_of", "task_of"]
 
 _NO_INDEX: Final = -1
 _BEYOND_INT32: Final = 2**31
@@ -104,10 +105,18 @@ class Task:
         return f"<Task {self.facts.key} {self.status.label}>"
 
 
-def group_of(meta: records.Meta) -> str:
-    """The key of the PodGroup that a pod belongs to, empty if none."""
+def group_of(pod: records.Pod) -> str:
+    """The key of the group that a pod belongs to, empty if none."""
+    meta, named = pod.metadata, pod.spec.scheduling_group
     name = meta.annotations.get(keys.GROUP_NAME, "")
-    return f"{meta.namespace}/{name}" if name else ""
+    if name:
+        return f"{meta.namespace}/{name}"
+    return native_key(meta.namespace, named.pod_group_name) if named is not None and named.pod_group_name else ""
+
+
+def native_key(namespace: str, name: str) -> str:
+    """The key of the group that a PodGroup of Kubernetes' own API describes: no PodGroup of ours can have it."""
+    return f"{namespace}/{name}@{PRIORITY_CLASSES.group}"
 
 
 def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
@@ -123,7 +132,7 @@ def task_of(pod: records.Pod, book: ShapeBook) -> TaskFacts:
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        job=group_of(meta),
+        job=group_of(pod),
         role=annotations.get(keys.TASK_SPEC) or meta.labels.get(keys.TASK_SPEC, ""),
         shape=book.of(as_allocated(pod), annotations),
         priority=_priority(spec, annotations.get(keys.TASK_PRIORITY, "")),

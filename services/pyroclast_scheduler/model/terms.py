@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from pyroclast.resources.selectors import is_empty, matches, selected_labels
+from pyroclast.resources.selectors import is_empty, matches
 from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.held_terms import Held, HeldTerms, Slot
+from pyroclast_scheduler.model.label_index import LabelIndex, Residents, changed_rows, named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 
 __all__ = ["Spaces", "Term", "TermBook", "TermCounts", "own_terms"]
@@ -33,6 +36,13 @@ class Term:
         if self.namespaces is not None and task.namespace not in self.namespaces:
             return False
         return matches(self.selector, task.pod.metadata.labels)
+
+    def may_take_in(self, task: TaskFacts, *, but: Collection[str]) -> bool:
+        """Whether it could take in a pod that differs from `task` in the labels `but` alone."""
+        if self.namespaces is not None and task.namespace not in self.namespaces:
+            return False
+        labels = task.pod.metadata.labels
+        return all(labels.get(key) in values for key, values in named_values(self.selector) if key not in but)
 
 
 Spaces = Mapping[str, Mapping[str, str]]
@@ -62,9 +72,10 @@ def _namespaces(term: Mapping[str, Any], task: TaskFacts, spaces: Spaces) -> fro
 
 
 _Test = Callable[[TaskFacts], bool]
-_Residents = Sequence[Sequence[TaskFacts]]
+_Slot = tuple[bytes, bool]
 _HELD: Final = ("podAntiAffinity", "+podAffinity", "+podAntiAffinity")
 _MOST_TERMS: Final = 256  # counts kept from session to session; those asked for longest ago go first
+_FEW_ROWS: Final = 64  # pods on so few nodes are counted anew each time
 
 
 @dataclass(slots=True)
@@ -73,7 +84,7 @@ class _Counted:
 
     test: _Test
     counts: Ints
-    seen: _Residents
+    seen: Residents
 
 
 class TermBook:
@@ -81,21 +92,32 @@ class TermBook:
 
     def __init__(self) -> None:
         self.spaces: Spaces = {}
-        self._counted: dict[tuple[bytes, bool], _Counted] = {}
-        self._holders: dict[int, list[tuple[str, Term]]] = {}
-        self._seen: _Residents = ()
+        self._counted: dict[_Slot, _Counted] = {}
+        self._index = LabelIndex()
+        self._held = {kind: HeldTerms() for kind in _HELD}
+        self._seen: Residents = ()
 
     def use(self, spaces: Spaces) -> None:
         """Take these as the labels of namespaces."""
         if spaces != self.spaces:
             self.spaces = spaces
-            self._holders, self._seen = {}, ()
+            self._held, self._seen = {kind: HeldTerms() for kind in _HELD}, ()
 
-    def counts(self, slot: tuple[bytes, bool], test: _Test, residents: _Residents) -> Ints:
-        """How many residents of each node pass `test`, which `slot` names; an array of the caller's own."""
-        known = self._counted.pop(slot, None) or _Counted(test, np.zeros(0, dtype=np.int64), ())
+    def counts(self, slot: _Slot, test: _Test, selector: Mapping[str, Any] | None, residents: Residents) -> Ints:
+        """How many residents of each node pass `test`, which `slot` names; an array of the caller's own.
+
+        `selector`: one that all of them match.
+        """
+        rows = self._index.rows(selector, residents)
+        if rows is not None and len(rows) <= _FEW_ROWS:
+            return _counted(test, rows, residents)
+        known = self._counted.pop(slot, None)
+        if known is None and rows is not None:
+            known = _Counted(test, _counted(test, rows, residents), residents)
+        elif known is None:
+            known = _Counted(test, np.zeros(0, dtype=np.int64), ())
         known.counts = np.pad(known.counts, (0, len(residents) - len(known.counts)))
-        for row in _changed(known.seen, residents):
+        for row in changed_rows(known.seen, residents):
             known.counts[row] = sum(map(test, residents[row]))
         known.seen = residents
         self._counted[slot] = known
@@ -103,39 +125,53 @@ class TermBook:
             del self._counted[next(iter(self._counted))]
         return known.counts.copy()
 
-    def holders(self, residents: _Residents) -> Mapping[int, list[tuple[str, Term]]]:
-        """By row, the terms that residents hold, each with its kind. Not to be changed."""
-        for row in _changed(self._seen, residents):
-            held = [pair for task in residents[row] for pair in _held_by(task, self.spaces)]
-            if held:
-                self._holders[row] = held
-            else:
-                self._holders.pop(row, None)
+    def held(self, residents: Residents) -> Mapping[str, HeldTerms]:
+        """By kind, the terms that residents hold. Not to be changed."""
+        for row in changed_rows(self._seen, residents):
+            before = self._seen[row] if row < len(self._seen) else ()
+            for tasks, sign in ((before, -1), (residents[row], 1)):
+                for task in tasks:
+                    for kind, term in _held_by(task, self.spaces):
+                        self._held[kind].add(term, row, sign)
         self._seen = residents
-        return self._holders
+        return self._held
+
+
+def _counted(test: _Test, rows: Collection[int], residents: Residents) -> Ints:
+    counts: Ints = np.zeros(len(residents), dtype=np.int64)
+    for row in rows:
+        counts[row] = sum(map(test, residents[row]))
+    return counts
 
 
 class TermCounts:
     """Counts of pods per node in one session, by term: who matches it, and who holds it."""
 
-    def __init__(self, book: TermBook, residents: _Residents) -> None:
+    def __init__(self, book: TermBook, residents: Residents) -> None:
         self._book = book
         self._residents = residents
         self._nodes = len(residents)
         self._moves: list[tuple[TaskFacts, int, int]] = []
-        self._matching: dict[tuple[bytes, bool], tuple[_Test, Ints]] = {}
-        self._holders: dict[str, dict[tuple[bytes, str, int], tuple[Term, Ints]]] | None = None
+        self._moves_by_label: dict[str, dict[str, list[tuple[TaskFacts, int, int]]]] = {}
+        self._matching: dict[_Slot, tuple[_Test, Ints]] = {}
+        self._slots_by_value: dict[tuple[str, str], list[_Slot]] = {}
+        self._other_slots: list[_Slot] = []
+        self._shifted: dict[str, HeldTerms] | None = None
 
     def moved(self, tasks: Sequence[TaskFacts], rows: Sequence[int], sign: int) -> None:
         """Pods came to nodes (1) or left them (−1)."""
         for task, row in zip(tasks, rows, strict=True):
             self._moves.append((task, row, sign))
-            for test, counts in self._matching.values():
-                if test(task):
-                    counts[row] += sign
-            if self._holders is not None:
-                for kind, term in _held_by(task, self._book.spaces):
-                    self._hold(self._holders, kind, term, row, sign)
+            labels = task.pod.metadata.labels
+            for key, moves in self._moves_by_label.items():
+                if key in labels:
+                    moves.setdefault(labels[key], []).append((task, row, sign))
+            for slots in (self._other_slots, *(self._slots_by_value.get(pair, ()) for pair in labels.items())):
+                for test, counts in map(self._matching.__getitem__, slots):
+                    if test(task):
+                        counts[row] += sign
+            if self._shifted is not None:
+                self._shift(self._shifted, task, row, sign)
 
     def terms(self, task: TaskFacts, raw: Iterable[Mapping[str, Any]]) -> list[Term]:
         """The (anti-)affinity terms of `task`, see `own_terms`."""
@@ -147,7 +183,7 @@ class TermCounts:
         def test(task: TaskFacts) -> bool:
             return term.takes_in(task) and not (but_leaving and task.pod.metadata.is_terminating)
 
-        return self._counts((term.id, but_leaving), test)
+        return self._counts((term.id, but_leaving), test, term.selector)
 
     def matching_all(self, terms: Sequence[Term]) -> Ints:
         """How many pods on each node match all of `terms`. Not to be changed."""
@@ -155,65 +191,80 @@ class TermCounts:
         def test(task: TaskFacts) -> bool:
             return all(term.takes_in(task) for term in terms)
 
-        return self._counts((b"&".join(term.id for term in terms), False), test)
+        named = next((term.selector for term in terms if named_values(term.selector)), None)
+        return self._counts((b"&".join(term.id for term in terms), False), test, named)
 
-    def holders(self, kind: str) -> Iterable[tuple[Term, Ints]]:
-        """The terms that pods on nodes hold, and how many on each node do.
+    def holders(self, kind: str, task: TaskFacts) -> Iterator[tuple[Term, Ints]]:
+        """The terms that pods on nodes hold and that take `task` in, and how many pods on each node hold them.
 
         `kind`: `podAntiAffinity` for required ones, `+podAffinity` and `+podAntiAffinity` for preferred ones.
         """
-        return self._all_holders()[kind].values()
+        for slot, held in self._meaning(kind, task):
+            yield held.term, self._holding(kind, slot)
 
-    def is_minded(self, labels: Collection[str]) -> bool:
-        """Whether any pod on a node keeps away from others by one of these labels."""
-        held = (term for term, counts in self.holders("podAntiAffinity") if counts.any())
-        return any(not selected_labels(term.selector).isdisjoint(labels) for term in held)
+    def selecting_by(self, labels: Collection[str]) -> list[Term]:
+        """The terms by which pods on nodes keep away from others, of those that select by one of these labels."""
+        kind = "podAntiAffinity"
+        known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
+        found = {slot: held.term for terms in (known, shifted) for slot, held in terms.selecting_by(labels)}
+        return [term for slot, term in found.items() if self._holding(kind, slot).any()]
 
-    def signature(self, task: TaskFacts) -> tuple[bool, ...]:
+    def signature(self, task: TaskFacts) -> tuple[object, ...]:
         """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""
         shape = task.shape
         own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
         preferred = (*shape.preferred("podAffinity"), *shape.preferred("podAntiAffinity"))
-        held = (term for kind in _HELD for term, _ in self.holders(kind))
-        return tuple(term.takes_in(task) for term in (*self.terms(task, own), *self.terms(task, preferred), *held))
+        held = frozenset((kind, slot) for kind in _HELD for slot, _ in self._meaning(kind, task))
+        return (*(term.takes_in(task) for term in (*self.terms(task, own), *self.terms(task, preferred))), held)
 
-    def _counts(self, slot: tuple[bytes, bool], test: _Test) -> Ints:
+    def _meaning(self, kind: str, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
+        known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
+        yield from known.meaning(task)
+        yield from ((slot, held) for slot, held in shifted.meaning(task) if known.get(slot) is None)
+
+    def _holding(self, kind: str, slot: Slot) -> Ints:
+        known, shifted = self._book.held(self._residents)[kind].get(slot), self._shifts()[kind].get(slot)
+        found = [each.counts(self._nodes) for each in (known, shifted) if each is not None]
+        return found[0] if len(found) == 1 else found[0] + found[1]
+
+    def _shifts(self) -> Mapping[str, HeldTerms]:
+        """What the session changed of the terms that pods hold."""
+        if self._shifted is None:
+            self._shifted = {kind: HeldTerms() for kind in _HELD}
+            for task, row, sign in self._moves:
+                self._shift(self._shifted, task, row, sign)
+        return self._shifted
+
+    def _shift(self, shifted: Mapping[str, HeldTerms], task: TaskFacts, row: int, sign: int) -> None:
+        for kind, term in _held_by(task, self._book.spaces):
+            shifted[kind].add(term, row, sign, is_change=True)
+
+    def _counts(self, slot: _Slot, test: _Test, selector: Mapping[str, Any] | None) -> Ints:
         found = self._matching.get(slot)
         if found is None:
-            counts = self._book.counts(slot, test, self._residents)
-            for task, row, sign in self._moves:
+            counts = self._book.counts(slot, test, selector, self._residents)
+            named = named_values(selector)[:1]
+            for task, row, sign in self._moves_of(*named[0]) if named else self._moves:
                 if test(task):
                     counts[row] += sign
             found = self._matching[slot] = test, counts
+            for key, values in named:
+                for value in values:
+                    self._slots_by_value.setdefault((key, value), []).append(slot)
+            if not named:
+                self._other_slots.append(slot)
         return found[1]
 
-    def _all_holders(self) -> dict[str, dict[tuple[bytes, str, int], tuple[Term, Ints]]]:
-        if self._holders is None:
-            self._holders = {kind: {} for kind in _HELD}
-            for row, held in self._book.holders(self._residents).items():
-                for kind, term in held:
-                    self._hold(self._holders, kind, term, row, 1)
-            for task, row, sign in self._moves:
-                for kind, term in _held_by(task, self._book.spaces):
-                    self._hold(self._holders, kind, term, row, sign)
-        return self._holders
-
-    def _hold(
-        self, holders: dict[str, dict[tuple[bytes, str, int], tuple[Term, Ints]]], kind: str, term: Term, row: int, sign: int
-    ) -> None:
-        slot = (term.id, term.key, term.weight)
-        known = holders[kind]
-        if slot not in known:
-            known[slot] = (term, np.zeros(self._nodes, dtype=np.int64))
-        known[slot][1][row] += sign
-
-
-def _changed(seen: _Residents, residents: _Residents) -> list[int]:
-    """The rows whose residents are others than before."""
-    if seen is residents:
-        return []
-    known = len(seen)
-    return [row for row, tasks in enumerate(residents) if row >= known or tasks is not seen[row]]
+    def _moves_of(self, key: str, values: Collection[str]) -> Iterator[tuple[TaskFacts, int, int]]:
+        """What the session did with pods whose label has one of these values."""
+        known = self._moves_by_label.get(key)
+        if known is None:
+            known = self._moves_by_label[key] = {}
+            for move in self._moves:
+                value = move[0].pod.metadata.labels.get(key)
+                if value is not None:
+                    known.setdefault(value, []).append(move)
+        return chain.from_iterable(known.get(value, ()) for value in values)
 
 
 def _held_by(task: TaskFacts, spaces: Spaces) -> Iterator[tuple[str, Term]]:

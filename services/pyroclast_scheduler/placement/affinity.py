@@ -22,7 +22,7 @@ def is_concerned(task: TaskFacts, census: TermCounts) -> bool:
     shape = task.shape
     if shape.required("podAffinity") or shape.required("podAntiAffinity"):
         return True
-    return any(term.takes_in(task) and counts.any() for term, counts in census.holders("podAntiAffinity"))
+    return any(counts.any() for _, counts in census.holders("podAntiAffinity", task))
 
 
 def far_from_friends(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tuple[Bools, bool] | None:
@@ -64,8 +64,8 @@ def near_foes(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> tu
 def near_those_who_mind(task: TaskFacts, census: TermCounts, features: NodeFeatures) -> Bools | None:
     """Nodes in the domains of pods whose required anti-affinity means this one; None if there are none."""
     found: Bools | None = None
-    for term, counts in census.holders("podAntiAffinity"):
-        if counts.any() and term.takes_in(task):
+    for term, counts in census.holders("podAntiAffinity", task):
+        if counts.any():
             domains = features.domains(term.key)
             hit = domains.has & (domains.sums(counts)[domains.codes] > 0)
             found = hit if found is None else found | hit
@@ -84,11 +84,10 @@ def preference(task: TaskFacts, census: TermCounts, features: NodeFeatures, cand
             is_cared_for = True
             domains = features.domains(term.key)
             raw += np.where(domains.has, sign * term.weight * domains.sums(census.matching(term))[domains.codes], 0)
-        for term, counts in census.holders(f"+{kind}"):
-            if term.takes_in(task):
-                is_cared_for = True
-                domains = features.domains(term.key)
-                raw += np.where(domains.has, sign * term.weight * domains.sums(counts)[domains.codes], 0)
+        for term, counts in census.holders(f"+{kind}", task):
+            is_cared_for = True
+            domains = features.domains(term.key)
+            raw += np.where(domains.has, sign * term.weight * domains.sums(counts)[domains.codes], 0)
     if not is_cared_for:
         return None
     low, high = raw[candidates].min(), raw[candidates].max()

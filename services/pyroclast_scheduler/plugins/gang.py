@@ -74,6 +74,9 @@ def _surplus(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) 
     left: dict[str, int] = {}
     chosen: list[tuple[Job, Task]] = []
     for owner, task in candidates:
+        if owner.facts.group.spec.evicts_whole:
+            chosen.append((owner, task))  # its minimum is no matter of what goes whole
+            continue
         ready = left.get(owner.facts.key, owner.tally.ready)
         if ready > owner.facts.min_available:
             left[owner.facts.key] = ready - 1

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports
@@ -25,8 +26,10 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
     """The state of `cache`, to be decided by `configuration` with `ports`."""
     cache.placed()  # brings the table of jobs up to date, what is wrong with them too
     jobs, held, refused = cache.parts
+    of_jobs, of_namespaces = cache.natives.queues.known
     table, entries = cache.nodes, jobs.entries
-    left_out = jobs.problems
+    stated = {key: entry for key, entry in entries.items() if entry.source is None and key not in jobs.problems}
+    groups = [group for entry in stated.values() if (group := entry.current) is not None]
     view = cache.objects.view()
     kept = (name for name in table.names if name and table.rows.get(name) is not None)
     return State(
@@ -40,13 +43,17 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
         nodes=tuple(node for node in table.records if node is not None),
         queues=tuple(queue.record for queue in cache.queues.values()),
         priorities=tuple(cache.priorities.values()),
-        groups=tuple(entry.current for key, entry in entries.items() if entry.current is not None and key not in left_out),
+        groups=tuple(map(volcano.record_of, groups)),
         pods=tuple(task.pod for task in cache.tasks.values()),
         objects={record.__name__: tuple(found.values()) for record, found in view.found.items()},
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
         held=dict(held),
         refused=dict(refused),
-        strangers={key: tuple(sorted(entry.strangers)) for key, entry in entries.items() if entry.strangers},
+        strangers={key: dict(entry.strangers) for key, entry in entries.items() if entry.strangers},
+        native_groups=tuple(cache.natives.records()),
+        statuses={key: each.believed for key, each in entries.items() if each.source is not None and each.believed is not None},
+        queues_of_jobs=dict(of_jobs),
+        queues_of_namespaces=dict(of_namespaces),
         problems=cache.problems,
     )
 

@@ -115,14 +115,19 @@ def restored(state: State) -> Cache:
     _take_objects(cache, state)
     for group in state.groups:
         cache.group_changed(None, group)
+    cache.natives.queues.restore(state.queues_of_jobs, state.queues_of_namespaces)
+    for native in state.native_groups:
+        cache.natives.group_changed(None, native)
     for uid, (kind, node) in state.assumed.items():
         cache.assumptions.add(uid, Kind(kind), node, now)
     for pod in state.pods:
         cache.pod_changed(None, pod)
     held.update(state.held)
     refused.update(state.refused)
-    for key, uids in state.strangers.items():
-        jobs.entry(key).strangers |= set(uids)
+    for key, strangers in state.strangers.items():
+        jobs.entry(key).strangers.update(strangers)
+    for key, status in state.statuses.items():
+        cache.believe(key, status)
     cache.placed()  # works out what is wrong with jobs
     if news := cache.problems.keys() - state.problems.keys():
         what = min(news)

@@ -10,6 +10,7 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage
@@ -17,7 +18,7 @@ from pyroclast_scheduler.session.ports import NodeUsage
 __all__ = ["FORM", "Circumstances", "NotReplayable", "State", "encoded", "read"]
 
 _ENCODER: Final = msgspec.json.Encoder()
-FORM: Final = 1
+FORM: Final = 2
 """Rises when a state of before could no longer be decided as it was."""
 
 
@@ -51,8 +52,9 @@ class State:
 
     `pods` stand in the order in which they came, PodGroups with the status that is being written. `objects`: by name of the
     record's type, what plugins asked for, our own writes on their way included. `assumed`: by UID, the kind of an assumption and
-    its node. `strangers`: by job, the pods that wait for another scheduler. `problems`: why objects are left out, which are not
-    here.
+    its node. `strangers`: by job, the schedulers that others of its pods wait for, by UID. `problems`: why objects are left out,
+    which are not here. `native_groups`: PodGroups of Kubernetes' own API; `statuses`: those of their groups that are in
+    memory alone; `queues_of_jobs`, `queues_of_namespaces`: which queues these name, by UID and by name.
     """
 
     configuration: Configuration
@@ -71,8 +73,12 @@ class State:
     assumed: Mapping[str, tuple[str, str]]
     held: Mapping[str, str]
     refused: Mapping[str, str]
-    strangers: Mapping[str, tuple[str, ...]]
+    strangers: Mapping[str, Mapping[str, str]]
     problems: Mapping[str, str]
+    native_groups: tuple[records.NativePodGroup, ...] = ()
+    statuses: Mapping[str, GroupStatus] = field(default_factory=dict)
+    queues_of_jobs: Mapping[str, str] = field(default_factory=dict)
+    queues_of_namespaces: Mapping[str, str] = field(default_factory=dict)
     form: int = FORM
 
 

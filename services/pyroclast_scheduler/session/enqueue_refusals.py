@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from operator import itemgetter
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pyroclast.api import pending
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.amount_text import listed, number, spelled
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.session.points import Rank
+from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["before", "by_cluster", "by_queue", "closed"]
+__all__ = ["before", "by_cluster", "by_queue", "closed", "named_for"]
+
+_MOST = 4  # resources that are told of, the first that are short
 
 
 def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats, promised: Floats) -> Cause:
@@ -35,15 +37,16 @@ def by_cluster(session: Session, job: Job, short: Sequence[int], *, used: Floats
     never = [(name, row) for name, row in named if asked[name] > total[row]]
     if never:
         return _above_cluster(session, asked, never, sentence)
-    taken, coming = used.copy(), promised.copy()
+    amounts = _Amounts(asked, named, used.copy(), promised.copy(), total)
 
     def explain() -> str:
         name, row = named[0]
-        has, will = number(name, taken[row]), number(name, coming[row])
+        has, will = number(name, amounts.used[row]), number(name, amounts.promised[row])
         whole = f"of the cluster's {spelled(name, total[row])} {has} are taken and {will} promised to gangs let in before"
         return f"not now: it asks for {_listed(asked, named)}; {whole}{before(session, job)}"
 
-    return Cause(PendingReason.CLUSTER_FULL, explain, sentence)
+    behind = partial(_behind, session, job, amounts, "the cluster", sentence)
+    return Cause(PendingReason.CLUSTER_FULL, explain, sentence, amounts.shortages, behind)
 
 
 def by_queue(
@@ -59,11 +62,12 @@ def by_queue(
     others = _guaranteed(session, queue, name)
     is_capped = np.isfinite(cap[row])
     wanted = asked[name] + has + coming
+    amounts = _Amounts(asked, named, allocated.copy(), np.maximum(promised, 0), np.minimum(limit, np.minimum(cap, total)))
     sentence = f"queue resource quota insufficient: {', '.join(f'insufficient {each}' for each, _ in named)}" if is_capped else ""
     asks = f"it asks for {_listed(asked, named)}"
     if is_capped and asked[name] > cap[row]:
         text = f"never: {asks}; queue {queue} may have at most {spelled(name, cap[row])} (its capability)"
-        return Cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text, sentence)
+        return Cause(PendingReason.ABOVE_QUEUE_LIMIT, lambda: text, sentence, amounts.shortages)
     if asked[name] > total[row]:
         return _above_cluster(session, asked, named[:1], sentence)
     if others and wanted <= min(float(cap[row]), float(total[row])):
@@ -71,13 +75,15 @@ def by_queue(
         kept = f"of the cluster's {spelled(name, total[row])} other queues are guaranteed: {listed_others}"
         left = f"this leaves queue {queue} {spelled(name, most)}, of which it has {number(name, has)}"
         text = f"not now: {asks}; {kept}; {left}"
-        return Cause(PendingReason.HELD_BY_GUARANTEE, lambda: text + before(session, job), sentence)
+        return Cause(PendingReason.HELD_BY_GUARANTEE, lambda: text + before(session, job), sentence, amounts.shortages)
+    behind = partial(_behind, session, job, amounts, f"queue {queue}", sentence)
     rest = f"it has {number(name, has)} and {number(name, max(coming, 0))} are promised to gangs let in before"
     if is_capped:
         text = f"not now: {asks}; queue {queue} may have at most {spelled(name, min(most, float(cap[row])))}, {rest}"
-        return Cause(PendingReason.QUEUE_FULL, lambda: text + before(session, job), sentence)
+        reason = PendingReason.QUEUE_FULL
+        return Cause(reason, lambda: text + before(session, job), sentence, amounts.shortages, behind)
     text = f"not now: {asks}; queue {queue} may have at most {spelled(name, most)} of the cluster, {rest}"
-    return Cause(PendingReason.CLUSTER_FULL, lambda: text + before(session, job), sentence)
+    return Cause(PendingReason.CLUSTER_FULL, lambda: text + before(session, job), sentence, amounts.shortages, behind)
 
 
 def closed(session: Session, queue: str) -> Cause:
@@ -87,32 +93,65 @@ def closed(session: Session, queue: str) -> Cause:
 
 
 def before(session: Session, job: Job) -> str:
-    """Who of its queue waits before `job`, as the end of a text; empty if nobody does."""
-    line = _waiting(session, job.facts.queue)
-    ahead = bisect_left(line, session.job_key(job), key=itemgetter(0))
-    if not ahead:
-        return ""
-    _, first = line[0]
-    more = f" and {ahead - 1} more" if ahead > 1 else ""
-    return f"; before it in the queue: {first.facts.key} (priority {first.facts.priority}){more}"
+    """Who of its queue waits before `job`, as the end of a text; empty if nobody does.
 
-
-def _waiting(session: Session, queue: str) -> list[tuple[tuple[Rank, ...], Job]]:
-    """Jobs of `queue` that wait, in order, each with its key: whoever has its minimum waits no more.
-
-    Worked out once: texts are asked for at the end of a session, when keys change no more.
+    A job of another namespace is not named: whoever reads the text may not know of it.
     """
-    found = session.waiting_by_queue
-    if found is None:
-        found = session.waiting_by_queue = {}
-        for key, facts in session.snapshot.all_jobs.items():
-            is_waiting = facts.phase in {PodGroupPhase.PENDING, PodGroupPhase.INQUEUE} and facts.tally.ready < facts.min_available
-            job = session.job(key) if is_waiting else None
-            if job is not None:
-                found.setdefault(facts.queue, []).append((session.job_key(job), job))
-        for line in found.values():
-            line.sort(key=itemgetter(0))
-    return found.get(queue, [])
+    ahead, first = waiting_order.before(session, job)
+    if first is None:
+        return ""
+    more = f" and {ahead - 1} more" if ahead > 1 else ""
+    return f"; before it in the queue: {named_for(job, first)} (priority {first.priority}){more}"
+
+
+def named_for(job: Job, other: JobFacts) -> str:
+    """The key of `other` for those who may read `job`."""
+    return other.key if other.namespace == job.facts.namespace else "a gang of another namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """What a job asks for beside what there is, in the dimensions that are short: name and row of each."""
+
+    asked: Amounts
+    named: Sequence[tuple[str, int]]
+    used: Floats
+    promised: Floats
+    limit: Floats
+
+    def shortages(self) -> list[Shortage]:
+        return [
+            Shortage(
+                name,
+                number(name, self.asked[name]),
+                used=number(name, self.used[row]),
+                promised=number(name, self.promised[row]),
+                limit=number(name, self.limit[row]) if np.isfinite(self.limit[row]) else None,
+            )
+            for name, row in self.named[:_MOST]
+        ]
+
+
+def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence: str) -> Cause | None:
+    """That it is the order of its queue which keeps `job` waiting: it fits beside those who have their places.
+
+    None if it does not, or not without the promises to gangs that are behind it or elsewhere.
+    """
+    rows, asked = [row for _, row in amounts.named], session.dimensions.sums(amounts.asked)
+    if (amounts.used + asked > amounts.limit)[rows].any():
+        return None
+    first, kept = waiting_order.let_in_before(session, job)
+    if first is None or (amounts.used + amounts.promised - kept + asked > amounts.limit)[rows].any():
+        return None
+    name, row = amounts.named[0]
+
+    def explain() -> str:
+        has, most = number(name, amounts.used[row]), spelled(name, amounts.limit[row])
+        text = f"not now: it asks for {_listed(amounts.asked, amounts.named)} and would fit: {place} has {has} of {most}"
+        who = f"{named_for(job, first)} (priority {first.priority})"
+        return f"{text}; but {spelled(name, kept[row])} are promised to gangs before it in the queue, the first: {who}"
+
+    return Cause(PendingReason.BEHIND_ANOTHER, explain, sentence, amounts.shortages)
 
 
 def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, float]]:
@@ -128,7 +167,10 @@ def _above_cluster(session: Session, asked: Amounts, named: Sequence[tuple[str, 
         has = ", ".join(spelled(name, total[row]) if total[row] else f"no {name}" for name, row in named)
         return f"never: it asks for {_listed(asked, named)} in all, and the cluster has {has}"
 
-    return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence)
+    def short() -> list[Shortage]:
+        return [Shortage(name, number(name, asked[name]), limit=number(name, total[row])) for name, row in named[:_MOST]]
+
+    return Cause(PendingReason.ABOVE_CLUSTER, explain, sentence, short)
 
 
 def _listed(asked: Amounts, named: Sequence[tuple[str, int]]) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import Key, ResourceType
+from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
+from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.waits import Rest
@@ -127,13 +128,14 @@ class Outcome:
     `promised`: by UID, the node that a pod gets once what goes there is gone. `incomplete`: PodGroups that hold places without
     being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None
     before the session ended. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
-    `faults`: objects that make no sense to plugins.
+    `faults`: objects that make no sense to plugins. `records`: by PodGroup, why it waits; of those that were seen and have none,
+    none waits. `ranked_by`: the plugins whose ranks the places of jobs begin with.
     """
 
     seen: set[str] = field(default_factory=set)
     drawn: list[str] = field(default_factory=list)
     rests: list[Rest] = field(default_factory=list)
-    statuses: dict[str, records.PodGroupStatus] = field(default_factory=dict)
+    statuses: dict[str, GroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)
     waiting: list[Waiting] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
@@ -147,3 +149,5 @@ class Outcome:
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
     promised: dict[str, str] = field(default_factory=dict)
+    records: dict[str, WaitingRecord] = field(default_factory=dict)
+    ranked_by: tuple[str, ...] = ()

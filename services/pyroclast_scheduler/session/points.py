@@ -135,7 +135,9 @@ class Extensions:
     Nodes, all arrays over the rows of the node table:
         pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
         coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
-        is_coupled_by_node: what it says of a node depends on the pods of that node alone.
+        is_coupled_by_node: what it says of a node depends on the pods of that node alone. is_coupled_by_pods: of a pod without
+        claims, it depends on nothing but `Shape.required` and `Shape.spread`: the pods that these mean, the pods whose terms mean
+        this one, and labels and taints of nodes.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
         and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,
@@ -185,6 +187,7 @@ class Extensions:
     predicate: Predicate | None = None
     coupled_predicate: Callable[[Task, Plan], Sequence[Refusal] | None] | None = None
     is_coupled_by_node: bool = False
+    is_coupled_by_pods: bool = False
     node_order: NodeScore | None = None
     relative_node_order: Callable[[Plan, Bools], Floats | None] | None = None
     batch_node_order: Callable[[Job, Task, Plan, Bools], Floats | None] | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.waits import Evicts, Rest
@@ -22,25 +23,30 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     tally = job.tally
     if not any(tally[status] for status in WAITING) and not job.is_pending:
         return Rest(job.facts)
+    if job.facts.group.spec.hold is not None:
+        return Rest(job.facts)
+    is_timed = session.is_timed or job.facts.key in session.withheld
     if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed, kind=job.facts.kind, reason=reason)
+        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=session.kind_at_rest(job), reason=reason)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, is_timed=session.is_timed)  # the queue may get room for it
+        return Rest(job.facts, is_wary=True, is_timed=is_timed)  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
+    is_wary = has_promises or session.evicts is None or _is_wary(session, job, waiting)
     return Rest(
         job.facts,
         frozenset(task.facts.shape for task in waiting),
         _lacking(session, job, waiting),
-        is_wary=has_promises or session.evicts is None or _is_wary(session, job, waiting),
-        is_timed=session.is_timed,
+        is_wary=is_wary,
+        minds=None if is_wary else _minded(session, waiting),
+        is_timed=is_timed,
         evicts=session.evicts or Evicts.NOBODY,
-        kind=job.facts.kind,
+        kind=session.kind_at_rest(job),
         reason=reason,
     )
 
@@ -57,11 +63,41 @@ def _is_wary(session: Session, job: Job, waiting: Sequence[Task]) -> bool:
 
     A part of the network is chosen by the sum of its room, which may grow on nodes that take none of them.
     """
-    if job.is_limited or not job.fit_errors or is_constrained(session, job):
+    if job.is_limited or not job.fit_errors or is_constrained(session, job) or job.facts.group.spec.topology_key:
         return True
     if any(task.facts.shape.has_claims for task in waiting):
         return True
-    return any(session.depends_on_others(task, session.plan(task.facts.shape)) for task in _unlike(waiting))
+    coupled = _coupled(session, waiting)
+    if not coupled:
+        return False
+    if session.evicts is not Evicts.NOBODY or any(_minded_by(session, task) is None for task in coupled):
+        return True  # who is evicted elsewhere may help, or pods of any labels
+    return any(session.depends_on_more_than_pods(task, session.plan(task.facts.shape)) for task in coupled)
+
+
+def _coupled(session: Session, waiting: Sequence[Task]) -> list[Task]:
+    """Those of `waiting` that may go to a node because of what changes on others, one for each shape and set of labels."""
+    return [task for task in _unlike(waiting) if session.depends_on_others(task, session.plan(task.facts.shape))]
+
+
+def _minded(session: Session, waiting: Sequence[Task]) -> frozenset[tuple[str, str]] | None:
+    """The values of labels of pods that count for where one of `waiting` goes; None where that does not depend on others."""
+    coupled = _coupled(session, waiting)
+    return frozenset().union(*(_minded_by(session, task) or () for task in coupled)) if coupled else None
+
+
+def _minded_by(session: Session, task: Task) -> set[tuple[str, str]] | None:
+    """The same of one pod; None where pods of any labels count."""
+    shape = task.facts.shape
+    own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
+    found: set[tuple[str, str]] = set()
+    for term in session.term_counts.terms(task.facts, own):
+        named = named_values(term.selector)
+        if not named:
+            return None
+        key, values = named[0]
+        found |= {(key, value) for value in values}
+    return found
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:

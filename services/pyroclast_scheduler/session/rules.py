@@ -22,6 +22,7 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
+from pyroclast_scheduler.session.whole_units import agreed_whole
 
 __all__ = ["Rules"]
 
@@ -52,6 +53,9 @@ class Rules:
         self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
         self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
         self._coupled_elsewhere = self.all_of(lambda each: None if each.is_coupled_by_node else each.coupled_predicate)
+        self._coupled_by_more = self.all_of(
+            lambda each: None if each.is_coupled_by_node or each.is_coupled_by_pods else each.coupled_predicate
+        )
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
@@ -144,6 +148,9 @@ class Rules:
 
     def job_invalid(self, job: Job) -> Invalid | None:
         """Why `job` cannot be worked on, None if it can."""
+        hold = job.facts.group.spec.hold
+        if hold is not None:
+            return Invalid(hold.reason, hold.text)
         return next((found for ask in self._job_valid if (found := ask(job)) is not None), None)
 
     def job_starving(self, job: Job) -> bool:
@@ -182,18 +189,19 @@ class Rules:
 
     def preemptable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for `preemptor`, a task of `job` in the same queue."""
-        return _agreed(self._preemptable, candidates, preemptor, job)
+        return agreed_whole(candidates, lambda asked: _agreed(self._preemptable, asked, preemptor, job), job)
 
     def reclaimable(self, preemptor: Task, job: Job, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for `preemptor`, a task of `job` in another queue."""
-        return _agreed(self._reclaimable, candidates, preemptor, job)
+        return agreed_whole(candidates, lambda asked: _agreed(self._reclaimable, asked, preemptor, job), job)
 
     def unified_evictable(self, wish: GangEviction, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that may go for a whole gang."""
-        return _agreed(self._unified_evictable, candidates, wish)
+        return agreed_whole(candidates, lambda asked: _agreed(self._unified_evictable, asked, wish), wish.job)
 
     def victim_tasks(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Those of `candidates` that should go anyway: what any plugin of the first tier with an answer says."""
+        candidates = [pair for pair in candidates if not pair[0].facts.group.spec.is_protected]
         for tier in self._victim_tasks:
             uids = {task.uid for ask in tier for _, task in ask(candidates)}
             if uids:
@@ -221,6 +229,10 @@ class Rules:
     def depends_on_others(self, task: Task, plan: Plan) -> bool:
         """Whether nodes may take `task` because of what changes on other nodes."""
         return any(ask(task, plan) is not None for ask in self._coupled_elsewhere)
+
+    def depends_on_more_than_pods(self, task: Task, plan: Plan) -> bool:
+        """Whether anything but pods that `task` minds, or that mind it, decides on which nodes may take it. It has no claims."""
+        return any(ask(task, plan) is not None for ask in self._coupled_by_more)
 
     def batch_scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""

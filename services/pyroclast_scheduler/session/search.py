@@ -53,7 +53,7 @@ def alike(session: Session, tasks: Sequence[Task]) -> int:
     if not session.snapshot.is_coupled:
         return len(tasks)
     labels = first.pod.metadata.labels
-    signature: tuple[bool, ...] | None = None
+    signature: tuple[object, ...] | None = None
     for i, task in enumerate(tasks):
         if task.facts.pod.metadata.labels == labels:
             continue

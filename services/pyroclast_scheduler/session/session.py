@@ -12,7 +12,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.causes import Cause, Withheld
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -20,20 +20,22 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats, Rows
 from pyroclast_scheduler.model.queues import queues_of
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.model.terms import Term, TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -109,12 +111,11 @@ class Session(Rules):
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
-        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
+        self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
-        stamps = snapshot.stamps.tobytes()
-        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, snapshot.stamps) if hyper_nodes else HyperNodes(len(self.names))
         for hyper_node, reason in book.faults if hyper_nodes else ():
             self.fault(HYPER_NODES, hyper_node, reason)
         self._plans: dict[int, Plan] = {}
@@ -144,10 +145,13 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
-        return [
-            [offered[entry.name].only(entry.enabled) for entry in tier if entry.name in offered]
+        self._are_labels_read = any(_reads_labels(plugins[name]) for name in offered)
+        named = [
+            [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
         ]
+        self.ranked_by = tuple(name for tier in named for name, each in tier if each.job_order is not None)
+        return [[each for _, each in tier] for tier in named]
 
     def _draw_first(self) -> None:
         """Take up the first of each line; all of it where their names decide who keeps away from them."""
@@ -157,13 +161,21 @@ class Session(Rules):
         known = self.snapshot.all_jobs
         for each in self.snapshot.lines:
             job = self._draw(facts for facts in each if known.get(facts.key) is facts and facts.key not in self.jobs)
-            while job is not None and self._are_names_minded:
+            while job is not None and self._are_names_minded(job):
                 job = self.follower(job)
 
     @cached_property
-    def _are_names_minded(self) -> bool:
-        """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
-        return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
+    def _terms_on_names(self) -> list[Term]:
+        """By what pods on nodes keep away from others by the names of these."""
+        return self.term_counts.selecting_by(NAMES) if self.snapshot.is_coupled else []
+
+    def _are_names_minded(self, job: Job) -> bool:
+        """Whether a pod may keep away from `job`, or from others of its kind, by their names: then not all get the same."""
+        return any(term.may_take_in(task, but=NAMES) for term in self._terms_on_names for task in job.facts.tasks)
+
+    def kind_at_rest(self, job: Job) -> bytes | None:
+        """What `job` has in common with others that wait for the same; None if it is alone."""
+        return job.facts.strict_kind if self._are_labels_read else job.facts.kind
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
@@ -176,6 +188,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def withheld(self) -> dict[str, Withheld]:
+        """By job, the pods that have not run for long enough to be evicted for it."""
+        return {}
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -233,9 +250,13 @@ class Session(Rules):
         It is while a pod of it is held: that says nothing of others.
         """
         held = self.snapshot.held
-        if job.is_changed or self._is_restless or self._are_names_minded:
+        if job.is_changed or self._is_restless or self._are_names_minded(job):
             return None
-        return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
+        return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
+
+    def job_refusals(self, job: Job) -> list[Refusal]:
+        """As the plugins say, and by the label that all of its nodes must share."""
+        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.
@@ -252,6 +273,10 @@ class Session(Rules):
     def objects(self, record: type[T]) -> Mapping[str, T]:
         """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
         return self.snapshot.objects.of(record)
+
+    def objects_in(self, record: type[T], namespace: str) -> list[T]:
+        """The objects of a kind that a plugin watches in a namespace. Not to be changed."""
+        return self.snapshot.objects.in_namespace(record, namespace)
 
     @property
     def queue_sums(self) -> Mapping[str, QueueSums]:
@@ -369,6 +394,12 @@ class Session(Rules):
             while jobs:
                 jobs.popitem()
         self.__dict__.clear()
+
+
+def _reads_labels(plugin: PluginFactory) -> bool:
+    """Whether a plugin may tell pods apart by their labels: those of others do unless they say that they do not."""
+    is_ours = getattr(plugin, "__module__", "").startswith(f"{__name__.partition('.')[0]}.")
+    return bool(getattr(plugin, "reads_labels", not is_ours))
 
 
 def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from pyroclast.api import pending, records
+from pyroclast.api import pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
@@ -20,6 +22,7 @@ from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
+from pyroclast_scheduler.session.waiting_records import record_of
 
 __all__ = ["close", "left_out_status"]
 
@@ -27,7 +30,7 @@ _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGr
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
 _RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
-_BARE = records.PodGroupStatus()
+_BARE = GroupStatus()
 
 
 def close(session: Session, *, timestamp: str) -> Outcome:
@@ -39,7 +42,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
     outcome.reservations, outcome.measures = session.reservations, session.measures
     outcome.released = session.reserved.difference(session.reservations or ())
-    outcome.let_in, outcome.drawn = session.let_in, session.drawn
+    outcome.let_in, outcome.drawn, outcome.ranked_by = session.let_in, session.drawn, session.ranked_by
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
@@ -57,9 +60,7 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         if status.phase in _WAITING_PHASES:
             _explain(session, job, status, cause, outcome)
         else:
-            if differs:
-                outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
-            _report_pods(session, job, outcome, summary="" if cause is None else str(cause))
+            _explain_started(session, job, cause, outcome, is_news=differs)
         if job.tally[TaskStatus.PIPELINED]:
             pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
             outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
@@ -104,7 +105,7 @@ def _report_reservations(session: Session) -> None:
             job.conditions[said.type] = said._replace(message=f"{said.message}; {reservation}")
 
 
-def left_out_status(old: records.PodGroupStatus, message: str, timestamp: str) -> records.PodGroupStatus | None:
+def left_out_status(old: GroupStatus, message: str, timestamp: str) -> GroupStatus | None:
     """The status of a PodGroup that no session can look at, which says why; None if it says so already."""
     condition = Condition(PodGroupConditionType.UNSCHEDULABLE, pending.PendingReason.LEFT_OUT, message)
     new = msgspec.structs.replace(old, conditions=_conditions(old.conditions, [condition], "", timestamp))
@@ -115,7 +116,7 @@ def _may_wait(job: Job) -> bool:
     return job.is_pending or any(job.tally[status] for status in WAITING)
 
 
-def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> records.PodGroupStatus:
+def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> GroupStatus:
     old, tally = job.facts.group.status, job.tally
     phase = _phase(job)
     stated = list(job.conditions.values())
@@ -123,7 +124,7 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
-    return records.PodGroupStatus(
+    return GroupStatus(
         phase=phase,
         conditions=_conditions(old.conditions, said, session.uid, timestamp),
         running=tally[TaskStatus.RUNNING],
@@ -142,7 +143,7 @@ def _phase(job: Job) -> PodGroupPhase:
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
 
 
-def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
+def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:
     """`new` with the cause behind its sentence; the numbers of before stay for a while, as long as sentence and reason do."""
     if cause is None or new.type != PodGroupConditionType.UNSCHEDULABLE:
         return new
@@ -154,9 +155,7 @@ def _worded(old: Sequence[records.PodGroupCondition], new: Condition, cause: Cau
     return new._replace(message=pending.joined(new.message, str(cause)))
 
 
-def _conditions(
-    old: Sequence[records.PodGroupCondition], new: Sequence[Condition], uid: str, timestamp: str
-) -> tuple[records.PodGroupCondition, ...]:
+def _conditions(old: Sequence[GroupCondition], new: Sequence[Condition], uid: str, timestamp: str) -> tuple[GroupCondition, ...]:
     """The old conditions with those of the same type replaced in place, and others added; an equal one is kept as it is.
 
     What was said of a gang before it was let in goes when it is.
@@ -167,7 +166,7 @@ def _conditions(
         at = next((i for i, each in enumerate(result) if each.type == condition.type), None)
         if at is not None and _says(result[at]) == (condition.type, "True", condition.reason, condition.message):
             continue
-        made = records.PodGroupCondition(
+        made = GroupCondition(
             type=condition.type,
             status="True",
             reason=condition.reason,
@@ -182,29 +181,54 @@ def _conditions(
     return tuple(result)
 
 
-def _says(condition: records.PodGroupCondition) -> tuple[str, str, str, str]:
+def _says(condition: GroupCondition) -> tuple[str, str, str, str]:
     return condition.type, condition.status, condition.reason, condition.message
 
 
-def _differs(old: records.PodGroupStatus, new: records.PodGroupStatus) -> bool:
+def _differs(old: GroupStatus, new: GroupStatus) -> bool:
     counts = (old.phase, old.running, old.succeeded, old.failed) != (new.phase, new.running, new.succeeded, new.failed)
     return counts or list(map(_says, old.conditions)) != list(map(_says, new.conditions))
 
 
-def _explain(session: Session, job: Job, status: records.PodGroupStatus, cause: Cause | None, outcome: Outcome) -> None:
-    """The events on a waiting PodGroup, and the conditions of its pods."""
-    waiting = job.tally[TaskStatus.PENDING]
+def _explain(session: Session, job: Job, status: GroupStatus, cause: Cause | None, outcome: Outcome) -> None:
+    """Why a PodGroup waits, the events on it, and the conditions of its pods."""
+    if cause is not None and status.phase is not PodGroupPhase.UNKNOWN:
+        outcome.records[job.facts.key] = record_of(session, job, cause, status)
     text = ""
     said = next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")
     summary = "" if cause is None else pending.parted(said)[1] or str(cause)
-    if job.cause is not None and cause is job.cause:
+    if job.cause is not None and cause is not None and job.is_pending:
         outcome.notes.append(Note(job.facts.key, "Normal", "Unschedulable", pending.joined(cause.sentence, summary)))
-    is_being_bound = job.is_ready and not waiting
+    is_being_bound = job.is_ready and not job.tally[TaskStatus.PENDING]
     if not is_being_bound and (job.facts.tasks or (summary and status.phase is not PodGroupPhase.INQUEUE)):
-        total, text = len(job.facts.tasks), job.fit_error(session.names)
-        sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
-        outcome.notes.append(Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary)))
+        text = job.fit_error(session.names)
+        outcome.notes.append(_unschedulable(job, text, summary))
     _report_pods(session, job, outcome, text, summary=summary)
+
+
+def _explain_started(session: Session, job: Job, cause: Cause | None, outcome: Outcome, *, is_news: bool) -> None:
+    """The events on a PodGroup that has its minimum, and the conditions of pods above it that wait. `is_news`: new status."""
+    if is_news:
+        outcome.notes.append(Note(job.facts.key, "Normal", "Scheduled", "pod group is ready"))
+    text, summary = "", "" if cause is None else str(cause)
+    if _has_waiting_members(job):
+        text = job.fit_error(session.names)
+        outcome.notes.append(_unschedulable(job, text, summary))
+    _report_pods(session, job, outcome, text, summary=summary)
+
+
+def _has_waiting_members(job: Job) -> bool:
+    """Whether pods above the gang's minimum wait for a node. Pods behind a scheduling gate do not."""
+    return bool(job.tally[TaskStatus.PENDING]) and any(
+        task.status is TaskStatus.PENDING and not task.facts.gates for task in job.tasks
+    )
+
+
+def _unschedulable(job: Job, text: str, summary: str) -> Note:
+    """The warning on a PodGroup of which pods wait. `text`: where its pods stand; `summary`: the cause, empty where unknown."""
+    waiting, total = job.tally[TaskStatus.PENDING], len(job.facts.tasks)
+    sentence = f"{waiting}/{total} tasks in gang unschedulable: {text}" if total else ""
+    return Note(job.facts.key, "Warning", "Unschedulable", pending.joined(sentence, summary))
 
 
 def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *, summary: str) -> None:
@@ -213,7 +237,7 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
         return
     members = tally.valid if session.job_invalid(job) is not None else None
     for task in job.tasks:
-        if task.status not in WAITING or task.facts.gates:
+        if task.status not in WAITING or task.facts.gates or is_seat(task.uid):
             continue
         reason, message = job.scheduling_reason(task, session.names)
         if not message:

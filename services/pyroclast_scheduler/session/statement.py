@@ -15,8 +15,10 @@ import numpy as np
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
+from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.whole_units import unit_of
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import Plan
@@ -57,6 +59,9 @@ class Ledger(Protocol):
 
     columns: Columns
 
+    def plan(self, shape: Shape) -> Plan:
+        """What a pod of `shape` asks for."""
+
     def moved(self, move: Move, sign: int) -> None:
         """Keep what depends on placements current: `move` was made (1) or undone (−1)."""
 
@@ -85,8 +90,12 @@ class Statement:
         return self._place(job, plan, tasks, rows, TaskStatus.PIPELINED)
 
     def evict(self, job: Job, plan: Plan, task: Task, reason: str) -> None:
-        """Take `task` off its node."""
-        self._do(job, plan, [task], np.array([task.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
+        """Take `task` off its node, and with it the rest of a gang that goes whole."""
+        if task.status is TaskStatus.RELEASING and job.facts.group.spec.evicts_whole:
+            return  # it went with another pod of its gang
+        for each in unit_of(job, task):
+            own = plan if each is task else self.ledger.plan(each.facts.shape)
+            self._do(job, own, [each], np.array([each.row], dtype=np.intp), TaskStatus.RELEASING, reason=reason)
 
     def merge(self, other: Statement) -> None:
         """Take over the steps of `other`, which is empty afterwards."""

@@ -6,13 +6,16 @@ A cause that says "never" is proved by what the nodes have when they are empty; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
-from pyroclast_scheduler.model.amount_text import listed, spelled
-from pyroclast_scheduler.model.causes import Cause
+from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.amount_text import listed, number, spelled
+from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Rows
@@ -22,19 +25,31 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session import enqueue_refusals
+from pyroclast_scheduler.session.label_domains import NO_DOMAIN
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["cause_of"]
 
 _NO_NODE = Cause(PendingReason.NO_NODE_READY, lambda: "no node is ready")
 _NO_NODE_OF_SHARD = Cause(PendingReason.NO_NODE_READY, lambda: "no node of this scheduler's NodeShard is ready")
+_MOST = 4  # resources that are told of
 _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin that go when pods go
 
 
 def cause_of(session: Session, job: Job) -> Cause | None:
-    """Why `job` waits now; None if it does not, or nobody knows."""
+    """Why `job` waits now; None if it does not, or nobody knows. Who may not be evicted for it yet is told too."""
+    cause, withheld = _cause_of(session, job), session.withheld.get(job.facts.key)
+    if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
+        return cause
+    return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
+
+
+def _cause_of(session: Session, job: Job) -> Cause | None:
+    hold = job.facts.group.spec.hold
+    if hold is not None:
+        return Cause(hold.reason, lambda: hold.text)
     if job.phase is PodGroupPhase.PENDING:
-        return job.cause or _not_let_in(session, job)
+        return job.cause.settled() if job.cause is not None else _not_let_in(session, job)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING]
     if not waiting:
         return _coming(job)
@@ -95,7 +110,20 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
         text = f"not now: its pods ask for {asks} each; queue {queue.name} has {taken} and may take no more"
         return text + enqueue_refusals.before(session, job)
 
-    return Cause(PendingReason.QUEUE_FULL, explain)
+    def short() -> list[Shortage]:
+        named = session.dimensions.named(_asked(plan), plan.shape.request)
+        limit = quotas.capability(queue.facts.capability, session.dimensions)
+        return [
+            Shortage(
+                name,
+                number(name, plan.shape.request[name]),
+                used=number(name, float(has[row])),
+                limit=number(name, limit[row]) if np.isfinite(limit[row]) else None,
+            )
+            for name, row in named[:_MOST]
+        ]
+
+    return Cause(PendingReason.QUEUE_FULL, explain, short=short)
 
 
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:
@@ -105,7 +133,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     if not len(allowed) and np.array_equal(unready, session.usable):
         return _no_node(session)
     possible = np.flatnonzero(plan.mask | unready)  # of a node that is not ready nothing is proved
-    is_narrow = bool(errors.hyper_node) or errors.text.startswith("no hypernode")
+    is_narrow = bool(errors.hyper_node) or errors.text.startswith(("no hypernode", NO_DOMAIN))
     refused = Cause(PendingReason.NODES_REFUSE, lambda: f"not now: no node takes {task.facts.name}: {_reasons(errors)}")
     if not len(allowed) and (errors.reasons or is_narrow):
         when = "not now" if len(possible) else "never"
@@ -114,15 +142,62 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
         return refused
     empty = _copies(plan, session.columns.allocatable, possible)
     if not empty.any():
-        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task))
+        biggest = partial(_shortages, session, plan, session.columns.allocatable, possible)
+        return Cause(PendingReason.NO_NODE_BIG_ENOUGH, lambda: _too_big(session, plan, possible, task), short=biggest)
     needed = _needed(job, task)
     if int(empty.sum()) < needed:
-        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, int(empty.sum()), len(possible)))
+        whole = partial(_shortages, session, plan, session.columns.allocatable, possible)
+        held = int(empty.sum())
+        return Cause(PendingReason.TOO_FEW_NODES, lambda: _too_few(session, plan, needed, held, len(possible)), short=whole)
     if is_narrow:
         return Cause(PendingReason.TOPOLOGY_TOO_NARROW, lambda: _too_narrow(session, job, plan, needed, errors))
+    kept = _kept_for_another(session, job, plan, allowed, needed)
+    if kept is not None:
+        return kept
     if not _is_for_room(errors) and int(_copies(plan, session.columns.idle(), allowed).sum()) >= needed:
         return refused
-    return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed))
+    free = partial(_shortages, session, plan, session.columns.idle(), allowed)
+    return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed), short=free)
+
+
+def _kept_for_another(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) -> Cause | None:
+    """That it would fit, but for nodes that are kept for another gang; None if it would not, or none are kept."""
+    locked = session.locked_to(job) if session.reservations else None
+    if locked is None or not locked[allowed].any():
+        return None
+    copies = _copies(plan, session.columns.idle(), allowed)
+    is_kept = locked[allowed]
+    rest = int(copies[~is_kept].sum())
+    if int(copies.sum()) < needed or rest >= needed:
+        return None
+    nodes = {session.names[row] for row in allowed[is_kept].tolist()}
+    holders = [each for each in (session.reservations or {}).values() if nodes & each.nodes and each.job != job.facts.key]
+    if not holders:
+        return None
+    target = session.job(holders[0].job)
+    name = "another gang" if target is None else enqueue_refusals.named_for(job, target.facts)
+    promise = holders[0].promise
+    until = "" if promise is None else f" until {format_time(promise)}"
+    count, what = len(nodes & holders[0].nodes), _asks(session, plan)
+    kept = f"{_nodes(count)} {_is(count)} kept for {name}{until}"
+    text = f"not now: its gang needs {_pods(needed)} of {what} and would fit, but {kept}"
+    return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: text, holder=holders[0].job)
+
+
+def _shortages(session: Session, plan: Plan, amounts: Ints, rows: Rows) -> list[Shortage]:
+    """What one pod asks for beside what `rows` have in all and at most on one."""
+    has, request = np.maximum(amounts[:, rows], 0), plan.shape.request
+    named = session.dimensions.named(_asked(plan), request)
+    named.sort(key=lambda each: bool(has[each[1]].max(initial=0) >= plan.request[each[1]]))
+    return [
+        Shortage(
+            name,
+            number(name, request[name]),
+            free=number(name, has[row].sum()),
+            largest=number(name, has[row].max(initial=0)),
+        )
+        for name, row in named[:_MOST]
+    ]
 
 
 def _no_node(session: Session) -> Cause:
@@ -238,6 +313,10 @@ def _pods(count: int) -> str:
 
 def _nodes(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _verb(count: int) -> str:

@@ -21,14 +21,15 @@ from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFoun
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.response_records import readable
 from pyroclast.kube.time_slices import Turn
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
+from pyroclast_scheduler.shell.bind_pauses import BindPauses
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.nodelocks import LockHeld, NodeLocks
 from pyroclast_scheduler.shell.object_metrics import JobSeries
-from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Binder"]
 
@@ -36,8 +37,6 @@ log = structlog.get_logger()
 
 WORKERS: Final = 32  # requests in flight; more make an API server slower, not faster
 LONGEST_BACKLOG: Final = 5000  # pods; above it no new session starts until some are bound
-_FIRST_RETRY: Final = 0.1  # seconds until a refused pod may be placed again …
-_LONGEST_RETRY: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
 _BIND_SECONDS: Final = 30.0
 _LONGEST_LABEL: Final = 63  # characters of a label's value
 _LOOK_SECONDS: Final = 20.0  # how often a bind that waits looks up although nothing seems to change
@@ -66,8 +65,8 @@ class _Bind:
 
 
 def _group_label(task: TaskFacts) -> dict[str, str]:
-    """The label by which all pods of a placement lead to its one event: each has an annotation of this key."""
-    group = task.job.rpartition("/")[2]
+    """The label by which all pods of a placement lead to its one event, where each has an annotation of this key."""
+    group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
@@ -98,8 +97,7 @@ class Binder:
         self.series = JobSeries(metrics)
         self._locks = NodeLocks(client, client.now)
         self._queue: asyncio.Queue[_Bind] = asyncio.Queue()
-        self._retries: dict[str, int] = {}
-        self._pruner = Pruner()
+        self._pauses = BindPauses()
         self._writing = asyncio.Semaphore(WORKERS)
         self._moved = asyncio.Event()
         cache.objects.moved = self._wake
@@ -118,10 +116,11 @@ class Binder:
             if problem is not None:
                 log.info("job.placement_outdated", job=binds.job, reason=problem)
                 continue
+            self._cache.seats.claim(binds.job, [pair for pair in binds.placed if is_seat(pair[0])])
             for i, (task, (_, node)) in enumerate(zip(tasks, binds.placed, strict=True)):
                 if turn.is_over:
                     await turn.next()
-                if task is not None:
+                if task is not None and not is_seat(task.uid):
                     for write in (write for each in binds.preparations.get(task.uid, ()) for write in each.writes):
                         if write.record is not None:
                             self._cache.objects.promise(write.record, str(write.key), write.patch)
@@ -301,7 +300,7 @@ class Binder:
 
     def _done(self, task: TaskFacts) -> None:
         """The pod is bound: a watch is to show it in time."""
-        self._retries.pop(task.uid, None)
+        self._pauses.bound(task.job, task.name)
         self._cache.keep(task.uid)
 
     async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:
@@ -337,12 +336,11 @@ class Binder:
         self._metrics.attempts.labels("error").inc()
         log.warning("pod.bind_refused", pod=task.key, node=bind.node, error=str(error))
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name:
-            self._retries.pop(task.uid, None)
+            self._pauses.bound(task.job, task.name)
             self._cache.read(task.uid, pod)  # somebody else was first: it has its place
         elif pod is not None and pod.metadata.uid == task.uid:
             self._refused(bind, f"failed to bind to node {bind.node}: {error.message}")
         else:
-            self._retries.pop(task.uid, None)
             self._cache.forget(task.uid)
         return False
 
@@ -350,15 +348,30 @@ class Binder:
         """Say that a pod could not be bound, and let sessions place it again after a while."""
         task = bind.task
         if not self._is_current(bind):
-            self._retries.pop(task.uid, None)
             return
         self.refused(task, why)
-        self._pruner.prune(self._retries, self._cache.tasks.__contains__)
-        tries = self._retries.get(task.uid, 0)
-        self._retries[task.uid] = tries + 1
-        delay = min(_FIRST_RETRY * 2**tries, _LONGEST_RETRY)
+        delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, time.monotonic())
         self._cache.forget(task.uid, is_refused=True)
         asyncio.get_running_loop().call_later(delay, self._cache.release, task.uid)
+
+    def pause(self, job: str) -> None:
+        """Pods of an incomplete gang are about to be deleted: where binds of it are refused, no session places it for a while."""
+        delay = self._pauses.release(job, self._uid(job), time.monotonic())
+        if delay:
+            log.warning("job.paused", job=job, seconds=round(delay))
+            self._cache.pause(job)
+            asyncio.get_running_loop().call_later(delay, self._resume, job)
+
+    def _resume(self, job: str) -> None:
+        left = self._pauses.left(job, time.monotonic())
+        if left:  # it was paused again
+            asyncio.get_running_loop().call_later(left, self._resume, job)
+        else:
+            self._cache.resume(job)
+
+    def _uid(self, job: str) -> str:
+        group = self._cache.group(job)
+        return "" if group is None else group.metadata.uid
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
         """The pod as the API server has it now; None if it is gone or cannot be read. Waits while no answer comes."""

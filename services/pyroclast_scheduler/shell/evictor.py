@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
 
 from pyroclast.api.enums import DisruptionReason
-from pyroclast.api.types import POD_GROUPS, PODS, Key
+from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.rejections import Refusals
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
@@ -32,7 +34,10 @@ _SECONDS: Final = 30.0
 
 
 class Evictor:
-    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread."""
+    """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
+
+    `told`: called with the key of the group of each pod that goes, and why.
+    """
 
     def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
         self._client = client
@@ -41,13 +46,14 @@ class Evictor:
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[Eviction, Assumption | None]] = asyncio.Queue()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self.told: Callable[[str, str], None] = lambda _job, _why: None
 
     def take(self, commit: Commit) -> None:
         """Assume that the pods go, and send those on their way that are not on it already."""
         if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
-            if self._cache.releasing(eviction.task.uid):
+            if not is_seat(eviction.task.uid) and self._cache.releasing(eviction.task.uid):  # a seat has nothing that could go
                 self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, Kind.GOING)))
 
     async def run(self) -> None:
@@ -72,7 +78,8 @@ class Evictor:
         self._recorder.event(about, "Warning", "Evict", why)
         group = self._cache.group(eviction.job)
         if group is not None:
-            self._recorder.event(Reference.of(group, POD_GROUPS), "Normal", "Evict", eviction.reason)
+            self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
+            self.told(eviction.job, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
         deadline = Deadline.after(_SECONDS)
         try:
             body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}

@@ -30,10 +30,10 @@ class FaultReports:
         self._kinds = _ALWAYS
 
     def take(self, faults: frozenset[Fault], *, told: Collection[str] = ()) -> None:
-        """Report `faults`, which are all that there are. `told`: keys of PodGroups whose users learn of it as why they wait."""
+        """Report `faults`, which are all that there are. `told`: keys of groups whose users learn of it as why they wait."""
         for fault in faults - self._reported:
             log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
-            if fault.kind is POD_GROUPS and f"{fault.namespace}/{fault.name}" in told:
+            if fault.group and fault.group in told:
                 continue
             reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
             self._recorder.event(reference, "Warning", "LeftOut", fault.reason)

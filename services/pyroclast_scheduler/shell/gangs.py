@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 import structlog
 
 from pyroclast.api.enums import DisruptionReason
-from pyroclast.api.types import NODES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import NODES, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
@@ -49,14 +49,20 @@ def _may_have_run(task: TaskFacts) -> bool:
 
 
 class GangKeeper:
-    """Watches which gangs sessions report as incomplete."""
+    """Watches which gangs sessions report as incomplete.
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder) -> None:
+    `releasing`: called with a gang whose places are given back, before its pods are deleted.
+    """
+
+    def __init__(
+        self, client: Client, cache: Cache, recorder: EventRecorder, *, releasing: Callable[[str], None] = lambda _job: None
+    ) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder
         self._since: dict[str, float] = {}
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self._releasing = releasing
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
         """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
@@ -73,7 +79,7 @@ class GangKeeper:
         """
         tasks = to_release(self._cache.tasks_of(job))
         group = self._cache.group(job)
-        about = Reference.of(group, POD_GROUPS) if group is not None else None
+        about = Reference.of(group, group.kind) if group is not None else None
         if not tasks or about is None or self._refusals.left(about):
             return
         stranded = [task for task in tasks if not task.has_started and not self._cache.nodes.is_known(task.node)]
@@ -83,6 +89,7 @@ class GangKeeper:
             why = "are bound to nodes that are gone: they are made anew"
         else:
             why = "never started and the rest does not fit: their places are given back"
+            self._releasing(job)
         if not tasks:
             return
         message = f"{len(tasks)} pods of the gang {why}"

@@ -6,6 +6,7 @@ A cycle decides in a thread of its own on its own copy, so that watches, Lease a
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -21,12 +22,13 @@ from pyroclast.kube.time_slices import Turn, in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, remembered
+from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, WaitingPlaces, remembered
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
@@ -52,7 +54,7 @@ _LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from the event loop's thread at any time."""
+    """Runs cycles. `wake` may be called from the event loop's thread at any time. `quiet` is set while no session decides."""
 
     def __init__(
         self,
@@ -91,6 +93,8 @@ class Loop:
         self.shard: Callable[[], Shard | None] = lambda: None
         self.shard_seen: Callable[[], Shard | None] = lambda: None
         self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
+        self.quiet = threading.Event()
+        self.quiet.set()
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._reports = FaultReports(recorder, metrics)
@@ -104,6 +108,8 @@ class Loop:
         self._reservations: Mapping[str, Reservation] | None = None
         self.scheduler = "volcano"
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
+        self.explained: Callable[[Outcome], None] = lambda _outcome: None
+        self.waiting: WaitingPlaces | None = None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -202,17 +208,22 @@ class Loop:
             shard=self.shard(),
             period=period,
             extender=self._extender,
+            waiting=self.waiting,
         )
         self._binder.session = ports.now
         before = ports.rehearsing()
         try:
+            self.quiet.clear()
             outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
         except Exception as error:
             await self._placements.join()
+            self._writer.sweep()
             self._memory = remembered(self._memory)
             if not await self._isolation.isolate(thread, configuration, before, error):
                 raise
             return
+        finally:
+            self.quiet.set()
         outcome.warnings += self._isolation.skipped.warnings
         self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
@@ -226,6 +237,7 @@ class Loop:
         left_out = self._cache.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
+            outcome.records[key] = WaitingRecord(PendingReason.LEFT_OUT, reason, "", ())
             outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
             group = self._cache.group(key)
             said = None if group is None else left_out_status(group.status, message, format_time(self._now()))
@@ -235,6 +247,7 @@ class Loop:
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
+        self.explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
             self._cache.draw(key)
@@ -261,6 +274,11 @@ class Loop:
             reservations=self._reservations,
             elsewhere=self.elsewhere(),
         )
+
+    @property
+    def reservations(self) -> Mapping[str, Reservation]:
+        """What nodes are kept for, by job."""
+        return self._reservations or {}
 
     def _periods(self) -> int:
         """Schedule periods since the first session."""

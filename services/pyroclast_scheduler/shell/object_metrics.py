@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY
+from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.tasks import readable_seconds
 from pyroclast_scheduler.session.measures import CardUse, Measures
@@ -139,11 +139,11 @@ class JobSeries(Collector):
         shares = [((job.labels[2], job.labels[0]), job.share) for job in jobs]
         yield _family("job_share", "Dominant share of a job", _SHARE_LABELS, shares)
 
-    def seen(self, group: records.PodGroup) -> None:
+    def seen(self, group: Group) -> None:
         """A PodGroup is there."""
         self._job(group)
 
-    def placed(self, group: records.PodGroup, now: float) -> float:
+    def placed(self, group: Group, now: float) -> float:
         """Some of its pods were placed at `now`, in seconds since the epoch: how long after its creation, in milliseconds."""
         job = self._job(group)
         job.duration, job.last = max(0.0, now - job.start) * 1000, now
@@ -164,9 +164,9 @@ class JobSeries(Collector):
                 for each in (self._metrics.unready_tasks, self._metrics.retries):
                     each.remove(*key.split("/"))
 
-    def _job(self, group: records.PodGroup) -> _Job:
-        key = str(group.key)
-        labels = (group.metadata.name, group.spec.queue, group.metadata.namespace)
+    def _job(self, group: Group) -> _Job:
+        key = group.key
+        labels = (key.rpartition("/")[2], group.spec.queue, group.metadata.namespace)
         job = self._jobs.get(key)
         if job is None or job.labels != labels:
             self.gone((key,))

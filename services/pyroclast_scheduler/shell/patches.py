@@ -12,6 +12,7 @@ from pyroclast.api import keys, pending, records
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
 from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
+from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.session.outcome import Waiting
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def group_patch(old: records.PodGroupStatus, new: records.PodGroupStatus) -> dict[str, Any] | None:
+def group_patch(old: GroupStatus, new: GroupStatus) -> dict[str, Any] | None:
     """A merge patch that makes a PodGroup's status `new`; None if nothing differs."""
     status: dict[str, Any] = {}
     if old.phase is not new.phase:

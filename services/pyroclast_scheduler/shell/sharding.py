@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from pyroclast.api import keys, records
+from pyroclast.api import records
 from pyroclast.api.records.meta import ObjectRecord
-from pyroclast.api.types import NODE_SHARDS, Key
+from pyroclast.api.types import NODE_SHARDS, Key, ResourceType
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
@@ -23,6 +23,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.shards import ShardTable
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.ring import Ring, ring_key
+from pyroclast_scheduler.model.tasks import group_of
 from pyroclast_scheduler.session.ports import Shard
 
 __all__ = ["RingMember", "ShardKeeper"]
@@ -135,6 +136,14 @@ class RingMember:
         self._divide(old, new, self._is_mine, self._cache.group_changed)
         self._divide(old, new, lambda group: not self._is_mine(group), self._elsewhere.group_changed)
 
+    def native_group_changed(
+        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
+    ) -> None:
+        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
+        mine, others = self._cache.natives, self._elsewhere.natives
+        self._divide(old, new, self._is_mine, lambda old, new: mine.group_changed(old, new, kind))
+        self._divide(old, new, lambda group: not self._is_mine(group), lambda old, new: others.group_changed(old, new, kind))
+
     def pod_changed(self, old: records.Pod | None, new: records.Pod | None) -> None:
         """A pod came, changed, or went. Those of others on our nodes take room there."""
         self._divide(old, new, self._is_seen, self._cache.pod_changed)
@@ -144,8 +153,7 @@ class RingMember:
 
     def _queue_of(self, pod: records.Pod) -> str:
         """The queue of a pod of another member; empty where its PodGroup has gone."""
-        name = pod.metadata.annotations.get(keys.GROUP_NAME, "")
-        group = self._elsewhere.group(f"{pod.metadata.namespace}/{name}")
+        group = self._elsewhere.group(group_of(pod))
         return group.spec.queue if group is not None else ""
 
     def elsewhere(self) -> Mapping[str, Amounts]:
@@ -162,6 +170,9 @@ class RingMember:
         return (is_known and self._is_mine(pod)) or (bool(node) and self._ring.is_mine(node))
 
     def _is_mine(self, record: ObjectRecord) -> bool:
+        named = record.spec.scheduling_group if isinstance(record, records.Pod) else None
+        if named is not None and not record.metadata.owner_references:
+            return self._ring.is_mine(named.pod_group_name)
         return self._ring.is_mine(ring_key(record.metadata))
 
     def _divide(

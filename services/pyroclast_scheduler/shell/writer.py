@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import keys, records
-from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.deadline import Deadline
@@ -26,10 +26,12 @@ from pyroclast.kube.time_slices import in_turns
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
 from pyroclast_scheduler.shell.debounce import Debounce
+from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
 from pyroclast_scheduler.shell.patches import (
     group_patch,
     queue_patch,
@@ -38,6 +40,7 @@ from pyroclast_scheduler.shell.patches import (
     waiting_patch,
     without_queue_gate,
 )
+from pyroclast_scheduler.shell.placements import Placements
 from pyroclast_scheduler.shell.pruning import Pruner
 
 __all__ = ["Writer"]
@@ -50,8 +53,7 @@ _EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long
 _MADE_SECONDS: Final = 30.0  # the same where a Job makes them, which says itself what keeps it from it
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
-
-_Status = records.PodGroupStatus
+_NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of Kubernetes itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,28 +89,34 @@ class Writer:
         self._cache = cache
         self._recorder = recorder
         self._now = now
-        self._groups: Debounce[str, _Status] = Debounce()
+        self._groups: Debounce[str, GroupStatus] = Debounce()
+        self._placements = Placements(client, cache)
         self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
         self._pods: Debounce[str, Waiting] = Debounce()
         self._notes: Debounce[tuple[str, str], Note] = Debounce()
+        self._natives: Debounce[str, None] = Debounce(shortest=_NATIVE_SECONDS, longest=_NATIVE_SECONDS)
         self._reserved: Debounce[str, str] = Debounce(shortest=0.5)
         self._reserving: set[str] = set()
         self._gates: Debounce[str, TaskFacts] = Debounce()
         self._conditions: dict[str, str] = {}
         self._bare: dict[str, str] = {}
-        self._pruners = Pruner(), Pruner()
+        self._evicted: dict[str, str] = {}
+        self._pruners = Pruner(), Pruner(), Pruner()
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
         self._work: asyncio.Queue[_Write] = asyncio.Queue()
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
+        self._annotations: Debounce[str, None] = Debounce()
         self.writes: Callable[[str], bool] = lambda _queue: True
+        self.waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
-        conditions, bare = self._pruners
+        conditions, bare, evicted = self._pruners
+        evicted.prune(self._evicted, lambda key: self._cache.group(key) is not None)
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
         bare.prune(self._bare, lambda key: self._cache.group(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
@@ -127,7 +135,12 @@ class Writer:
             self._take_reservations(outcome.reservations, outcome.released, now)
         for task in outcome.let_in:
             self._gates.wish(task.uid, task, now, mark=task.uid)
+        self.sweep()
         self._alarm.set()
+
+    def sweep(self) -> None:
+        """Take back placements of gangs without pods that nothing is going to write: the session that made them failed."""
+        self._placements.sweep(self._groups.__contains__)
 
     def bind_refused(self, task: TaskFacts, why: str) -> None:
         """Say on a pod that it could not be bound."""
@@ -135,8 +148,14 @@ class Writer:
         self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
         self._alarm.set()
 
+    def annotate(self, job: str) -> None:
+        """Let a PodGroup say why it waits as `waiting` says, though nothing else changed."""
+        self._annotations.wish(job, None, self._now())
+        self._alarm.set()
+
     async def run(self) -> None:
         """Write, until cancelled."""
+        self._placements.restart()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._release_due())
             for _ in range(WORKERS):
@@ -147,7 +166,7 @@ class Writer:
         for key in self._reserving.union(released, reservations):
             group = self._cache.group(key)
             text = written(reservations[key]) if key in reservations else ""
-            if group is None:
+            if group is None or not group.keeps_phase:  # others may not be annotated
                 self._reserving.discard(key)
             elif group.metadata.annotations.get(keys.RESERVATION, "") != text:
                 self._reserved.wish(key, text, now)
@@ -162,7 +181,12 @@ class Writer:
             group = self._cache.group(key)
             if group is None:
                 continue
-            if status.phase is not group.status.phase or key in preempting:
+            if not group.keeps_phase:
+                if status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING:
+                    self._evicted.pop(key, None)  # its pods have their places again
+                self._cache.believe(key, status)
+                self._wish_native(key, now)
+            elif status.phase is not group.status.phase or key in preempting:
                 self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
                 hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
@@ -173,9 +197,13 @@ class Writer:
                 hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
-        bare = {key for key in outcome.bare if (group := self._cache.group(key)) and self._bare.get(key) != group.metadata.uid}
+        bare = {
+            key
+            for key in outcome.bare
+            if (group := self._cache.group(key)) and group.keeps_phase and self._bare.get(key) != group.metadata.uid
+        }
         for key in bare:
-            self._groups.wish(key, _Status(), now, hold=_HOLD_SECONDS, mark="bare")
+            self._groups.wish(key, GroupStatus(), now, hold=_HOLD_SECONDS, mark="bare")
         async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
@@ -232,15 +260,22 @@ class Writer:
                 patch = {"metadata": {"uid": task.uid}, **without_queue_gate()}
                 about = Reference.of(task.pod, PODS)
                 self._send(_Write(PODS, about, patch, PatchKind.STRATEGIC, self._gates, task.uid, is_status=False))
+            for key, _ in self._natives.due(now):
+                self._send_native(key, now)
             for key, text in self._reserved.due(now):
                 self._send_reservation(key, text)
+            for key, _ in self._annotations.due(now):
+                self._send_annotation(key)
             for name, amounts in self._queues.due(now):
                 self._send_queue(name, amounts)
             for _, waiting in self._pods.due(now):
                 self._send_waiting(waiting)
             for slot, note in self._notes.due(now):
                 self._record(slot, note)
-            lanes = (self._groups, self._queues, self._pods, self._notes, self._reserved, self._gates)
+            lanes = (
+                *(self._groups, self._natives, self._queues, self._pods),
+                *(self._notes, self._reserved, self._gates, self._annotations),
+            )
             for lane in lanes:
                 lane.forget_quiet(now)
             times = [when for lane in lanes if (when := lane.next_due()) is not None]
@@ -255,14 +290,14 @@ class Writer:
         group = self._cache.group(note.job)
         if group is not None:
             self._noted[slot] = reason_class(note.reason, note.message)
-            self._recorder.event(Reference.of(group, POD_GROUPS), note.kind, note.reason, note.message)
+            self._recorder.event(Reference.of(group, group.kind), note.kind, note.reason, note.message)
 
-    def _send_group(self, key: str, status: _Status) -> None:
+    def _send_group(self, key: str, status: GroupStatus) -> None:
         group = self._cache.written(key)
         if group is None:
             return
-        patch = group_patch(group.status, status)
-        if patch is None and status == _Status() and self._bare.get(key) != group.metadata.uid:
+        patch = self._placements.joined(group, status, group_patch(group.status, status))
+        if patch is None and status == GroupStatus() and self._bare.get(key) != group.metadata.uid:
             self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
             patch = {"status": {"phase": str(status.phase)}}
         if patch is None:
@@ -271,12 +306,50 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
-        self._send(_Write(POD_GROUPS, Reference.of(group, POD_GROUPS), patch, PatchKind.MERGE, self._groups, key, key))
+        text = self.waiting(group)
+        if text != group.metadata.annotations.get(keys.WAITING, ""):
+            patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
+        self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
+
+    def _send_annotation(self, key: str) -> None:
+        group = self._cache.written(key)
+        text = None if group is None else self.waiting(group)
+        if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
+            about = Reference.of(group, POD_GROUPS)
+            metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
+            self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
+
+    def evicted(self, job: str, message: str) -> None:
+        """Say on a group that goes whole that it does, where its object has a condition for that."""
+        group = self._cache.group(job)
+        if group is None or group.keeps_phase or not group.spec.evicts_whole:
+            return
+        self._evicted[job] = message
+        self._wish_native(job, self._now())
+        self._alarm.set()
+
+    def _wish_native(self, key: str, now: float) -> None:
+        """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
+        group = self._cache.group(key)
+        evicted = self._evicted.get(key, "")
+        if group is None or conditions_patch(group, "", evicted) is None:
+            self._natives.drop(key)
+        else:
+            is_late = bool(evicted) and all(each.type != NativeConditionType.DISRUPTION_TARGET for each in group.said)
+            hold = 0.0 if is_late else _HOLD_SECONDS  # soon it may have no pods that it could speak for
+            self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
+
+    def _send_native(self, key: str, now: float) -> None:
+        group = self._cache.group(key)
+        patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
+        if group is not None and patch is not None:
+            about = Reference.of(group, group.kind)
+            self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
 
     def _send_reservation(self, key: str, text: str) -> None:
         group = self._cache.group(key)
         if group is not None:
-            about = Reference.of(group, POD_GROUPS)
+            about = Reference.of(group, group.kind)
             metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._reserved, key))
 
@@ -304,11 +377,17 @@ class Writer:
             write = await self._work.get()
             try:
                 body = await self._write(write)
+                if write.lane is self._groups:
+                    body = await self._placements.settled(write.slot, body)
             finally:
                 write.lane.end(write.slot)
                 self._alarm.set()
             if write.kind is POD_GROUPS:
                 self._group_written(write.slot, body)
+            if write.lane is self._groups:
+                self._placements.conclude(write.slot)
+            if write.lane is self._natives and body is None:
+                self._wish_native(write.slot, self._now())
 
     async def _write(self, write: _Write) -> dict[str, Any] | None:
         """The object as it is now; None when it was not written."""
@@ -353,7 +432,7 @@ def _says(waiting: Waiting) -> str | None:
     return None
 
 
-def _hold(waiting: Waiting, group: records.PodGroup | None) -> float:
+def _hold(waiting: Waiting, group: Group | None) -> float:
     """For how many seconds the reason of a pod has to stand before it is written."""
     if waiting.nominated:
         return 0.0

@@ -99,14 +99,16 @@ class HookClient:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         try:
             async with asyncio.timeout(seconds):
-                async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
-                    text = await response.content.read(_MAX_ANSWER)
+                try:
+                    status, text = await _exchange(session, url, server_name, headers, content)
+                except aiohttp.ServerDisconnectedError:  # a kept connection, closed in this moment: Go's client asks again too
+                    status, text = await _exchange(session, url, server_name, headers, content)
         except TimeoutError:
             raise CallFailed(f"Post {json.dumps(url)}: context deadline exceeded") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise CallFailed(f"Post {json.dumps(url)}: {_why(error, url)}") from error
-        if response.status != 200:
-            raise CallFailed(_refusal(response.status, text))
+        if status != 200:
+            raise CallFailed(_refusal(status, text))
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError as error:
@@ -125,6 +127,14 @@ class HookClient:
                 connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=True
             )
         return found
+
+
+async def _exchange(
+    session: aiohttp.ClientSession, url: str, server_name: str, headers: Mapping[str, str], content: bytes
+) -> tuple[int, bytes]:
+    """Status and body of the answer."""
+    async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
+        return response.status, await response.content.read(_MAX_ANSWER)
 
 
 def _why(error: Exception, url: str) -> str:

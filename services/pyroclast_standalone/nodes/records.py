@@ -71,6 +71,8 @@ class Container(Wire, frozen=True, kw_only=True):
     volume_mounts: tuple[Mount, ...] = ()
     ports: tuple[Json, ...] = ()
     restart_policy: str = ""
+    termination_message_path: str = ""
+    termination_message_policy: str = ""
     startup_probe: Probe | None = None
     liveness_probe: Probe | None = None
     readiness_probe: Probe | None = None

@@ -17,6 +17,7 @@ from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHO
 from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, NotFound
 from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.release import refuse_beside_ours, release_all
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration
 
 __all__ = ["REPLICAS", "SAVED", "start_volcano", "stop_volcano"]
@@ -57,7 +58,9 @@ async def start_volcano(client: Client, found: Inventory, say: Callable[[str], N
     Raises:
         CommandError: a program of ours still runs in the cluster.
     """
-    await _refuse_beside_ours(client)
+    await refuse_beside_ours(client)
+    for kind, key in await release_all(client):  # nobody would do it later
+        say(f"released: {kind.kind} {key}")
     for program in found.programs:
         annotations = (await client.get(DEPLOYMENTS, program.key))["metadata"].get("annotations") or {}
         if REPLICAS in annotations:
@@ -115,11 +118,3 @@ async def _wait_for_last_pods(client: Client, programs: Sequence[Program], secon
 async def _has_pods(client: Client, kind: ResourceType, key: Key) -> bool:
     deployment: Json = await client.get(kind, key)
     return bool((deployment.get("status") or {}).get("replicas"))
-
-
-async def _refuse_beside_ours(client: Client) -> None:
-    """Two schedulers of one name would both bind pods."""
-    ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
-    running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
-    if running:
-        raise CommandError(f"Pyroclast still runs here ({', '.join(running)}): `helm uninstall` it first, then run this again")

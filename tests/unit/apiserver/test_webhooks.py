@@ -26,9 +26,14 @@ class HookServer:
         self.answers: dict[str, Answerer] = {}
         self.seen: list[tuple[str, dict[str, Any]]] = []
         self.url = ""
+        self.closed_connections = 0
+        """How many requests from now on are answered by closing the connection."""
 
     async def handle(self, request: web.Request) -> web.Response:
         review = await request.json()
+        if self.closed_connections and request.transport:
+            self.closed_connections -= 1
+            request.transport.close()
         self.seen.append((request.path, review["request"]))
         response = {"uid": review["request"]["uid"], "allowed": True, **self.answers[request.path](review["request"])}
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
@@ -164,6 +169,14 @@ async def test_a_hook_that_is_not_there(api: Api, hooks: HookServer, policy: str
             'Internal error occurred: failed calling webhook "v.example.org": failed to call webhook: '
             f'Post "https://127.0.0.1:{port}/gone?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
         )
+
+
+@pytest.mark.parametrize(("closed", "code"), [(1, 201), (2, 500)])
+async def test_a_hook_whose_connection_closes_is_asked_once_more(api: Api, hooks: HookServer, closed: int, code: int) -> None:
+    await hooks.register("validating", "/a", allowing)
+    await api.post(CONFIG_MAPS, config_map("x"))
+    hooks.closed_connections = closed
+    assert (await api.post(CONFIG_MAPS, config_map("y"))).code == code
 
 
 async def test_a_missing_service_is_named(api: Api, hooks: HookServer) -> None:

@@ -218,5 +218,5 @@ def test_all_images_are_built_for_both_architectures_with_a_bill_of_materials(na
 def test_the_files_of_the_context_are_what_the_images_need():
     files = images.context(render.ROOT)
     assert {file.split("/")[1] for file in files if file.startswith(("libs/", "services/"))} == images.PACKAGES
-    others = ("tests/", ".git", "docs/", "services/pyroclast_cli", "services/pyroclast_standalone")
+    others = ("tests/", ".git", "docs/", "services/pyroclast_cli", "services/pyroclast_client", "services/pyroclast_standalone")
     assert not [file for file in files if file.startswith(others)]

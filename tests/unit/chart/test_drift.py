@@ -12,6 +12,7 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
+    "nativeWorkloads.enabled=false",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
@@ -28,11 +29,11 @@ UNREACHED = {
     "board": {"login"},
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
-    "recorder": {"leader-elect-shards", "lock-object-namespace"},
+    "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
-recorder does it all; in a pod nobody is on the machine of the board."""
+recorder does it all, in which Volcano has no part; in a pod nobody is on the machine of the board."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
@@ -54,7 +55,7 @@ def flags_of(documents, program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_is_reached_by_some_value(helm, program):
     key = KEYS[program]
-    secret = rendered(helm, "webhook.certificates=secret")
+    secret = rendered(helm, "webhook.certificates=secret", "custom.place_before_pods=true")
     given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
     there_are = {name.replace("_", "-") for name in values_schema.SETTINGS[key].model_fields}
     assert there_are - given - set(values_schema.extra_flags(key)) == UNREACHED.get(program, set())

@@ -47,6 +47,7 @@ SETS: dict[str, dict[str, Any]] = {
         "networkPolicy": {"enabled": True, "metricsFrom": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}]},
         "monitoring": {"labels": {"release": "prometheus"}},
     },
+    "without native workloads": {"nativeWorkloads": {"enabled": False}},
     "a scheduler alone": {"custom": {"controller_enable": False, "admission_enable": False}},
     "webhooks by URL": {"webhook": {"url": "https://hooks.example.org", "failurePolicy": "Ignore", "timeoutSeconds": 5}},
     "two address families": {"service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}},
@@ -59,6 +60,7 @@ SETS: dict[str, dict[str, Any]] = {
         "custom": {"controller_enabled_controllers": "jobflow-controller", "topology_spread": "", "pdb_enable": False}
     },
     "the defaults of Volcano": yaml.safe_load((HERE / "volcano-values.yaml").read_text()),
+    "gangs before their pods": {"custom": {"place_before_pods": True}},
     "several schedulers": {"custom": {"scheduler_members": 2, "scheduler_log_level": 5}},
     "as skaffold develops": {
         "custom": {

@@ -36,7 +36,8 @@ SETTINGS: dict[str, type[ServiceSettings]] = {
 _OWN = (
     "enable-healthz healthz-address enable-metrics listen-address log-format log-level otel-endpoint kube-api-qps kube-api-burst"
 )
-_ELECTION = "leader-elect leader-elect-resource-name leader-elect-resource-namespace leader-elect-shards lock-object-namespace"
+_ELECTION = """leader-elect leader-elect-resource-name leader-elect-resource-namespace leader-elect-shards leader-elect-wait-for
+    lock-object-namespace"""
 RESERVED = {
     "admission": """port webhook-namespace webhook-service-name webhook-url webhook-secret-name enabled-admission admission-conf
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
@@ -44,11 +45,11 @@ RESERVED = {
         scheduler-name feature-gates""",
     "board": "page-address login session-key-file recorder-url recorder-token-file lease-namespace",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
-        scheduler-sharding-mode scheduler-sharding-name""",
+        scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads""",
 }
 # The admission service has no values for its limits to the API server.
 _ADMISSION_TOO = {"kube-api-qps", "kube-api-burst"}

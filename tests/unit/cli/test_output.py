@@ -35,11 +35,28 @@ def printed(capsys, rows=ROWS, **flags) -> str:
         ({"sort_by": "pods", "output": "name"}, "thing.example.com/a\nthing.example.com/b\n"),
         ({"sort_by": "-NAME", "output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
         ({"sort_by": "why", "output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
+        ({"sort_by": "-why", "output": "name"}, "thing.example.com/b\nthing.example.com/a\n"),
         ({"limit": 1, "output": "name"}, "thing.example.com/b\n"),
+        ({"output": "csv", "no_headers": True}, "b,10,full,[1]\na,9,,\n"),
     ],
 )
 def test_a_list_in_each_form(flags, text, capsys):
     assert printed(capsys, **flags) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        (["10", "9", "500m"], ["500m", "9", "10"]),
+        (["2Gi", "512Mi", "1Ti"], ["512Mi", "2Gi", "1Ti"]),
+        ([10, 9.5, None], [9.5, 10, None]),
+        (["b", "10", "a"], ["10", "a", "b"]),
+        ([{"cpu": "10"}, {"cpu": "9"}, {}, {"nvidia.com/gpu": "1"}], [{"cpu": "9"}, {"cpu": "10"}, {"nvidia.com/gpu": "1"}, {}]),
+    ],
+)
+def test_amounts_are_sorted_by_their_size(values, want, capsys):
+    rows = [{"name": "x", "pods": value} for value in values]
+    assert [row["pods"] for row in json.loads(printed(capsys, rows, output="json", sort_by="pods"))["items"]] == want
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])

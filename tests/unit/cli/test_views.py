@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.views.drawings import draw_flow, draw_queues
-from pyroclast.views.explanation import HELP, explanation, explanation_lines
+from pyroclast.views.explanation import explanation, explanation_lines
 from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.health import health_of
 from pyroclast.views.jobs import Reading, view_of
-from pyroclast.views.nodes import node_rows
+from pyroclast.views.name_ranges import ranges_of
+from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import in_tree_order, queue_rows
+from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import waiting_cause
 from pyroclast_cli.views.jobs import running_rows, waiting_rows
+from pyroclast_cli.views.tiers import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
 
@@ -55,29 +60,29 @@ FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8
 
 
 @pytest.mark.parametrize(
-    ("waiting", "its_group", "is_served", "code", "is_final"),
+    ("waiting", "its_group", "absence", "code", "is_final"),
     [
-        (job(message=f"waits: {FULL}"), None, True, "QueueFull", False),
-        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, True, "AboveCluster", True),
-        (job(message="waits: pods is forbidden"), None, True, "PodsRefused", False),
-        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, True, "ClaimMissing", False),
-        (job(phase="Aborted"), None, True, "Suspended", False),
-        (job(), group(message=FULL), True, "QueueFull", False),
-        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), True, "QueueFull", False),
-        (job(), group(), True, "NotExamined", False),
-        (job(), None, True, "NotExamined", False),
-        (job(), group(phase="Running"), True, "Starting", False),
-        (job(), group(), False, "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), None, "", "QueueFull", False),
+        (job(message="waits: AboveCluster: never: it asks for 1k cpu"), None, "", "AboveCluster", True),
+        (job(message="waits: pods is forbidden"), None, "", "PodsRefused", False),
+        (job(reason="VolumeClaimNotFound", message="pvc data is not found"), None, "", "ClaimMissing", False),
+        (job(phase="Aborted"), None, "", "Suspended", False),
+        (job(), group(message=FULL), "", "QueueFull", False),
+        (job(), group(message=f"3/4 tasks in gang unschedulable {FULL}"), "", "QueueFull", False),
+        (job(), group(), "", "NotExamined", False),
+        (job(), None, "", "NotExamined", False),
+        (job(), group(phase="Running"), "", "Starting", False),
+        (job(), group(), "nobody", "NoScheduler", False),
+        (job(message="waits: NoScheduler: nobody"), group(message=FULL), "", "NoScheduler", False),
+        (job(message=f"waits: {FULL}"), group(message=FULL), "nobody", "NoScheduler", False),
+        (job(message="waits: pods is forbidden"), None, "nobody", "PodsRefused", False),
+        (job(), group(phase="Running"), "nobody", "Starting", False),
     ],
 )
-def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, is_served, code, is_final):
-    cause = waiting_cause(waiting, its_group, is_served=is_served)
+def test_the_cause_is_read_from_the_job_or_its_pod_group(waiting, its_group, absence, code, is_final):
+    cause = waiting_cause(waiting, its_group, absence=absence)
     assert (cause.code, cause.is_final) == (code, is_final)
     assert cause.sentence
-
-
-def test_every_code_says_what_helps():
-    assert {*PendingReason} <= HELP.keys()
 
 
 def views(*pairs):
@@ -100,8 +105,78 @@ def test_waiting_lists_what_has_not_started_by_age():
 def test_running_counts_from_when_it_last_began_to_run():
     runs = job("runs", phase="Running")
     runs["status"] |= {"running": 3, "conditions": [{"status": "Running", "lastTransitionTime": at(4)}]}
-    (row,) = running_rows(views((runs, None), (job(), None)), NOW)
+    runs["spec"]["runningEstimate"] = "1h"
+    pods = [
+        member(0, node="a", ready=True),
+        member(1, node="b", ready=True, restarts=2),
+        member(2, node="b", waiting="CrashLoopBackOff"),
+    ]
+    (row,) = running_rows(views((runs, None), (job(), None)), pods, NOW)
     assert (row["name"], row["ready"], row["pods"], row["elapsedSeconds"]) == ("runs", 3, 4, 360)
+    assert (row["nodes"], row["ends"], row["health"]) == (2, "2026-11-24T13:04:00Z", "1 crash, 1 missing, 1 restarted")
+
+
+def member(index, *, phase="Running", node="", ready=False, restarts=0, waiting=""):
+    """A pod of the Job `runs`."""
+    state = {"waiting": {"reason": waiting}} if waiting else {"running": {}}
+    owner = {"kind": "Job", "name": "runs", "uid": "job-runs"}
+    return {
+        "metadata": {"name": f"runs-a-{index}", "ownerReferences": [owner]},
+        "spec": {"nodeName": node} if node else {},
+        "status": {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "containerStatuses": [{"restartCount": restarts, "state": state}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pods", "want"),
+    [
+        (2, [member(0, node="a", ready=True), member(1, phase="Succeeded")], "ok"),
+        (1, [], "1 missing"),
+        (2, [member(0, phase="Failed"), member(1, phase="Pending")], "1 failed, 1 not placed"),
+        (1, [member(0, phase="Pending", node="a", waiting="ImagePullBackOff")], "1 without image"),
+        (1, [member(0, node="a")], "1 not ready"),
+        (1, [member(0, node="a", ready=True, restarts=1)], "1 restarted"),
+    ],
+)
+def test_the_health_of_a_job_is_that_of_its_pods(wanted, pods, want):
+    assert health_of(wanted, pods) == want
+
+
+def note(text):
+    return {"metadata": {"annotations": {"scheduling.volcano.sh/waiting": text}}}
+
+
+TIMES = ["2026-11-24T14:20:00Z", "2026-11-24T15:05:00Z", "2026-11-25T18:40:00Z"]
+
+
+@pytest.mark.parametrize(
+    ("its_group", "position", "start"),
+    [
+        (note(json.dumps({"ahead": 3, "start": TIMES})), 4, TIMES),
+        (note(json.dumps({"ahead": 0, "start": None})), 1, None),
+        (note(json.dumps({"ahead": -1, "start": ["soon", "later", "never"]})), None, None),
+        (note(json.dumps({"ahead": "3", "start": TIMES[:2]})), None, None),
+        (note("[]"), None, None),
+        (note("{"), None, None),
+        (note('{"ahead": 1, "x": "' + "a" * 5000 + '"}'), None, None),
+        ({"metadata": {}}, None, None),
+        (None, None, None),
+    ],
+)
+def test_position_and_start_are_what_the_scheduler_wrote(its_group, position, start):
+    assert (position_of(its_group), start_of(its_group)) == (position, start)
+
+
+def test_a_start_is_shown_as_times_of_the_day(monkeypatch):
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    today = datetime(2026, 11, 24, 20, tzinfo=UTC)
+    assert [clock_text(each, today) for each in TIMES] == ["14:20", "15:05", "Nov 25 18:40"]
+    assert start_text("never") == "never"
 
 
 def test_an_explanation_counts_who_is_before_and_who_holds_what_is_short():
@@ -204,13 +279,64 @@ def pod(node_name, cpu, phase="Running"):
 
 def test_nodes_that_are_alike_share_a_row():
     nodes = [node("n1", "a"), node("n2", "a"), node("n3", "a", unschedulable=True), node("n4", "b", ready="False")]
-    rows = node_rows(nodes, [pod("n1", "3"), pod("n1", "2", "Succeeded"), pod("n2", "500m"), pod("", "1")], "zone")
+    rows = node_rows(
+        nodes, [pod("n1", "3"), pod("n1", "2", "Succeeded"), pod("n2", "500m"), pod("", "1")], label_groups(nodes, "zone")
+    )
     assert [(row["group"], row["state"], row["nodes"], row["cpuFree"], row["pods"]) for row in rows] == [
         ("a", "Cordoned", 1, "8", 0),
         ("a", "Ready", 2, "12500m", 2),
         ("b", "NotReady", 1, "8", 0),
     ]
     assert rows[1]["largestFree"] == {"cpu": "7500m", "memory": "16Gi"}
+    alike = node_rows(nodes, [pod("n1", "1"), pod("n2", "1")])
+    assert [(row["group"], row["state"], row["nodes"]) for row in alike] == [
+        ("n3", "Cordoned", 1),
+        ("n4", "NotReady", 1),
+        ("n[1-2]", "Ready", 2),
+    ]
+
+
+def test_nodes_that_are_kept_for_a_job_name_it():
+    kept = group("big")
+    kept["metadata"]["annotations"] = {"scheduling.volcano.sh/reservation": '{"job": "team/big-g", "locks": [{"node": "n1"}]}'}
+    broken = [group(str(number)) for number in range(3)]
+    for each, text in zip(broken, ("[]", "{", '{"locks": 5}'), strict=True):
+        each["metadata"]["annotations"] = {"scheduling.volcano.sh/reservation": text}
+    reserved = reservations_of([kept, group("small"), *broken])
+    rows = node_rows([node("n1", "a"), node("n2", "a")], [], None, reserved)
+    assert [(row["group"], row["reservedFor"]) for row in rows] == [("n1", ["team/big"]), ("n2", [])]
+
+
+def test_a_node_is_in_all_hyper_nodes_above_it():
+    def hyper_node(name, tier, kind, *members):
+        selectors = [{"type": kind, "selector": {"exactMatch": {"name": each}}} for each in members]
+        return {"metadata": {"name": name}, "spec": {"tier": tier, "members": selectors}}
+
+    tree = [
+        hyper_node("rack-a", 1, "Node", "n1", "n2"),
+        hyper_node("rack-b", 1, "Node", "n3", "gone"),
+        hyper_node("row", 2, "HyperNode", "rack-a", "rack-b", "row"),
+    ]
+    assert tier_groups(tree, {"n1": {}, "n3": {}, "n4": {}}) == {
+        "n1": ["tier 1: rack-a", "tier 2: row"],
+        "n3": ["tier 1: rack-b", "tier 2: row"],
+        "n4": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ([], ""),
+        (["a"], "a"),
+        (["n1"], "n1"),
+        (["n2", "n1", "n10", "n3"], "n[1-3,10]"),
+        (["n01", "n02", "n1"], "n[01-02],n1"),
+        (["gpu-1.example.com", "gpu-2.example.com", "b"], "b,gpu-[1-2].example.com"),
+    ],
+)
+def test_many_names_are_a_range(names, text):
+    assert ranges_of(names) == text
 
 
 FLOW = {

@@ -45,6 +45,8 @@ class Cluster:
         self.server, self.client = server, client
         self.holding: set[str] = set()
         """Pods that do not end by themselves."""
+        self.lost: set[str] = set()
+        """Nodes of which nobody says that a pod has ended."""
         self.admitting = True
         self.idle = False
         """Whether pods stay as they are."""
@@ -104,6 +106,8 @@ class Cluster:
                     )
             for pod in (await self.client.list(PODS))[0]:
                 if pod["metadata"].get("deletionTimestamp"):
+                    if pod["spec"].get("nodeName") in self.lost:
+                        continue
                     await self._try(self.client.delete(PODS, key_of(pod), grace_seconds=0))
                     continue
                 following = None if self.idle else self._following(pod)

@@ -35,6 +35,8 @@ class MemoryServer:
         self.reads: Counter[tuple[str, str]] = Counter()
         self.watchers: list[tuple[str, str, asyncio.Queue[bytes | None]]] = []
         self.on_write: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
+        self.admit: Callable[[ResourceType, dict[str, Any]], dict[str, Any]] = lambda _, item: item
+        """What webhooks make of an object that is to be created."""
 
     def now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()
@@ -44,7 +46,7 @@ class MemoryServer:
         return self.objects.setdefault(kind.qualified, {})
 
     def create(self, kind: ResourceType, body: Mapping[str, Any]) -> dict[str, Any]:
-        item = json.loads(encode(body))
+        item = self.admit(kind, json.loads(encode(body)))
         meta = item["metadata"]
         key = Key(meta.get("namespace", ""), meta.get("name") or f"{meta['generateName']}{self.version}")
         if key in self.of(kind):
@@ -123,6 +125,8 @@ class MemoryClient:
     def __init__(self, server: MemoryServer) -> None:
         self.server, self.observer = server, SILENT
         self.fault: Callable[[bool], KubeError | None] = lambda _: None
+        self.latency: Callable[[], float] = lambda: LATENCY
+        self.outages = 0
 
     def now(self) -> float:
         return self.server.now()
@@ -135,17 +139,21 @@ class MemoryClient:
             raise NotFound(404, "NotFound", f"{key} not found")
         return copy.deepcopy(there)
 
-    async def create(self, kind: ResourceType, body: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+    async def create(self, kind: ResourceType, body: Mapping[str, Any], *, dry_run: bool = False, **_: Any) -> dict[str, Any]:
+        if dry_run:
+            return await self._write("dry run", kind, lambda: self.server.admit(kind, json.loads(encode(body))))
         return await self._write("create", kind, lambda: self.server.create(kind, body))
 
     async def patch(self, kind: ResourceType, key: Key, body: Any, how: PatchKind, *, subresource: str = "", **_: Any) -> Any:
         return await self._write("patch", kind, lambda: self.server.patch(kind, key, body, how, subresource))
 
-    async def delete(self, kind: ResourceType, key: Key, *, uid: str = "", **_: Any) -> dict[str, Any]:
-        return await self._write("delete", kind, lambda: self.server.delete(kind, key, uid))
+    async def delete(
+        self, kind: ResourceType, key: Key, *, uid: str = "", grace_seconds: int | None = None, **_: Any
+    ) -> dict[str, Any]:
+        return await self._write("delete", kind, lambda: self.server.delete(kind, key, uid, grace_seconds))
 
     async def _write(self, verb: str, kind: ResourceType, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(self.latency())
         if error := self.fault(False):
             raise error
         self.server.writes[verb, kind.qualified] += 1

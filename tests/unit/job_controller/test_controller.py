@@ -296,3 +296,24 @@ async def test_a_pod_without_a_job_gets_a_podgroup(cluster):
 
     await cluster.until(grouped)
     assert await cluster.names(POD_GROUPS) == [name]
+
+
+async def test_annotations_of_a_job_that_change_reach_its_podgroup_and_what_others_make_of_them_stays(cluster):
+    cluster.holding.add("all")
+    await cluster.job("j")
+    await cluster.reaches("j", "Running")
+    note = {"metadata": {"annotations": {"sla-waiting-time": "1h"}, "labels": {"team": "t"}}}
+    await cluster.client.patch(JOBS, Key(NS, "j"), note, PatchKind.MERGE)
+
+    async def group():
+        return (await cluster.client.list(POD_GROUPS, NS))[0][0]["metadata"]
+
+    async def carried():
+        meta = await group()
+        return (meta.get("annotations", {}).get("sla-waiting-time"), meta.get("labels", {}).get("team")) == ("1h", "t")
+
+    await cluster.until(carried)
+    other = {"metadata": {"annotations": {"sla-waiting-time": "2h"}}}
+    await cluster.client.patch(POD_GROUPS, Key(NS, (await group())["name"]), other, PatchKind.MERGE)
+    await asyncio.sleep(0.5)
+    assert (await group())["annotations"]["sla-waiting-time"] == "2h"

@@ -17,6 +17,7 @@ from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.sharded_queue import ShardedQueue
 from pyroclast.kube.shards import Shards
 from pyroclast.lifecycle.times import parse_time
@@ -54,7 +55,9 @@ class Controller:
         self.caches = Caches(client, clock)
         queue: ShardedQueue[Key] = ShardedQueue("cron", shards=1, shard_of=shards.shard_of, now=time)
         self.queue = queue.open(0)
-        shared = Shared(client, self.caches, recorder, ControllerMetrics(new_registry()), shards, time, clock)
+        shared = Shared(
+            client, self.caches, recorder, ControllerMetrics(new_registry()), shards, SchedulerLeases(client), time, clock
+        )
         self.cron = CronController(shared, queue)
         self.informers = [informer for informer in self.caches.informers if informer.kind in (JOBS, CRON_JOBS)]
         self._tasks = [asyncio.get_running_loop().create_task(informer.run()) for informer in self.informers]

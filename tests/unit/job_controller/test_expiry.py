@@ -69,3 +69,25 @@ def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late():
         await cluster.until(lambda: not is_there(cluster), within=15)
 
     in_virtual_time(scenario)
+
+
+def test_a_flow_is_read_once_for_many_of_its_jobs_that_expire_together():
+    async def scenario(cluster: MemoryCluster) -> int:
+        uid = make_flow(cluster)
+        names = [f"f-{number}" for number in range(30)]
+        tell(cluster, jobStatusList=[{"name": name, "state": "Completed"} for name in names])
+        owners = [{"apiVersion": JOB_FLOWS.api_version, "kind": "JobFlow", "name": "f", "uid": uid, "controller": True}]
+        for name in names:
+            cluster.job(name, ttlSecondsAfterFinished=1)
+            cluster.server.patch(JOBS, Key(NS, name), {"metadata": {"ownerReferences": owners}}, PatchKind.MERGE)
+
+        def ended() -> bool:
+            cluster.admit()
+            cluster.run_pods()
+            cluster.run_pods("Succeeded")
+            return not any(key.name in names for key in cluster.server.of(JOBS))
+
+        await cluster.until(ended, within=60)
+        return int(cluster.server.reads["get", JOB_FLOWS.qualified])
+
+    assert in_virtual_time(scenario) <= 5

@@ -4,7 +4,7 @@ import pytest
 
 from pyroclast.api.types import COLOCATION_CONFIGURATIONS, HYPER_JOBS, JOBS, NAMESPACES, PODS, Key
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.errors import Conflict, NotFound
 
 from .cluster import NS, running_cluster, task
 
@@ -62,6 +62,30 @@ async def test_jobs_are_made_in_their_namespaces_and_go_with_the_hyper_job(clust
         return False
 
     await cluster.until(gone)
+
+
+async def test_forty_jobs_are_made_at_the_same_time_and_told_of_in_a_few_writes(cluster):
+    cluster.server.forget_requests()
+    await hyper_job(cluster, replicas=40)
+    await is_true(cluster, "Completed")
+    status = (await cluster.client.get(HYPER_JOBS, Key(NS, "h")))["status"]
+    assert len(status["replicatedJobsStatus"][0]["jobStates"]) == 40
+    requests = cluster.server.requests()
+    assert requests["create", "jobs"] == 40
+    assert requests["patch", "hyperjobs"] <= 20
+
+
+async def test_a_status_that_somebody_else_wrote_meanwhile_is_not_overwritten(cluster):
+    await hyper_job(cluster)
+    await is_true(cluster, "Completed")
+    there = await cluster.client.get(HYPER_JOBS, Key(NS, "h"))
+    patch = [
+        {"op": "add", "path": "/metadata/resourceVersion", "value": "1"},
+        {"op": "add", "path": "/status/splitCount", "value": 7},
+    ]
+    with pytest.raises(Conflict):
+        await cluster.client.patch(HYPER_JOBS, Key(NS, "h"), patch, PatchKind.JSON, subresource="status")
+    assert (await cluster.client.get(HYPER_JOBS, Key(NS, "h"))) == there
 
 
 async def test_a_finished_job_that_is_removed_is_not_run_again_and_fewer_are_kept_when_scaled(cluster):

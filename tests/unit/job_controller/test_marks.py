@@ -7,8 +7,12 @@ from typing import Any
 from pyroclast.api.types import PODS, Key, ResourceType
 from pyroclast.kube.client import PatchKind
 from pyroclast.kube.errors import Conflict
+from pyroclast.kube.pacing import Pace
+from pyroclast.lifecycle.effects import DeletePods, Victim
+from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.job.pod_actions import PodActions
 
-from .cluster import task
+from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time
 
 
@@ -42,3 +46,24 @@ def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same() -> None:
         return conflicts[0], cluster.phase("j")
 
     assert in_virtual_time(scenario) == (1, "Running")
+
+
+def test_a_deletion_that_the_watch_told_of_first_is_not_remembered() -> None:
+    async def scenario(cluster: MemoryCluster) -> tuple[set[str], set[str]]:
+        cluster.job("j", task("a", replicas=2))
+        await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
+        await cluster.until(lambda: len(cluster.pods()) == 2)
+        cluster.run_pods()
+        shared = cluster.replica.shared
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        job = shared.caches.jobs.get(Key(NS, "j"))
+        assert job is not None
+        memory = JobMemory(job.metadata.uid, shared.clock, Pace(shared.clock))
+        there = cluster.pods()[0]["metadata"]
+        victims = (Victim("j-a-0", "gone-before"), Victim(there["name"], there["uid"]))
+        actions = PodActions(shared.client, shared.caches.pods, lambda _: None, lambda _: None)
+        await actions.carry_out(job, DeletePods(victims), memory, forwarding=False)
+        return memory.deleted, {there["uid"]}
+
+    remembered, want = in_virtual_time(scenario)
+    assert remembered == want

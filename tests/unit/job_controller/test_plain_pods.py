@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import POD_GROUPS, PODS, REPLICA_SETS, Key, ResourceType
+from pyroclast.api.types import BATCH_JOBS, POD_GROUPS, PODS, REPLICA_SETS, Key, ResourceType
 from pyroclast.kube.client import PatchKind
 
 from .cluster import NS
@@ -99,6 +99,40 @@ def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again() ->
         await cluster.until(lambda: [key.name for key in cluster.server.of(POD_GROUPS)] == [group_of(cluster, "alone")])
 
     in_virtual_time(scenario, workloads=True)
+
+
+def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: MemoryCluster) -> None:
+        told: list[tuple[str, str]] = []
+        recorder = cluster.replica.shared.recorder
+        monkeypatch.setattr(recorder, "event", lambda about, _, reason, *__: told.append((about.kind, reason)))
+        maker = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "cu", "controller": True}
+        policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+        meta = {"name": "j", "namespace": NS, "ownerReferences": [maker]}
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"parallelism": 4, "scheduling": policy}}
+        job = cluster.server.create(BATCH_JOBS, body)
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"], "controller": True}
+        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+        for name in ("j-0", "j-1"):
+            meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
+            cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        await cluster.until(lambda: group_of(cluster, "j-0") and group_of(cluster, "j-1"))
+        (group,) = cluster.server.of(POD_GROUPS).values()
+        assert group["spec"]["minMember"] == 3
+        assert told == [("Job", "SchedulingTakenOver")]
+
+    in_virtual_time(scenario, workloads=True)
+
+
+def test_pods_in_a_group_of_kubernetes_get_none_of_ours() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[Key]:
+        spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}
+        meta = {"name": "p", "namespace": NS}
+        cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        await asyncio.sleep(60)
+        return list(cluster.server.of(POD_GROUPS))
+
+    assert in_virtual_time(scenario, workloads=True) == []
 
 
 def foreign_group(cluster: MemoryCluster, name: str) -> Key:

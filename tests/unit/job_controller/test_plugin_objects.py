@@ -144,3 +144,20 @@ async def test_a_claim_that_is_missing_is_made_again_under_its_name_before_new_p
     pod = await cluster.client.get(PODS, Key(NS, "j-a-1"))
     assert made["metadata"]["creationTimestamp"] <= pod["metadata"]["creationTimestamp"]
     assert pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == name
+
+
+async def test_config_maps_of_a_larger_scale_go_and_a_variable_that_is_left_out_is_told_of(cluster):
+    cluster.admitting = False  # no pod is needed
+    await cluster.job("j", task(replicas=100_000), plugins={"svc": []})
+
+    async def made(*names):
+        return [name for name in await cluster.names(CONFIG_MAPS) if name.startswith("j-")] == list(names)
+
+    await cluster.until(lambda: made("j-svc", "j-svc-1"))
+
+    async def said():
+        return any(each.startswith("VariableLeftOut: VC_A_HOSTS is not set") for each in await told(cluster))
+
+    await cluster.until(said)
+    await scale(cluster, 10)
+    await cluster.until(lambda: made("j-svc"))

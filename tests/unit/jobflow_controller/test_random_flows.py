@@ -34,6 +34,7 @@ class Plan:
     expected: dict[str, str] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     fatal: bool = False
+    policy: str = "Continue"
 
 
 def draw(rng: random.Random) -> Plan:
@@ -77,6 +78,7 @@ def draw(rng: random.Random) -> Plan:
             depends["probe"] = {"taskStatusList": [{"taskName": "t", "phase": "Running"}]}
             for job in [job for name in depends["targets"] for job in jobs_of(plan.entries[names.index(name)])]:
                 plan.ends[job] = [COMPLETED] * 5
+    plan.policy = rng.choice(["Continue", "Cancel"])
     rng.shuffle(plan.entries)
     return plan
 
@@ -165,6 +167,7 @@ class JobController:
         self.deleted: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.last: dict[str, str] = {}
+        self.cancelled: set[str] = set()
         self.entries = {entry["name"]: entry for entry in plan.entries}
         self.entry_of = {job: entry for entry in plan.entries for job in jobs_of(entry)}
         self.too_early: list[str] = []
@@ -198,7 +201,20 @@ class JobController:
                     if kind is JOBS and body["metadata"]["uid"] not in begun:
                         begun.add(body["metadata"]["uid"])
                         group.create_task(self._live(key.name, body["metadata"]["uid"]))
+                self._obey()
                 await asyncio.sleep(0.05)
+
+    def _obey(self) -> None:
+        """Commands terminate Jobs of a flow that has failed, once each."""
+        for command in self.world.commands:
+            name, uid = command["target"]["name"], command["target"]["uid"]
+            assert self.plan.policy == "Cancel"
+            assert self.world.flow()["status"]["state"]["phase"] == "Failed"
+            if self._is_there(name, uid):
+                self.cancelled.add(uid)
+                if self.last.get(name) not in (COMPLETED, FAILED, TERMINATED):
+                    self.world.enter(name, TERMINATED)
+        self.world.commands.clear()
 
     async def _live(self, name: str, uid: str) -> None:
         steps = ["Pending", "Running", self.plan.ends[name][min(self.ended[name], 4)]]
@@ -222,7 +238,7 @@ class JobController:
 
     def _is_there(self, name: str, uid: str) -> bool:
         job = self.world.job(name)
-        return job is not None and job["metadata"]["uid"] == uid
+        return job is not None and job["metadata"]["uid"] == uid and uid not in self.cancelled
 
 
 async def live_through(seed: int) -> None:
@@ -230,9 +246,9 @@ async def live_through(seed: int) -> None:
     plan = draw(rng)
     foretell(plan)
     world = World(rng, faults=rng.choice([0.0, 0.05]))
-    world.put(JOB_FLOWS, "f", spec={"flows": plan.entries})
+    world.put(JOB_FLOWS, "f", spec={"flows": plan.entries, "failurePolicy": plan.policy})
     for entry in plan.entries:
-        if rng.random() < 0.9:
+        if rng.random() < 0.9 or "switch" in entry:  # without a template such an entry only chooses
             world.put(JOB_TEMPLATES, entry["name"], spec=SPEC)
     jobs = JobController(world, plan, rng)
     driving = asyncio.get_running_loop().create_task(jobs.run())
@@ -247,7 +263,7 @@ async def live_through(seed: int) -> None:
         async with asyncio.timeout(3000):
             while world.flow().get("status", {}).get("state", {}).get("phase") not in ("Succeed", "Failed"):
                 await asyncio.sleep(0.5)
-        await asyncio.sleep(5)
+        await asyncio.sleep(5 if plan.policy == "Continue" else 30)
     assert not driving.done()
     driving.cancel()
     await asyncio.wait([driving])
@@ -262,6 +278,8 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
         assert count <= plan.tries.get(job, 0) + jobs.deleted[job], f"{job} was made {count} times"
     assert status["state"]["phase"] == ("Failed" if plan.fatal else "Succeed"), status
     if plan.fatal:
+        states = [body.get("status", {}).get("state", {}) for (kind, _), body in world.objects.items() if kind is JOBS]
+        assert plan.policy == "Continue" or {state.get("phase") for state in states} <= {COMPLETED, FAILED, TERMINATED}
         return
     for entry in plan.entries:
         name, want = entry["name"], plan.expected[entry["name"]]

@@ -17,7 +17,7 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from pyroclast.api.records import Job, JobFlow, JobTemplate
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
+from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
 from pyroclast.kube.client import PatchKind, encode
 from pyroclast.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound
 from pyroclast.kube.observer import SILENT
@@ -58,6 +58,8 @@ class World:
         self.pods: dict[str, list[dict[str, Any]]] = {}
         self.created: list[str] = []
         self.on_job: Callable[[str], None] = lambda _: None
+        self.commands: list[dict[str, Any]] = []
+        """Commands that were given: nobody keeps them."""
         self.status_writes = 0
         self.events = Events()
         self.settings = JobFlowSettings(probe_period="2s")
@@ -144,6 +146,9 @@ class World:
         key = Key(NS, body["metadata"]["name"])
         if (kind, key) in self.objects:
             raise ApiError.from_status(409, {"reason": "AlreadyExists", "message": f"{key} is there"})
+        if kind is COMMANDS:
+            self.commands.append(body)
+            return body
         body["metadata"] |= {"uid": f"u{next(self._uids)}", "creationTimestamp": format_time(now()), "generation": 1}
         if kind is JOBS:
             self.created.append(key.name)

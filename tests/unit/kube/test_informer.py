@@ -313,6 +313,44 @@ async def test_a_bookmark_of_the_past_means_another_history(server: FaultServer,
         await running.until(lambda: running.names == ["b@2"])
 
 
+RESTORED = {
+    "the newest object is as it was": ([pod("b", 6)], False),
+    "it has another version": ([pod("b", 7)], True),
+    "it is not there": ([], True),
+}
+
+
+@pytest.mark.parametrize("case", RESTORED)
+async def test_a_server_that_was_away_and_has_moved_on_is_believed_only_with_our_newest_object(
+    server: FaultServer, client: Client, case: str
+) -> None:
+    """It may have been restored from a backup: the numbers of its new history say nothing about ours."""
+    held, listed_anew = RESTORED[case]
+    server.on(LIST, pods(pod("a", 1), version=5), pods(*held, version=900), pods(pod("c", 880), version=900))
+    server.on(WATCH, Watch(event("ADDED", pod("b", 6))), Watch(event("ADDED", pod("d", 901))))
+    async with Running(client) as running:
+        await running.until(lambda: running.names == ["a@1", "b@6"])
+        await server.stop()
+        await asyncio.sleep(0.1)
+        await server.start()
+        await running.until(lambda: "d@901" in running.names)
+        assert running.names == (["c@880", "d@901"] if listed_anew else ["a@1", "b@6", "d@901"])
+    assert server.seen(LIST)[1].query == {"limit": "1", "fieldSelector": "metadata.namespace=ns,metadata.name=b"}
+
+
+async def test_a_server_that_was_away_is_listed_anew_where_our_history_ends_with_a_deletion(
+    server: FaultServer, client: Client
+) -> None:
+    server.on(LIST, pods(pod("a", 1), version=5), pods(pod("c", 880), version=900), pods(pod("c", 880), version=900))
+    server.on(WATCH, Watch(event("DELETED", pod("a", 6))), Watch())
+    async with Running(client) as running:
+        await running.until(lambda: len(running.changes) == 2)
+        await server.stop()
+        await asyncio.sleep(0.1)
+        await server.start()
+        await running.until(lambda: running.names == ["c@880"])
+
+
 async def test_a_server_that_is_away_at_the_start_and_comes(server: FaultServer, client: Client) -> None:
     server.on(LIST, pods(pod("a", 1), version=5))
     server.on(WATCH, Watch())

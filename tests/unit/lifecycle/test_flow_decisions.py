@@ -13,7 +13,7 @@ from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowStatus, Job, JobFlow, JobTemplate
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import CancelJob, CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
@@ -527,3 +527,32 @@ def test_a_template_tells_its_jobs_and_keeps_the_last() -> None:
     template = decode({"metadata": {"name": "t"}, "status": {"jobDependsOnList": ["old"]}}, JobTemplate)
     assert made_from(template, []) == ("old",)
     assert made_from(template, [job("b", ""), job("a", "")]) == ("a", "b")
+
+
+WORKING = {"a": "Failed", "b": "Running", "c": "Pending", "d": "", "e": "Restarting"}
+RESTING = {"g": "Completed", "h": "Terminating", "i": "Aborted", "k": "Completing"}
+
+
+def cancelled(decision: Decision) -> list[str]:
+    return [effect.name.removeprefix("f-") for effect in decision.effects if isinstance(effect, CancelJob)]
+
+
+def test_the_other_jobs_of_a_failed_flow_run_on_unless_it_says_otherwise() -> None:
+    entries = [entry(name) for name in (*WORKING, *RESTING)]
+    jobs = {**WORKING, **RESTING}
+    assert decided(flow(*entries, phase="Failed"), jobs).effects == ()
+    assert cancelled(decided(flow(*entries, phase="Failed", failurePolicy="Cancel"), jobs)) == ["b", "c", "d", "e"]
+    assert cancelled(decided(flow(*entries, phase="Running", failurePolicy="Cancel"), jobs)) == []  # it has not failed yet
+
+
+def test_a_job_is_cancelled_once() -> None:
+    of = flow(entry("a"), entry("b"), phase="Failed", failurePolicy="Cancel")
+    assert decided(of, {"a": "Failed", "b": "Running"}, cancelled=frozenset({"uid-f-b"})).effects == ()
+
+
+def test_a_failure_that_is_asked_for_cancels_nothing() -> None:
+    asks = entry("b", **{"if": {"target": "a", "phase": ["Failed"]}})
+    decision = decided(
+        flow(entry("a"), asks, entry("c"), phase="Running", failurePolicy="Cancel"), {"a": "Failed", "c": "Running"}
+    )
+    assert (phase_of(decision), cancelled(decision)) == ("Running", [])

@@ -1,10 +1,12 @@
 """The PodGroup of a Job and what it costs."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.records import NetworkTopology
 from pyroclast.lifecycle.gang import dependencies, podgroups
 from pyroclast.lifecycle.gang.minresources import min_resources, shares
 from pyroclast.lifecycle.gang.usage import pod_usage, times
@@ -175,6 +177,42 @@ def test_only_what_differs_is_patched():
     }
     without = job(task(replicas=2, template={"spec": {"containers": []}}))
     assert podgroups.patch(without, there, {}, spec_changed=True)["spec"] == {"minResources": {"cpu": None, "requests.cpu": None}}
+
+
+def changed(owner, *, observed=True, **spec):
+    """`owner` after somebody has changed its spec; `observed`: it was looked at before that."""
+    status = msgspec.structs.replace(owner.status, observed_generation=1 if observed else 0)
+    return msgspec.structs.replace(owner, spec=msgspec.structs.replace(owner.spec, **spec), status=status)
+
+
+def test_queue_and_topology_of_a_job_that_changes_are_carried_to_its_podgroup():
+    owner = job(networkTopology={"mode": "hard", "highestTierAllowed": 1})
+    there = group(owner)
+    moved = changed(owner, queue="other", network_topology=NetworkTopology(highest_tier_name="rack"))
+    assert podgroups.patch(moved, there, {}, spec_changed=True) == {
+        "spec": {"queue": "other", "networkTopology": {"highestTierAllowed": None, "highestTierName": "rack"}}
+    }
+    assert podgroups.patch(changed(owner, network_topology=None), there, {}, spec_changed=True) == {
+        "spec": {"networkTopology": None}
+    }
+    assert podgroups.patch(moved, there, {}, spec_changed=True, carried=podgroups.inherited(moved)) == {}
+    assert podgroups.patch(changed(owner, queue="other", observed=False), there, {}, spec_changed=True) == {}
+
+
+def test_the_queue_of_the_namespace_stays_with_a_job_that_names_none():
+    owner = changed(job())
+    there = group(owner)
+    elsewhere = msgspec.structs.replace(there, spec=msgspec.structs.replace(there.spec, queue="of-the-namespace"))
+    assert podgroups.patch(owner, elsewhere, {}, spec_changed=True) == {}
+
+
+def test_labels_and_annotations_of_a_job_that_changes_are_carried_to_its_podgroup_and_others_are_left_there():
+    there = group(job(metadata={"annotations": {"a": "1", "gone": "x"}}), mine="theirs")
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    owner = job(metadata={"annotations": {"a": "2", "b": "3", **applied}, "labels": {"team": "t"}})
+    want = {"metadata": {"labels": {"team": "t"}, "annotations": {"a": "2", "b": "3"}}}
+    assert podgroups.patch(owner, there, {}, spec_changed=False) == want
+    assert podgroups.patch(owner, there, {}, spec_changed=False, carried=podgroups.inherited(owner)) == {}
 
 
 def test_a_podgroup_of_before_a_restart_is_stale():

@@ -5,7 +5,7 @@ import pytest
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, Job, Namespace
-from pyroclast.lifecycle import hyperjobs
+from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
 from pyroclast.lifecycle.hyperjobs import Problem
 
 from .builders import decode
@@ -23,7 +23,7 @@ def hyper_job(*entries, status=None, **spec):
 
 
 def job(name, phase=JobPhase.RUNNING, **status):
-    return decode({"metadata": {"name": name, "namespace": "n"}, "status": {"state": {"phase": phase.value}, **status}}, Job)
+    return decode({"metadata": {"name": name, "namespace": "n"}, "status": {"state": {"phase": phase.value}} | status}, Job)
 
 
 def places(each):
@@ -128,3 +128,78 @@ def test_a_problem_is_told():
     placed = status["conditions"][0]
     assert (placed["status"], placed["reason"], placed["message"]) == ("False", "Why", "so")
     assert msgspec.convert(status, type(hyper_job().status)).conditions[0].reason == "Why"
+
+
+LONG = "pod train-worker-0 of task worker failed with exit code 137: RestartJob by policy; 3 pods succeeded, 1 failed" * 2
+NAME = "a-name-that-is-about-as-long-as-names-of-entries-are"
+
+
+def large(number=10_000, phase=JobPhase.RUNNING):
+    each = hyper_job(entry(NAME, number))
+    state = {"reason": "MinAvailableReached", "message": LONG, "lastTransitionTime": "2025-03-11T10:00:00Z"}
+    names = [f"h-{NAME}-{place}" for place in range(number)]
+    jobs = {name: job(name, state={"phase": phase.value, **state}) for name in names}
+    return each, jobs
+
+
+def stored(each, status):
+    return len(msgspec.json.encode({"spec": each.spec, "status": status}))
+
+
+def test_the_status_of_as_many_jobs_as_there_may_be_can_be_stored():
+    each, jobs = large()
+    status = hyperjobs.status(each, jobs, None, now=NOW)["status"]
+    assert stored(each, status) <= 1_450_000
+    states = status["replicatedJobsStatus"][0]["jobStates"]
+    assert {state["phase"] for state in states.values()} == {"Running"}
+    assert len(states) == 10_000
+    few, of_few = large(100)
+    assert hyperjobs.status(few, of_few, None, now=NOW)["status"]["replicatedJobsStatus"][0]["jobStates"][f"h-{NAME}-0"][
+        "message"
+    ]
+
+
+def test_a_template_of_a_megabyte_leaves_room_for_the_ends_of_jobs():
+    _, jobs = large()
+    spec = {"tasks": [{"template": {"x": "y" * 1_000_000}}]}
+    big = decode({"metadata": {"name": "h"}, "spec": {"replicatedJobs": [entry(NAME, 10_000, templateSpec=spec)]}}, HyperJob)
+    jobs[f"h-{NAME}-7"] = job(f"h-{NAME}-7", JobPhase.COMPLETED)
+    status = hyperjobs.status(big, jobs, None, now=NOW)["status"]
+    assert stored(big, status) <= 1_450_000
+    assert list(status["replicatedJobsStatus"][0]["jobStates"]) == [f"h-{NAME}-7"]
+
+
+def applied(there, operations):
+    for operation in operations:
+        *path, last = operation["path"].strip("/").split("/")
+        place = there
+        for part in path:
+            place = place[int(part)] if isinstance(place, list) else place[part]
+        if operation["op"] == "remove":
+            del place[last]
+        else:
+            place[last] = operation["value"]
+    return there
+
+
+def test_a_change_of_one_job_of_ten_thousand_is_a_small_write_that_comes_to_the_same():
+    each, jobs = large()
+    first = hyperjobs.status(each, jobs, None, now=NOW)["status"]
+    later = hyper_job(entry(NAME, 10_000), status=first)
+    name = f"h-{NAME}-5000"
+    changed = {**jobs, name: job(name, JobPhase.COMPLETED, succeeded=3)}
+    del changed[f"h-{NAME}-1"]
+    body = hyperjobs.status(later, changed, None, now=NOW + 9)["status"]
+    operations = hyperjob_sizes.operations(later, body)
+    assert len(msgspec.json.encode(operations)) < 2000
+    there = msgspec.json.decode(msgspec.json.encode({"metadata": {}, "status": first}))
+    assert applied(there, operations)["status"] == msgspec.json.decode(msgspec.json.encode(body))
+
+
+def test_what_is_new_as_a_whole_is_written_as_a_whole():
+    each, jobs = large()
+    body = hyperjobs.status(each, jobs, None, now=NOW)["status"]
+    assert hyperjob_sizes.operations(each, body) is None
+    later = hyper_job(entry(NAME, 10_000), status=body)
+    done = {name: job(name, JobPhase.COMPLETED) for name in jobs}
+    assert hyperjob_sizes.operations(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None

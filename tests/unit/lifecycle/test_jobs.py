@@ -22,6 +22,7 @@ from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence, missed
+from pyroclast.lifecycle.times import format_time, parse_time
 
 from .builders import NOW, facts, job, pod, task
 
@@ -306,6 +307,28 @@ def test_abort_and_resume():
     assert decision.effects == (CreatePods((Slot("a", 1),)),)  # the finished pod is kept
 
 
+@pytest.mark.parametrize("phase", [P.RESTARTING, P.ABORTING, P.COMPLETING])
+@pytest.mark.parametrize("action", ["AbortJob", "CompleteJob", "TerminateJob"])
+def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
+    owner = two(phase, status={"version": 1, "retryCount": 1})
+    order = Order(action, R.COMMAND_ISSUED, "", "c1")
+    stuck = [pod(owner, f"a-{index}", version=0, going=True) for index in (0, 1)]
+    decision = decide(facts(owner, *stuck, group_phase=None, orders=(order,)))
+    end = {"AbortJob": P.ABORTING, "CompleteJob": P.COMPLETING, "TerminateJob": P.TERMINATING}[action]
+    after = decision.status.state.phase if decision.status else phase
+    assert (after, decision.order) == (end, order)
+    if end is not phase:
+        assert decision.status.last_command == "c1"
+        assert decision.notices[-1].type == "Normal"
+
+
+@pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
+def test_what_the_controller_gives_up_ends_as_the_user_asked_for(phase):
+    order = Order("TerminateJob", R.REQUEUE_LIMIT_REACHED, "")
+    assert decide(facts(two(phase), group_phase=None, orders=(order,))).status is None
+    assert decide(facts(two(P.RESTARTING), group_phase=None, orders=(order,))).status.state.phase is P.TERMINATING
+
+
 def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
     owner = two(P.TERMINATED, status={"version": 1})
     order = Order("ResumeJob", R.COMMAND_ISSUED, "")
@@ -343,7 +366,8 @@ def test_an_answer_that_means_nothing_answers_nothing():
     [
         (P.RUNNING, "ResumeJob", "that means nothing to a Job that is Running"),
         (P.COMPLETED, "AbortJob", "that means nothing to a Job that is Completed"),
-        (P.RESTARTING, "AbortJob", "the Job restarts, so its pods are only released once more"),
+        (P.RESTARTING, "ResumeJob", "the Job restarts already"),
+        (P.ABORTING, "AbortJob", "that means nothing to a Job that is Aborting"),
         (P.RUNNING, "Explode", "that is no action of a Job, which are AbortJob, RestartJob, "),
         (P.RUNNING, "OpenQueue", "that is no action of a Job, which are AbortJob, RestartJob, "),
     ],
@@ -524,3 +548,65 @@ def test_what_another_version_wrote_into_the_status_is_no_occurrence_and_leaves_
     assert (after.state.phase, after.delayed_actions) == (P.RUNNING, ())
     due = msgspec.structs.replace(owner, status=msgspec.structs.replace(owner.status, delayed_actions=(later, evicted)))
     assert decide(facts(due, *pods)).status.state.phase is P.ABORTING
+
+
+def restarts(retry=None, last=None, count=0, limit=100):
+    """The status after one more restart by policy at NOW, `last` seconds after the one before."""
+    status = {"retryCount": count, **({"restartTime": format_time(NOW - last)} if last is not None else {})}
+    owner = two(policies=policy("PodFailed", "RestartJob"), maxRetry=limit, status=status, **({"retry": retry} if retry else {}))
+    return decide(facts(owner, pod(owner, "a-0", FAIL), pod(owner, "a-1"))).status
+
+
+@pytest.mark.parametrize(
+    ("retry", "count", "last", "want"),
+    [
+        pytest.param(None, 0, None, 0, id="first"),
+        pytest.param(None, 2, 0, 0, id="third-at-once"),
+        pytest.param(None, 3, 0, 1, id="fourth"),
+        pytest.param(None, 6, 0, 8, id="seventh"),
+        pytest.param(None, 6, 3, 5, id="time-since-counts"),
+        pytest.param(None, 90, 0, 300, id="longest"),
+        pytest.param(None, 90, 400, 0, id="long-ago"),
+        pytest.param({"backoff": "10s"}, 0, None, 0, id="first-with-backoff"),
+        pytest.param({"backoff": "10s"}, 1, 0, 10, id="second-with-backoff"),
+        pytest.param({"backoff": "10s", "maxBackoff": "30s"}, 5, 0, 30, id="longest-of-the-job"),
+        pytest.param({"backoff": "1h"}, 1, 0, 3600, id="backoff-above-the-usual-longest"),
+        pytest.param({"backoff": "0s"}, 50, 0, 0, id="no-pauses"),
+    ],
+)
+def test_restarts_that_follow_each_other_are_kept_apart_ever_longer(retry, count, last, want):
+    status = restarts(retry, last, count)
+    assert (status.retry_count, parse_time(status.restart_time) - NOW) == (count + 1, want)
+    assert status.state.message.endswith(f"; the restart begins at {status.restart_time}") is (want > 0)
+
+
+def test_the_last_restart_ends_the_job_without_a_pause():
+    assert parse_time(restarts(count=9, last=0, limit=10).restart_time) == NOW
+
+
+def test_the_count_of_retries_starts_anew_after_its_window():
+    assert restarts({"resetAfter": "1h"}, last=3599, count=2).retry_count == 3
+    assert restarts({"resetAfter": "1h"}, last=3600, count=2).retry_count == 1
+    assert restarts(None, last=10**7, count=2).retry_count == 3  # off unless asked for
+
+
+def test_no_pod_is_made_before_the_pause_is_over():
+    times = {"retryCount": 5, "version": 1, "restartTime": format_time(NOW + 4)}
+    owner = two(P.RESTARTING, maxRetry=10, status={**times, "running": 0})
+    early = decide(facts(owner, group_phase=None))
+    assert (early.effects, early.look_again_at) == ((), NOW + 4)
+    assert early.status is None or early.status.state.phase is P.RESTARTING
+    assert kinds(decide(facts(owner, group_phase=None, now=NOW + 4))) == [CreateGroup]
+
+
+def test_an_old_pod_goes_during_the_pause():
+    owner = two(P.RESTARTING, maxRetry=10, status={"retryCount": 5, "version": 1, "restartTime": format_time(NOW + 4)})
+    decision = decide(facts(owner, pod(owner, "a-0", version=0), group_phase=None))
+    assert kinds(decision) == [DeletePods]
+
+
+def test_a_user_does_not_wait_for_a_restart():
+    owner = two(maxRetry=100, status={"retryCount": 20, "restartTime": format_time(NOW)})
+    order = Order("RestartJob", R.COMMAND_ISSUED, "", "c1")
+    status = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), orders=(order,))).status
+    assert (status.retry_count, parse_time(status.restart_time)) == (21, NOW)

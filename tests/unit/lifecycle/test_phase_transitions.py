@@ -27,22 +27,34 @@ def test_a_living_job(phase):
         assert move(phase, action).deed is Deed.SYNC
 
 
-def test_a_restarting_job_swallows_whatever_else_it_is_told():
+ENDS = {A.ABORT_JOB: P.ABORTING, A.COMPLETE_JOB: P.COMPLETING, A.TERMINATE_JOB: P.TERMINATING}
+
+
+def test_a_restarting_job_can_be_ended():
     assert move(P.RESTARTING, A.SYNC_JOB).deed is Deed.SYNC
     for action in TARGETED:
         assert move(P.RESTARTING, action) == Move(Deed.RELEASE_PART)
-    for action in (*WHOLE, A.RESUME_JOB, A.ENQUEUE_JOB, "Unheard"):
+    for action, phase in ENDS.items():
+        assert move(P.RESTARTING, action) == Move(Deed.RELEASE, Keep.FINISHED, phase)
+    for action in (A.RESTART_JOB, A.RESUME_JOB, A.ENQUEUE_JOB, "Unheard"):
         assert move(P.RESTARTING, action) == Move(Deed.RELEASE, Keep.NONE)
 
 
-@pytest.mark.parametrize("phase", [P.ABORTING, P.ABORTED])
-def test_an_aborted_job_can_be_resumed_and_nothing_else(phase):
-    assert move(phase, A.RESUME_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
-    for action in (*INTERNAL, *WHOLE, *TARGETED, "Unheard"):
-        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
+@pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
+def test_a_job_on_its_way_to_one_end_can_be_sent_to_another(phase):
+    for action, end in ENDS.items():
+        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED, None if end is phase else end)
 
 
-@pytest.mark.parametrize("phase", [P.COMPLETING, P.COMPLETED, P.TERMINATING, P.TERMINATED, P.FAILED])
+def test_an_aborted_job_can_be_resumed_and_nothing_else():
+    for phase in (P.ABORTING, P.ABORTED):
+        assert move(phase, A.RESUME_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
+        for action in (*INTERNAL, A.RESTART_JOB, A.ABORT_JOB, *TARGETED, "Unheard"):
+            assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
+    assert {move(P.ABORTED, action).to for action in WHOLE} == {None}
+
+
+@pytest.mark.parametrize("phase", [P.COMPLETED, P.TERMINATING, P.TERMINATED, P.FAILED])
 def test_an_ending_job_only_lets_go(phase):
     for action in (*Action, "Unheard"):
         assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)

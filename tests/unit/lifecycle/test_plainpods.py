@@ -25,6 +25,33 @@ def test_only_pods_of_our_schedulers_that_are_in_no_group():
     assert plainpods.wants_group(pod(), {"volcano"})
     assert not plainpods.wants_group(pod(scheduler="mine"), {"volcano"})
     assert not plainpods.wants_group(pod(annotations={"scheduling.k8s.io/group-name": "g"}), {"volcano"})
+    spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "g"}}
+    assert not plainpods.wants_group(decode({"metadata": {"name": "p"}, "spec": spec}, Pod), {"volcano"})
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "want"),
+    [
+        (None, None),
+        ({}, None),
+        ({"schedulingPolicy": {"basic": {}}}, None),
+        ({"schedulingPolicy": {"gang": {"minCount": 2}}}, 2),
+        ({"schedulingPolicy": {"gang": {}}}, 4),
+    ],
+)
+def test_the_gang_of_a_job_of_kubernetes(scheduling, want):
+    job = decode({"metadata": {"name": "j"}, "spec": {"parallelism": 4, "scheduling": scheduling}}, BatchJob)
+    assert job.gang == want
+
+
+def test_a_job_whose_scheduling_nobody_reads_is_a_gang_of_ours():
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "ju", "controller": True}
+    label = {"scheduling.volcano.sh/queue-name": "q"}
+    body = plainpods.manifest(pod(owner, labels=label), {}, 3)
+    assert (body["spec"]["minMember"], body["spec"]["queue"]) == (3, "q")
+    said = {"scheduling.volcano.sh/group-min-member": "2"}
+    assert plainpods.manifest(pod(owner), said, 3)["spec"]["minMember"] == 2
+    assert "queue" not in plainpods.manifest(pod(owner, labels=label), {})["spec"]
 
 
 def test_a_pod_without_an_owner_owns_its_group():

@@ -140,3 +140,24 @@ def test_hosts():
         "9.9.9.9\tx y",
         "1.1.1.2\tb.job b.job.ns b.job.ns.svc b.job.ns.svc.cluster.local",
     ]
+
+
+@pytest.mark.parametrize(
+    ("container", "script", "want"),
+    [
+        pytest.param({}, "printf done > /dev/termination-log", "done", id="usual-path"),
+        pytest.param({"terminationMessagePath": "/run/told"}, "printf why > /run/told; exit 2", "why", id="path-of-its-own"),
+        pytest.param({}, "head -c 5000 /dev/zero | tr '\\0' x > /dev/termination-log", "x" * 4096, id="cut"),
+        pytest.param({}, "echo said; exit 1", "", id="not-from-the-log"),
+        pytest.param(
+            {"terminationMessagePolicy": "FallbackToLogsOnError"}, "echo a; echo b; exit 1", "a\nb\n", id="from-the-log"
+        ),
+        pytest.param({"terminationMessagePolicy": "FallbackToLogsOnError"}, "echo a", "", id="not-when-it-ended-well"),
+    ],
+)
+async def test_a_container_leaves_a_termination_message(cluster, tmp_path, container, script, want):
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", script, container=container)
+    pod = await cluster.until_phase("p", "Succeeded", "Failed")
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"].get("message", "") == want
+    assert not os.path.exists("/dev/termination-log")  # noqa: ASYNC240 - the machine itself is untouched

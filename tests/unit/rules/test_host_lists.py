@@ -24,3 +24,8 @@ def test_a_list_that_is_too_long_is_told_of(plugins, replicas, is_told):
     for line in told:
         assert line.startswith('spec.plugins: the hosts of task "my-worker" are too long')
         assert line.endswith("VC_MY_WORKER_HOSTS and MPI_HOST are not set: read the file /etc/volcano/my_worker.host")
+
+
+def test_many_lists_that_are_too_long_together_are_told_of():
+    tasks = [{"name": f"t{number}", "replicas": 5000} for number in range(12)]
+    assert 0 < len(list(host_list_warnings({"plugins": {"svc": []}, "tasks": tasks}, "spec", "j"))) < 12

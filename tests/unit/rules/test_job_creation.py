@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules import jobs
+from pyroclast.rules.jobs.warnings import scheduler_warnings
 from tests.unit.rules.builders import QUEUES, job, task, template
 
 BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
@@ -191,6 +193,21 @@ REFUSED: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         job(runningEstimate="5"),
         'time: missing unit in duration "5"',
         ("spec.runningEstimate",),
+    ),
+    "a pause between restarts that is none": (
+        job(retry={"backoff": "5"}),
+        'time: missing unit in duration "5"',
+        ("spec.retry.backoff",),
+    ),
+    "a negative window of retries": (
+        job(retry={"resetAfter": "-1h"}),
+        "must not be negative",
+        ("spec.retry.resetAfter",),
+    ),
+    "a longest pause below the first": (
+        job(retry={"backoff": "1m", "maxBackoff": "30s"}),
+        "is shorter than backoff",
+        ("spec.retry.maxBackoff",),
     ),
     "a volume without mount path": (
         job(volumes=[{"volumeClaimName": "x"}]),
@@ -427,3 +444,25 @@ def test_a_priority_class_that_is_not_there_is_warned_of() -> None:
         'spec.tasks[1].template.spec.priorityClassName: there is no PriorityClass "gone"; no pod of it is made until there is one'
     ]
     assert not [line for line in jobs.validate_create(given, QUEUES).warnings if "PriorityClass" in line]
+
+
+SCHEDULERS = Schedulers(frozenset({"volcano"}), {}, frozenset({"volcano"}))
+ABSENT = 'no scheduler named "{}" is at work; schedulers at work: volcano; the job waits until there is one'
+
+
+@pytest.mark.parametrize(
+    ("spec", "lines"),
+    [
+        ({"schedulerName": "volcano"}, []),
+        ({"schedulerName": "volcan"}, ["spec.schedulerName: " + ABSENT.format("volcan")]),
+        ({"schedulerName": "ours"}, []),
+        ({}, []),
+        (
+            {"tasks": [{"template": {"spec": {"schedulerName": "other"}}}]},
+            ["spec.tasks[0].template.spec.schedulerName: " + ABSENT.format("other")],
+        ),
+    ],
+)
+def test_a_scheduler_that_is_not_at_work_is_warned_of(spec, lines):
+    assert list(scheduler_warnings(spec, "spec", SCHEDULERS, ("ours",))) == lines
+    assert list(scheduler_warnings(spec, "spec", None)) == []

@@ -246,6 +246,24 @@ async def steady(secured: bool) -> None:
         assert (await reader.readuntil(b"well")).startswith(b"HTTP/1.1 200")
 
 
+async def bodies_by_themselves(secured: bool) -> None:
+    """Who sends head and body one after the other has them answered, and the connection stays, whenever the body comes."""
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n"
+
+    async def again(turns: int) -> None:
+        reader, writer = await connected(listener, secured=secured)
+        for body in (b"once", b"more"):
+            writer.write(head)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            writer.write(body)
+            assert (await reader.readuntil(b"well")).startswith(b"HTTP/1.1 200")
+            await asyncio.sleep(1.0)
+
+    async with asyncio.timeout(30), listening(secured=secured, head_seconds=0.5) as listener:
+        await asyncio.gather(*map(again, range(12)))
+
+
 async def stopping_unread(secured: bool) -> None:
     """Stopping waits only so long for who does not read: neither for ever, nor as long as for what is being worked out."""
     async with asyncio.timeout(30), listening(secured=secured, shutdown_timeout=600.0, **HASTY) as listener:
@@ -297,6 +315,7 @@ SCENARIOS = [
     unread_bit_by_bit,
     dripping,
     steady,
+    bodies_by_themselves,
     stopping,
     stopping_unread,
     stopping_in_a_hurry,

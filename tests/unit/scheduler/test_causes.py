@@ -58,6 +58,24 @@ CASES = {
         "want": "QueueFull: not now: it asks for 2 cpu; queue q may have at most 4 cpu, it has 3 and 0 are promised to gangs let "
         "in before",
     },
+    "a gang before it was let in first": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [
+            ["r", "q", 1, {"phase": "Inqueue", "minRes": {"cpu": 3}, "class": 5}],
+            ["j", "q", 1, {**PENDING, "minRes": {"cpu": 2}}],
+        ],
+        "want": "BehindAnother: not now: it asks for 2 cpu and would fit: queue q has 0 of 4 cpu; but 3 cpu are promised to "
+        "gangs before it in the queue, the first: t/r (priority 5)",
+    },
+    "a gang behind it was let in first": {
+        "queues": [["q", {"capability": {"cpu": 4}}]],
+        "podgroups": [
+            ["r", "q", 1, {"phase": "Inqueue", "minRes": {"cpu": 3}}],
+            ["j", "q", 1, {**PENDING, "minRes": {"cpu": 2}, "class": 5}],
+        ],
+        "want": "QueueFull: not now: it asks for 2 cpu; queue q may have at most 4 cpu, it has 0 and 3 are promised to gangs let "
+        "in before",
+    },
     "another queue is guaranteed the rest": {
         "queues": [["q", {}], ["other", {"guarantee": {"cpu": 20}}]],
         "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 6}}]],
@@ -198,6 +216,28 @@ def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
     assert after.statuses["t/j"].conditions == ()
 
 
+STARTED = pods("j", 2, 1, "n1")
+PARTIAL = {
+    "none has room": (
+        [*STARTED, ["w-0", "j", "-", 10, "1Gi"], ["w-1", "j", "-", 10, "1Gi"]],
+        ["2/4 tasks in gang unschedulable"],
+    ),
+    "none waits": (STARTED, []),
+    "one gets a node": ([*STARTED, ["w", "j", "-", 1, "1Gi"]], []),
+    "all wait behind a gate": ([*STARTED, ["w", "j", "-", 1, "1Gi", {"gates": ["other"]}]], []),
+}
+
+
+@pytest.mark.parametrize(("members", "want"), PARTIAL.values(), ids=PARTIAL)
+def test_a_gang_that_runs_says_that_pods_above_its_minimum_wait(members, want):
+    outcome, _ = decide({"podgroups": [["j", "q", 2, {"phase": "Running"}]], "pods": members})
+    warnings = [note.message for note in outcome.notes if note.kind == "Warning" and note.reason == "Unschedulable"]
+    assert [pending.parted(each)[0].split(":")[0] for each in warnings] == want
+    assert all(pending.reason_of(each) == "NoNodeBigEnough" for each in warnings)
+    status = outcome.statuses["t/j"]
+    assert (status.phase, [each.type for each in status.conditions]) == ("Running", ["Scheduled"])
+
+
 @pytest.mark.parametrize(("queue", "reason"), [({}, "NodesFull"), ({"capability": {"cpu": 1}}, "QueueFull")])
 def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, reason):
     asked, counts = [], []
@@ -217,6 +257,18 @@ def test_who_waits_before_costs_a_job_no_more_the_more_wait(monkeypatch, queue, 
         assert pending.reason_of(message) == reason
         counts.append(len(asked))
     assert counts[1] <= 2.1 * counts[0]
+
+
+def test_gangs_of_other_namespaces_are_counted_and_not_named():
+    groups = [["j", "q", 1, {**PENDING, "minRes": {"cpu": 30}, "class": 1}]]
+    others = [["secret", "q", 1, {**PENDING, "minRes": {"cpu": 20}, "class": 9, "ns": "other"}]]
+    taken = {"podgroups": [*groups, *others, ["r", "q", 1, {"phase": "Running"}]], "pods": pods("r", 1, 40, "n1")}
+    outcome, _ = decide({**taken, "nodes": [["n1", 64, "99Gi"]]})
+    message = outcome.statuses["t/j"].conditions[-1].message
+    assert message == (
+        "ClusterFull: not now: it asks for 30 cpu; of the cluster's 64 cpu 40 are taken and 20 promised to gangs let in before"
+        "; before it in the queue: a gang of another namespace (priority 9)"
+    )
 
 
 def test_every_reason_is_found_again_in_its_message():

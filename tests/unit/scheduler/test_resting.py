@@ -5,6 +5,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.waits import Evicts, Rest
 from tests.scenarios import objects
 
@@ -56,13 +57,12 @@ def test_that_what_was_written_is_there_now_wakes_nobody():
     world.cache.believe("t/g", status)
     assert world.awake() == ["g"]
     world.rest()
-    answer = records.PodGroup(
-        metadata=msgspec.structs.replace(group.metadata, resource_version="77"), spec=group.spec, status=status
-    )
-    world.cache.group_changed(group, answer)
+    metadata = msgspec.structs.replace(group.metadata, resource_version="77")
+    answer = volcano.record_of(msgspec.structs.replace(group, metadata=metadata, status=status))
+    world.cache.group_changed(None, answer)
     world.cache.believe("t/g", None)
     assert world.awake() == []
-    assert world.cache.group("t/g") is answer
+    assert world.cache.group("t/g") == volcano.group_of(answer)
     labelled = msgspec.structs.replace(answer.metadata, resource_version="78", labels={"a": "b"})
     world.cache.group_changed(answer, msgspec.structs.replace(answer, metadata=labelled))
     assert world.awake() == ["g"]
@@ -77,10 +77,67 @@ def test_what_was_not_written_after_all_wakes():
     assert world.awake() == ["g"]
 
 
-def test_any_other_object_wakes_everybody():
+def read_one(objects):
+    return objects.of(records.PersistentVolumeClaim).get("t/claim")
+
+
+READS = {
+    "nothing": (lambda _objects: None, set()),
+    "one that is there": (read_one, {"claim"}),
+    "one that is not there yet": (lambda objects: "t/other" in objects.of(records.PersistentVolumeClaim), {"other"}),
+    "those of a namespace": (lambda objects: objects.in_namespace(records.PersistentVolumeClaim, "t"), {"claim", "other"}),
+    "those of another namespace": (lambda objects: objects.in_namespace(records.PersistentVolumeClaim, "u"), set()),
+    "all": (lambda objects: list(objects.of(records.PersistentVolumeClaim)), {"claim", "other"}),
+    "how many there are": (lambda objects: bool(objects.of(records.PersistentVolumeClaim)), {"claim", "other"}),
+    "another kind": (lambda objects: list(objects.of(records.Service)), set()),
+}
+
+
+def claim(name, version="1", **labels):
+    metadata = {"namespace": "t", "name": name, "uid": name, "resourceVersion": version, "labels": labels}
+    return msgspec.convert({"metadata": metadata}, records.PersistentVolumeClaim)
+
+
+@pytest.mark.parametrize(("read", "want"), READS.values(), ids=READS)
+def test_an_object_wakes_jobs_only_where_a_session_read_it(read, want):
+    for name in ("claim", "other"):
+        world = World()
+        before = claim("claim")
+        world.cache.object_changed(None, before)
+        read(world.cache.snapshot().objects)
+        after = claim(name, "2", changed="yes")
+        world.cache.object_changed(before if name == "claim" else None, after)
+        assert (world.awake() == ["g"]) is (name in want)
+        if name in want:
+            world.rest()
+        world.cache.object_changed(after, None)
+        assert (world.awake() == ["g"]) is (name in want)
+
+
+def test_an_object_that_changes_while_a_session_reads_it_for_the_first_time_wakes():
     world = World()
-    world.cache.object_changed(None, msgspec.convert({"metadata": {"name": "large", "uid": "h"}}, records.HyperNode))
+    snapshot = world.cache.snapshot()
+    world.cache.object_changed(None, claim("claim"))
+    assert read_one(snapshot.objects) is None
     assert world.awake() == ["g"]
+    world.rest()
+    world.cache.object_changed(None, claim("other"))
+    read_one(world.cache.snapshot().objects)
+    assert world.awake() == []
+
+
+def test_what_no_job_read_for_a_long_time_wakes_nobody():
+    world = World()
+    read_one(world.cache.snapshot().objects)
+    for _ in range(1199):
+        world.cache.recheck()
+    world.rest()
+    world.cache.object_changed(None, claim("claim"))
+    assert world.awake() == ["g"]
+    world.cache.recheck()
+    world.rest()
+    world.cache.object_changed(None, claim("claim", "2", changed="yes"))
+    assert world.awake() == []
 
 
 def test_many_jobs_that_changed_are_worked_out_in_parts():
@@ -205,3 +262,29 @@ def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_o
         world = Full(evicts)
         CHANGES[change](world)
         assert ("waits" in world.woken()) is want, evicts
+
+
+def huge():
+    """A job at rest that no node is large enough for, whoever goes."""
+    world = Full(Evicts.ANYBODY)
+    world.cache.group_changed(None, objects.pod_group(["huge", "q", 1]))
+    world.cache.pod_changed(None, objects.pod(["h", "huge", "-", 99, "1Gi"]))
+    for facts in world.cache.snapshot().jobs:
+        shapes = frozenset(task.shape for task in facts.tasks if not task.node)
+        world.cache.rest(Rest(facts, shapes, evicts=Evicts.ANYBODY if shapes else Evicts.NOBODY))
+    assert world.woken() == set()
+    return world
+
+
+@pytest.mark.parametrize("change", [change for name, change in CHANGES.items() if name != "a queue changes"])
+def test_whom_no_node_is_large_enough_for_nobody_helps_by_going(change):
+    world = huge()
+    change(world)
+    assert "huge" not in world.woken()
+
+
+def test_a_node_that_is_large_enough_helps_also_where_it_is_full():
+    world = huge()
+    world.cache.pod_changed(None, objects.pod(["fills", "theirs", "vast", 128, "1Gi"]))
+    world.cache.node_changed(None, objects.node(["vast", 128, "8Gi"]))
+    assert "huge" in world.woken()

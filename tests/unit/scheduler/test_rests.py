@@ -54,6 +54,9 @@ class World:
         take(self.cache, outcome)
         return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
 
+    def goes(self, name):
+        self.cache.pod_changed(self.cache.tasks[f"t-{name}"].pod, None)
+
     def looked_at(self):
         """The jobs of the next session."""
         return {key.removeprefix("t/") for key in self.session()[2].seen}
@@ -117,25 +120,57 @@ def coupled(pod, affinity):
     return msgspec.convert(body, records.Pod)
 
 
+SPREAD = {
+    "spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}},
+}
+
+
 @pytest.mark.parametrize(
     ("waiting", "resident", "want"),
     [
-        ({}, {}, False),
-        ({}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, False),
-        ({"labels": {"app": "x"}}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, True),
-        ({"affine": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, True),
-        ({"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, True),
-        ({"spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "DoNotSchedule", "match": {"app": "x"}}}, {}, True),
-        ({"spread": {"key": "kubernetes.io/hostname", "maxSkew": 1, "when": "ScheduleAnyway", "match": {"app": "x"}}}, {}, False),
-        ({"pvc": ["c"]}, {}, True),
+        ({}, {}, (False, None)),
+        ({}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, (False, None)),
+        ({"labels": {"app": "x"}}, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, (False, set())),
+        ({"affine": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, (False, {("app", "x")})),
+        ({"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, (False, {("app", "x")})),
+        (SPREAD | {"spread": {**SPREAD["spread"], "when": "DoNotSchedule"}}, {}, (False, {("app", "x")})),
+        (SPREAD, {}, (False, None)),
+        ({"pvc": ["c"]}, {}, (True, None)),
     ],
 )
-def test_a_job_is_looked_at_at_every_change_only_if_it_depends_on_where_others_are(waiting, resident, want):
+def test_what_a_job_waits_for_tells_whether_it_depends_on_where_others_are(waiting, resident, want):
     world = World()
     world.node("n", 4)
     world.job("loner", 1, where="n", **resident)
     world.job("j", 9, **waiting)
-    assert world.settled()["j"].is_wary is want
+    rest = world.settled()["j"]
+    assert (rest.is_wary, rest.minds) == want
+
+
+ANTI = {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}
+EVENTS = {
+    "a pod that it minds goes": (lambda world: world.goes("near-0"), True),
+    "a pod that nobody minds goes": (lambda world: world.goes("other-0"), False),
+    "a pod that minds others goes": (lambda world: world.goes("loner-0"), True),
+    "a pod that nobody minds comes": (lambda world: world.job("late", 0, where="full"), False),
+    "another node gets room": (lambda world: world.node("full", 2, labels={"zone": "a"}), False),
+    "another node gets a label": (lambda world: world.node("full", 1, labels={"zone": "a", "more": "b"}), True),
+    "another node comes": (lambda world: world.node("new", 1), True),
+    "a node may take it": (lambda world: world.node("full", 9, labels={"zone": "a"}), True),
+}
+
+
+@pytest.mark.parametrize(("event", "want"), EVENTS.values(), ids=EVENTS)
+def test_a_job_that_keeps_away_from_others_wakes_when_these_go(event, want):
+    world = World()
+    world.node("n", 9, labels={"kubernetes.io/hostname": "n"})
+    world.node("full", 1, labels={"zone": "a"})
+    for name, options in (("near", {"labels": {"app": "x"}}), ("other", {"labels": {"app": "y"}}), ("loner", ANTI)):
+        world.job(name, 1, where="n" if name == "near" else "full", **options)
+    world.job("j", 4, **ANTI)
+    world.settled()
+    event(world)
+    assert ("j" in world.looked_at()) is want
 
 
 def test_preferences_of_pods_make_nobody_look_again():
@@ -156,7 +191,7 @@ def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
     loner = objects.pod(["loner", "", "n", 0, 0, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}])
     world.cache.pod_changed(None, loner)
     world.job("j", 1, labels={"app": "x"})
-    assert world.settled()["j"].is_wary
+    assert world.settled()["j"].minds == set()
     world.cache.pod_changed(loner, None)
     assert world.session()[0] == {"t-j-0": "n"}
 

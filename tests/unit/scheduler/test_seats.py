@@ -7,6 +7,7 @@ import msgspec
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -38,7 +39,7 @@ def placements(roles, *, cpu_of_nodes):
     group = objects.pod_group(["g", "q", sum(count for count, _ in roles.values())])
     cache.group_changed(None, group)
     seats = [seat("g", role, index, cpu, book) for role, (count, cpu) in roles.items() for index in range(count)]
-    facts = JobFacts.of(group, seats, queue="q")
+    facts = JobFacts.of(volcano.group_of(group), seats, queue="q")
     snapshot = replace(cache.snapshot(), jobs=[facts], all_jobs={facts.key: facts})
     run_cycle(
         snapshot,

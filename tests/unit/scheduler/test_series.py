@@ -3,6 +3,7 @@
 import numpy as np
 from prometheus_client import CollectorRegistry, generate_latest
 
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.tasks import seconds_of
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -44,7 +45,7 @@ def test_a_job_is_shown_until_it_goes():
     registry = CollectorRegistry()
     metrics = SchedulerMetrics(registry)
     series = JobSeries(metrics)
-    group = objects.pod_group(["j", "q", 1])
+    group = volcano.group_of(objects.pod_group(["j", "q", 1]))
     before = shown(registry)
     series.seen(group)
     created = seconds_of(group.metadata.creation_timestamp)

@@ -114,6 +114,24 @@ async def test_a_gang_that_does_not_fit_says_why_once_and_starts_when_there_is_r
         assert {("Pod", "Warning", "FailedScheduling"), ("PodGroup", "Warning", "Unschedulable")} <= reasons
 
 
+async def test_a_gang_that_starts_without_all_of_its_pods_says_that_the_others_wait(cluster):
+    await cluster.node("n1", cpu="2")
+    await cluster.gang("g", 4, minimum=2)
+    async with cluster.scheduler():
+        await cluster.until(phase_is(cluster, "g", "Running"))
+
+        async def told():
+            events, _ = await cluster.client.list(EVENTS)
+            return {event["reason"]: event["message"] for event in events if event["involvedObject"]["kind"] == "PodGroup"}
+
+        async def unschedulable():
+            return (await told()).get("Unschedulable")
+
+        message = await cluster.until(unschedulable, within=5.0)
+    assert message.startswith("2/4 tasks in gang unschedulable: pod group is ready"), message
+    assert [each["type"] for each in (await cluster.group("g"))["status"]["conditions"]] == ["Scheduled"]
+
+
 async def test_a_refused_bind_is_tried_again_until_the_gang_is_whole(cluster):
     await cluster.node("n1", cpu="8")
     async with cluster.scheduler():

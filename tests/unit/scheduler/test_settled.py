@@ -11,6 +11,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.read_objects import ReadObjects
 from pyroclast_scheduler.cache.waiting import Waiting
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
@@ -29,6 +30,11 @@ CONFIGURATIONS = {
     "taking": ("enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance drf predicates proportion nodeorder"),
 }
 HANDLERS = {records.Queue: "queue", records.Node: "node", records.Pod: "pod", records.PodGroup: "group"}
+
+
+def made(record, name, *, namespace="t", **parts):
+    metadata = {"namespace": namespace, "name": name, "uid": name, "resourceVersion": "1"}
+    return msgspec.convert({"metadata": metadata, **parts}, record)
 
 
 class World:
@@ -74,10 +80,12 @@ class World:
         cpu, group = pick((0, 1, 2, 3, 5)), {"phase": pick(("Pending", "Inqueue")), "topo": pick((None, ["hard", 1]))}
         group["minRes"] = pick((None, {"cpu": self.random.randint(1, 6)}))
         self.show(objects.pod_group([name, pick("ab"), self.random.randint(1, size), group]))
-        options = {"labels": {"app": pick("pq")}, "prio": self.random.randint(0, 2)}
+        options = {"labels": {"app": pick("pq")} | pick(({}, {"run": name})), "prio": self.random.randint(0, 2)}
+        options |= pick(({}, {}, {}, {"pvc": [pick("cd")]}))
         options |= pick(({}, {}, {"sel": {"disk": "ssd"}}, {"hostPort": 80}, {"tolerate": "k=v:NoSchedule"}))
         if self.has_couples:
-            options |= pick(({}, {"anti": {"key": "zone", "app": "p"}}, {"affine": {"key": "zone", "app": "q"}}))
+            run = {"key": "zone", "run": f"j{self.random.randint(1, 20)}"}
+            options |= pick(({}, {"anti": {"key": "zone", "app": "p"}}, {"affine": {"key": "zone", "app": "q"}}, {"anti": run}))
         for i in range(size):
             self.show(objects.pod([f"{name}-{i}", name, "-", cpu, "1Gi" if cpu else 0, options]))
 
@@ -104,6 +112,31 @@ class World:
     def part_of_network(self):
         nodes = [node.metadata.name for node in self.shown[records.Node].values()]
         self.show(objects.hyper_node("h", 1, self.random.sample(nodes, min(len(nodes), 2)), {}))
+
+    def claim(self):
+        """A claim comes, gets its volume, or goes with it; or it changes in what nobody reads."""
+        name, pick = self.random.choice("cd"), self.random.choice
+        known = self.shown[records.PersistentVolumeClaim].get(f"t/{name}")
+        if known is None:
+            self.show(made(records.PersistentVolumeClaim, name, spec={"storageClassName": "fast"}))
+        elif known.spec.volume_name and pick((True, False)):
+            self.show(None, old=known)
+            self.show(None, old=self.shown[records.PersistentVolume][f"v-{name}"])
+        elif known.spec.volume_name:
+            self.edit(known, metadata={"labels": {"number": str(next(self.numbers))}})
+        else:
+            terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [pick("xy")]}]}]
+            volume = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}
+            self.show(made(records.PersistentVolume, f"v-{name}", namespace="", spec=volume))
+            annotations = {"pv.kubernetes.io/bind-completed": "yes"}
+            self.edit(known, metadata={"annotations": annotations}, spec={"volumeName": f"v-{name}"}, status={"phase": "Bound"})
+
+    def service(self):
+        self.show(made(records.Service, self.random.choice("st"), spec={"selector": {"app": self.random.choice("pq")}}))
+
+    def heartbeat(self):
+        node = self.any(records.Node)
+        self.edit(node, metadata={"annotations": {**node.metadata.annotations, "seen": str(next(self.numbers))}})
 
     def decided(self, snapshot):
         ports = Ports(objects.NOW, (commits := []).append)
@@ -138,6 +171,7 @@ class World:
 def missed(seed, name):
     world = World(seed, name)
     events = (world.jobs, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
+    events += (world.claim, world.claim, world.service, world.heartbeat)
     for event in world.random.choices(events, k=12):
         event()
         if found := world.missed():
@@ -154,3 +188,8 @@ def test_nothing_is_missed(name, seed):
 def test_a_change_that_wakes_nobody_is_seen(monkeypatch):
     monkeypatch.setattr(Waiting, "woken", lambda *_: iter(()))
     assert any(missed(seed, "no gang") for seed in range(10))
+
+
+def test_a_claim_that_wakes_nobody_is_seen(monkeypatch):
+    monkeypatch.setattr(ReadObjects, "is_read", lambda *_: False)
+    assert any(missed(seed, "no gang") for seed in range(20))

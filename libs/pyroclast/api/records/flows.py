@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from pyroclast.api.enums import FlowPhase, JobPhase, RetainPolicy, TargetStrategy
+from pyroclast.api.enums import FailurePolicy, FlowPhase, JobPhase, RetainPolicy, TargetStrategy
 from pyroclast.api.records.jobs import TaskState
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
@@ -148,6 +148,7 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
 
     flows: tuple[FlowEntry, ...] = ()
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
+    failure_policy: FailurePolicy = FailurePolicy.CONTINUE
 
 
 class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):

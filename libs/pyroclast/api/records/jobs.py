@@ -22,6 +22,7 @@ __all__ = [
     "DependsOn",
     "Job",
     "JobCondition",
+    "JobRetry",
     "JobSpec",
     "JobState",
     "JobStatus",
@@ -93,6 +94,14 @@ class Task(Wire, frozen=True, kw_only=True):
     partition_policy: PartitionPolicy | None = None
 
 
+class JobRetry(Wire, frozen=True, kw_only=True):
+    """How restarts follow each other: Go durations. `reset_after` None: `status.retryCount` never starts anew."""
+
+    backoff: str | None = None
+    max_backoff: str | None = None
+    reset_after: str | None = None
+
+
 class JobSpec(Wire, frozen=True, kw_only=True):
     """What a Job should be. None means absent, where that differs from zero."""
 
@@ -105,6 +114,7 @@ class JobSpec(Wire, frozen=True, kw_only=True):
     running_estimate: str | None = None
     queue: str = "default"
     max_retry: int = 3
+    retry: JobRetry | None = None
     ttl_seconds_after_finished: int | None = None
     priority_class_name: str = ""
     min_success: int | None = None
@@ -164,6 +174,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     unknown: int = 0
     version: int = 0
     retry_count: int = 0
+    restart_time: str | None = None
     running_duration: str | None = None
     controlled_resources: Mapping[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()

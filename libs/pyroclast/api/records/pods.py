@@ -21,6 +21,7 @@ __all__ = [
     "PodStatus",
     "Resources",
     "SchedulingGate",
+    "SchedulingGroup",
     "Terminated",
     "Toleration",
     "Volume",
@@ -93,6 +94,12 @@ class SchedulingGate(Wire, frozen=True, kw_only=True):
     name: str = ""
 
 
+class SchedulingGroup(Wire, frozen=True, kw_only=True):
+    """The PodGroup of Kubernetes' own scheduling API that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Wire, frozen=True, kw_only=True):
     """Where a pod may run and what it needs. `affinity`, constraints and claims stay as they came."""
 
@@ -104,6 +111,7 @@ class PodSpec(Wire, frozen=True, kw_only=True):
     restart_policy: str = ""
     host_network: bool = False
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     node_selector: Mapping[str, str] = {}
     affinity: Mapping[str, Any] | None = None
     tolerations: tuple[Toleration, ...] = ()

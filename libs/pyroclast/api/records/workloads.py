@@ -7,7 +7,18 @@ from typing import Any
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 
-__all__ = ["BatchJob", "BatchJobSpec", "ReplicaSet", "ReplicaSetSpec", "StatefulSet", "StatefulSetSpec", "StatefulSetStatus"]
+__all__ = [
+    "BatchJob",
+    "BatchJobSpec",
+    "JobGang",
+    "JobScheduling",
+    "JobSchedulingPolicy",
+    "ReplicaSet",
+    "ReplicaSetSpec",
+    "StatefulSet",
+    "StatefulSetSpec",
+    "StatefulSetStatus",
+]
 
 
 class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
@@ -53,11 +64,30 @@ class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
         return self.spec.replicas
 
 
+class JobGang(Wire, frozen=True, kw_only=True):
+    """All or nothing; `min_count` None: as many pods as run at a time."""
+
+    min_count: int | None = None
+
+
+class JobSchedulingPolicy(Wire, frozen=True, kw_only=True):
+    """How the pods of a Job start; without `gang` each by itself."""
+
+    gang: JobGang | None = None
+
+
+class JobScheduling(Wire, frozen=True, kw_only=True):
+    """What a Job says of the group that its pods are to be."""
+
+    scheduling_policy: JobSchedulingPolicy | None = None
+
+
 class BatchJobSpec(Wire, frozen=True, kw_only=True):
-    """How many pods at a time, and whether any."""
+    """How many pods at a time, and whether any; `scheduling`: what Kubernetes makes a PodGroup from, of most Jobs."""
 
     parallelism: int = 1
     suspend: bool = False
+    scheduling: JobScheduling | None = None
 
 
 class BatchJob(ObjectRecord, frozen=True, kw_only=True):
@@ -69,3 +99,11 @@ class BatchJob(ObjectRecord, frozen=True, kw_only=True):
     def size(self) -> int:
         """How many pods it wants at a time."""
         return 0 if self.spec.suspend else self.spec.parallelism
+
+    @property
+    def gang(self) -> int | None:
+        """How many pods must start together by `scheduling`; None if it does not say that any must."""
+        policy = None if self.spec.scheduling is None else self.spec.scheduling.scheduling_policy
+        if policy is None or policy.gang is None:
+            return None
+        return policy.gang.min_count or max(1, self.spec.parallelism)

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pyroclast.api.enums import FlowPhase, FlowReason, RetainPolicy
+from pyroclast.api.enums import FailurePolicy, FlowPhase, FlowReason, JobPhase, RetainPolicy
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.records import FlowState, FlowStatus
 from pyroclast.lifecycle.flow.choices import is_missing, wants_exit_codes
 from pyroclast.lifecycle.flow.facts import (
     AddFinalizer,
+    CancelJob,
     CreateJob,
     Decision,
     DeleteJob,
@@ -30,6 +31,9 @@ from pyroclast.lifecycle.flow.status import status_of
 __all__ = ["decide"]
 
 _ORPHAN = "orphan"  # the finalizer by which the garbage collector is told to leave what an object owns
+
+
+_AT_WORK = frozenset({JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 def decide(facts: FlowFacts) -> Decision:
@@ -54,6 +58,8 @@ def decide(facts: FlowFacts) -> Decision:
     if phase is FlowPhase.SUCCEED and facts.flow.spec.job_retain_policy is RetainPolicy.DELETE:
         effects = _deletions(facts)
         is_emptied = not facts.jobs
+    if phase is FlowPhase.FAILED and facts.flow.spec.failure_policy is FailurePolicy.CANCEL:
+        effects = _cancellations(facts)
 
     def report() -> Report:
         status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
@@ -86,6 +92,15 @@ def _terminate(facts: FlowFacts) -> Decision:
 
 def _deletions(facts: FlowFacts) -> list[Effect]:
     return [DeleteJob(name, job.metadata.uid) for name, job in facts.jobs.items() if not job.metadata.is_terminating]
+
+
+def _cancellations(facts: FlowFacts) -> list[Effect]:
+    """The Jobs that still work; those that come to their end by themselves, or are suspended, are left alone."""
+    return [
+        CancelJob(name, job.metadata.uid)
+        for name, job in facts.jobs.items()
+        if job.status.state.phase in _AT_WORK and not job.metadata.is_terminating and job.metadata.uid not in facts.cancelled
+    ]
 
 
 def _with_finalizer(facts: FlowFacts, effects: list[Effect]) -> list[Effect]:

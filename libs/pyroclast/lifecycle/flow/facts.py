@@ -16,6 +16,7 @@ from pyroclast.lifecycle.flow.graph import Graph
 
 __all__ = [
     "AddFinalizer",
+    "CancelJob",
     "CreateJob",
     "Decision",
     "DeleteJob",
@@ -82,6 +83,7 @@ class FlowFacts:
         answers: of probes, by what was asked: what other pods answered, or were asked, does not count.
         refused: what came of trying to make Jobs, by name.
         exit_codes: of Jobs that ended, by name; None: looked for, not found.
+        cancelled: uids of Jobs whose termination was asked for.
         cache: of the decision before, renewed by this one.
     """
 
@@ -95,6 +97,7 @@ class FlowFacts:
     answers: Mapping[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     refused: Mapping[str, Refused] = field(default_factory=dict)
     exit_codes: Mapping[str, int | None] = field(default_factory=dict)
+    cancelled: frozenset[str] = frozenset()
     cache: Cache = field(default_factory=Cache)
 
 
@@ -129,7 +132,15 @@ class DeleteJob:
     uid: str
 
 
-Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob
+@dataclass(frozen=True, slots=True)
+class CancelJob:
+    """Have a Job terminated, that very one, as its flow has failed."""
+
+    name: str
+    uid: str
+
+
+Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJob
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
@@ -15,12 +16,29 @@ from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
 
-__all__ = ["is_admitted", "is_stale", "manifest", "patch"]
+__all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
+
+_DEFAULT_QUEUE: Final = "default"
+_OWN: Final = frozenset({keys.PLACEMENT, keys.SEATS, keys.WAITING})
+"""What the controller and the scheduler say to each other and to people on a PodGroup: no Job says it for them."""
+
+_NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
+"""Annotations of a PodGroup that do not follow those of its Job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inherited:
+    """What a PodGroup has of its Job beside the size of the gang."""
+
+    queue: str
+    topology: Mapping[str, Any] | None
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     """The PodGroup to create. One made after a restart carries the Job's version, so that it is not taken for that of before."""
-    annotations = dict(job.metadata.annotations)
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
         annotations[keys.JOB_VERSION] = str(job.status.version)
     if job.spec.running_estimate:
@@ -33,11 +51,8 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     }
     if job.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
-    if job.spec.network_topology:
-        limit = _write_topology(job.spec.network_topology)
-        if "highestTierAllowed" in limit:
-            limit.pop("highestTierName", None)  # the number goes before the name
-        spec["networkTopology"] = limit
+    if topology := _topology(job):
+        spec["networkTopology"] = topology
     if sub_groups := _sub_groups(job):
         spec["subGroupPolicy"] = [_write_sub_group(policy) for policy in sub_groups]
     return {
@@ -54,13 +69,24 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def patch(job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_changed: bool) -> dict[str, Any]:
+def inherited(job: Job) -> Inherited:
+    """What the PodGroup of `job` should have of it."""
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _NOT_CARRIED}
+    return Inherited(job.spec.queue, _topology(job), job.metadata.labels, annotations)
+
+
+def patch(
+    job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_changed: bool, carried: Inherited | None = None
+) -> dict[str, Any]:
     """The merge patch that brings `group` up to date; empty when it is.
 
-    Queue, network topology, labels and annotations stay as they were made; entries of `minTaskMember` for tasks that are gone
-    stay too. `spec_changed`: compare `minResources` as well, which costs more than the rest together.
+    Entries of `minTaskMember` for tasks that are gone stay, and so do labels and annotations that the Job no longer has: others
+    may have put them there. `spec_changed`: compare `minResources` as well, which costs more than the rest together. `carried`:
+    what was written of the Job before; what somebody else makes of that is left alone.
     """
-    changes: dict[str, Any] = {}
+    given = inherited(job)
+    body = _inherited_patch(job, group, given, spec_changed=spec_changed) if given != carried else {}
+    changes: dict[str, Any] = body.pop("spec", {})
     if group.spec.priority_class_name != job.spec.priority_class_name:
         changes["priorityClassName"] = job.spec.priority_class_name or None
     minimum = min_available(job.spec)
@@ -73,7 +99,22 @@ def patch(job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_chan
     sub_groups = _sub_groups(job)
     if sub_groups != group.spec.sub_group_policy:
         changes["subGroupPolicy"] = [_write_sub_group(policy) for policy in sub_groups]
-    return {"spec": changes} if changes else {}
+    return {**body, "spec": changes} if changes else body
+
+
+def _inherited_patch(job: Job, group: PodGroup, given: Inherited, *, spec_changed: bool) -> dict[str, Any]:
+    """What of `given` has changed. A queue `default` may have been replaced by that of the namespace when `group` was made."""
+    spec: dict[str, Any] = {}
+    if spec_changed and job.status.observed_generation > 0:
+        if given.queue not in (group.spec.queue, _DEFAULT_QUEUE):
+            spec["queue"] = given.queue
+        there = _write_topology(group.spec.network_topology) if group.spec.network_topology else None
+        if given.topology != there:
+            spec["networkTopology"] = merge_patch(there or {}, given.topology) if given.topology else None
+    labels = {key: value for key, value in given.labels.items() if group.metadata.labels.get(key) != value}
+    annotations = {key: value for key, value in given.annotations.items() if group.metadata.annotations.get(key) != value}
+    metadata = {name: value for name, value in (("labels", labels), ("annotations", annotations)) if value}
+    return {name: value for name, value in (("metadata", metadata), ("spec", spec)) if value}
 
 
 def is_admitted(group: PodGroup | None) -> bool:
@@ -133,6 +174,15 @@ def _write_sub_group(policy: SubGroupPolicy) -> dict[str, Any]:
     if policy.network_topology:
         body["networkTopology"] = _write_topology(policy.network_topology)
     return body
+
+
+def _topology(job: Job) -> dict[str, Any] | None:
+    if job.spec.network_topology is None:
+        return None
+    limit = _write_topology(job.spec.network_topology)
+    if "highestTierAllowed" in limit:
+        limit.pop("highestTierName", None)  # the number goes before the name
+    return limit
 
 
 def _write_topology(topology: NetworkTopology) -> dict[str, Any]:

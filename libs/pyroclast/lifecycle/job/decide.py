@@ -12,19 +12,20 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pyroclast.api.enums import Action, JobEventReason, JobPhase, JobReason, PodPhase
+from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import JobStatus, Pod
 from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins
-from pyroclast.lifecycle.gang import members, plan, podgroups, volumes
+from pyroclast.lifecycle.gang import members, plan, podgroups, seating, volumes
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
-from pyroclast.lifecycle.job import delays, policy_decisions, preparation, status, waits
+from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
 from pyroclast.lifecycle.job.counts import Counts, count
 from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
 from pyroclast.lifecycle.job.job_events import last_failure
-from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, meaningless, move
+from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
+from pyroclast.lifecycle.seats.contract import Seat
 
 __all__ = ["decide"]
 
@@ -46,8 +47,10 @@ def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
     if decision.conclusive:
         decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, outlook))
     order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
-    waits = min((response.due for response in outlook.later), default=None)
-    return dataclasses.replace(decision, armed=outlook.later, look_again_at=waits, order=order, forget=outlook.forget)
+    begins = retries.waits_until(facts.job, facts.now)
+    times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ())]
+    again = min(times, default=None)
+    return dataclasses.replace(decision, armed=outlook.later, look_again_at=again, order=order, forget=outlook.forget)
 
 
 def _with_notes(facts: JobFacts, following: JobStatus | None, outlook: Outlook) -> JobStatus | None:
@@ -65,7 +68,9 @@ def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, Order) else None
     notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
-    if cell.deed is Deed.RELEASE_PART:
+    if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
+        decision = None  # what the controller gives up, it lets end as the user asked for
+    elif cell.deed is Deed.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = Decision(status=_outdated(facts, cell, answer), notices=notices)
@@ -95,14 +100,16 @@ def _execution(phase: JobPhase, answer: Answer) -> Notice:
 
 def _outdated(facts: JobFacts, cell: Move, answer: Answer) -> JobStatus:
     """The status of a Job whose pods are all to be released: a higher version, and the phase that the action leads to."""
-    last = facts.job.status
-    retries = last.retry_count + cell.counts_as_retry
-    following = msgspec.structs.replace(last, version=last.version + 1, retry_count=retries)
+    by_user = isinstance(answer.cause, Order)
+    last = retries.counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
+    following = msgspec.structs.replace(last, version=last.version + 1)
     if cell.to is not None:
-        following = status.entering(following, cell.to, answer.reason, answer.message)
+        message = retries.announced(answer.message, following, facts.now) if cell.counts_as_retry else answer.message
+        following = status.entering(following, cell.to, answer.reason, message)
     if following.state.phase is not JobPhase.RESTARTING:
         following = _all_marked(facts, following)
-    keep = Keep.FINISHED if retries >= facts.job.spec.max_retry else cell.keep  # the last try is kept for inspection
+    is_last = following.retry_count >= facts.job.spec.max_retry
+    keep = Keep.FINISHED if is_last else cell.keep  # the last try is kept for inspection
     return _releasing(facts, following, plan.release(facts.pods, keep))
 
 
@@ -120,7 +127,8 @@ def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[No
     marks = _marking(pods)
     if cell.to is None:
         return Decision(marks, conclusive=False, notices=notices) if marks else None
-    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods)), notices=notices)
+    by_user = isinstance(answer.cause, Order)
+    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods), by_user=by_user), notices=notices)
 
 
 def _marking(pods: list[Pod]) -> tuple[Effect, ...]:
@@ -128,17 +136,17 @@ def _marking(pods: list[Pod]) -> tuple[Effect, ...]:
     return (MarkPods(plan.victims_of(unmarked)),) if unmarked else ()
 
 
-def _restarting(facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...]) -> JobStatus:
-    last = facts.job.status
-    following = msgspec.structs.replace(last, retry_count=last.retry_count + 1)
+def _restarting(
+    facts: JobFacts, reason: JobReason, message: str, releasing: tuple[Pod, ...], *, by_user: bool = False
+) -> JobStatus:
+    following = retries.counted(facts.job, facts.now, by_user=by_user)
+    message = retries.announced(message, following, facts.now)
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
 def _keep_up(facts: JobFacts, *, idle: bool = False) -> Decision:
     """What the phase asks for by itself."""
-    if move(facts.job.status.state.phase, Action.SYNC_JOB).deed is Deed.SYNC:
-        return _synchronise(facts, idle=idle)
-    return _release(facts, idle=idle)
+    return _release(facts, idle=idle) if is_ending(facts.job.status.state.phase) else _synchronise(facts, idle=idle)
 
 
 def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
@@ -159,12 +167,13 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
     if (half := _half_gang(facts, counts)) and not idle:
         return Decision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = preparation.obstacle(facts)
-    effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held)
+    is_early = retries.waits_until(job, facts.now) is not None
+    effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
         return Decision(effects, conclusive=False, obstacle=obstacle)
-    if effects and phase is JobPhase.RESTARTING:
+    if is_early or (effects and phase is JobPhase.RESTARTING):
         change = None  # pods of before may still be there
-    complete = not (effects or obstacle or facts.memory.held)
+    complete = not (effects or obstacle or facts.memory.held or is_early)
     return Decision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
 
 
@@ -200,7 +209,9 @@ def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
 
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     """What is to go, to be prepared and to come; `blocked`: the Job cannot get on, so nothing new is made."""
-    job = facts.job
+    job, remembered = facts.job, facts.memory
+    if given_up := tuple(seating.closing(job, facts.group, facts.pods, remembered.seats_refused)):
+        return given_up
     going: list[Effect] = []
     if job.status.state.phase is JobPhase.RESTARTING:
         keep = Keep.FINISHED if status.was_resumed(job.status) else Keep.NONE
@@ -213,6 +224,9 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     following = plan.plan(job, facts.pods)
     if blocked or awaited or not podgroups.is_admitted(facts.group):
         following = dataclasses.replace(following, missing=())
+    elif placed := seating.nodes(facts.group, remembered.seated, remembered.seats_refused):
+        missing = (dataclasses.replace(slot, node=placed.get(Seat(slot.task, slot.index), "")) for slot in following.missing)
+        following = dataclasses.replace(following, missing=tuple(missing))
     return tuple(following.effects())
 
 

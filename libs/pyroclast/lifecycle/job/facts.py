@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from pyroclast.api.enums import JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
-from pyroclast.lifecycle.effects import Effect
+from pyroclast.api.schedulers import Schedulers
+from pyroclast.lifecycle.effects import Effect, Slot
+from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 
@@ -46,8 +48,14 @@ class Remembered:
     """Why the Job could not get on when that was tried last; empty: it could."""
     held: bool = False
     """Nothing new is to be made yet: it would be refused again."""
+    carried: Inherited | None = None
+    """What was written of the Job into its PodGroup last; None: nothing, as far as is known."""
     gives_back: bool = False
     """A gang of which none has started has to let go of its pods: it was kept from being complete for too long."""
+    seated: frozenset[Slot] = frozenset()
+    """The seats of the present PodGroup on which a pod was created."""
+    seats_refused: str = ""
+    """Why no further pod is created on a seat of the present PodGroup, in one word; empty when they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,10 @@ class JobFacts:
     orders: tuple[Order, ...] = ()
     """What is asked for, the oldest first."""
     memory: Remembered = Remembered()
+    schedulers: Schedulers | None = None
+    """The schedulers at work; None: it is not known who is."""
+    own_schedulers: frozenset[str] = frozenset()
+    """The names of the schedulers that this controller works with."""
 
 
 @dataclass(frozen=True, slots=True)

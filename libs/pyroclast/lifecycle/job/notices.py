@@ -8,6 +8,7 @@ from pyroclast.api.enums import JobEventReason, JobPhase
 from pyroclast.api.records import Job, PodGroup
 from pyroclast.lifecycle.gang import volumes
 from pyroclast.lifecycle.job import waits
+from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
 from pyroclast.lifecycle.job.facts import JobFacts, Notice
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.times import format_duration
@@ -42,6 +43,9 @@ def waiting(facts: JobFacts) -> Iterator[Notice]:
         if awaited := volumes.examine(facts.job, facts.claims).awaited:
             message = f"Failed to create PVC, err: {waits.missing_claim(awaited[0])}"
             yield Notice("Warning", JobEventReason.PVC_ERROR, message)
+        if absent := absent_scheduler(facts):
+            yield Notice("Warning", JobEventReason.NO_SCHEDULER, absent.partition(": ")[2])
+            return
         if closed := waits.closed_queue(facts):
             yield Notice("Warning", JobEventReason.POD_GROUP_PENDING, closed)
             return

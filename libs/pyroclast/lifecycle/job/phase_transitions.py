@@ -13,7 +13,7 @@ from typing import Final
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
 
-__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "has_effect", "meaningless", "move"]
+__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "has_effect", "is_ending", "meaningless", "move"]
 
 
 class Deed(Enum):
@@ -48,13 +48,20 @@ _SYNC: Final = Move(Deed.SYNC)
 _STAY: Final = Move(Deed.RELEASE, Keep.FINISHED)
 _RESUME: Final = Move(Deed.RELEASE, Keep.FINISHED, JobPhase.RESTARTING, counts_as_retry=True)
 
-_ALIVE: Final[Mapping[str, Move]] = {
-    Action.RESTART_JOB: Move(Deed.RELEASE, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
-    **dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
+_ENDS: Final[Mapping[str, Move]] = {
     Action.ABORT_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.ABORTING),
     Action.COMPLETE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.COMPLETING),
     Action.TERMINATE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.TERMINATING),
 }
+_ALIVE: Final[Mapping[str, Move]] = {
+    Action.RESTART_JOB: Move(Deed.RELEASE, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
+    **dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
+    **_ENDS,
+}
+
+
+def _other_ends(than: Action) -> Mapping[str, Move]:
+    return {action: move for action, move in _ENDS.items() if action is not than}
 
 
 def _row(otherwise: Move, *named: Mapping[str, Move]) -> Mapping[str, Move]:
@@ -68,13 +75,13 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
     JobPhase.NEW: _row(_SYNC, _ALIVE),
     JobPhase.PENDING: _row(_SYNC, _ALIVE),
     JobPhase.RUNNING: _row(_SYNC, _ALIVE),
-    # A Job that restarts cannot be aborted, terminated or completed: the pods are killed once more, that is all.
+    # A Job whose pods do not go, because their node is lost, stays in one of the next three: where else it is to go, it hears.
     JobPhase.RESTARTING: _row(
-        Move(Deed.RELEASE, Keep.NONE), {Action.SYNC_JOB: _SYNC}, dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART))
+        Move(Deed.RELEASE, Keep.NONE), {Action.SYNC_JOB: _SYNC}, dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART)), _ENDS
     ),
-    JobPhase.ABORTING: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
+    JobPhase.ABORTING: _row(_STAY, _other_ends(Action.ABORT_JOB), {Action.RESUME_JOB: _RESUME}),
+    JobPhase.COMPLETING: _row(_STAY, _other_ends(Action.COMPLETE_JOB)),
     JobPhase.ABORTED: _row(_STAY, {Action.RESUME_JOB: _RESUME}),
-    JobPhase.COMPLETING: _row(_STAY),
     JobPhase.COMPLETED: _row(_STAY),
     JobPhase.TERMINATING: _row(_STAY),
     JobPhase.TERMINATED: _row(_STAY),
@@ -109,6 +116,11 @@ def has_effect(phase: JobPhase, action: str) -> bool:
     return cell.deed is Deed.RELEASE_PART or (cell.deed is Deed.RELEASE and (cell.to is not None or cell.keep is Keep.NONE))
 
 
+def is_ending(phase: JobPhase) -> bool:
+    """Whether a Job in `phase` only lets go of what it has."""
+    return MOVES[phase][Action.SYNC_JOB].deed is not Deed.SYNC
+
+
 def meaningless(phase: JobPhase, action: str) -> str:
     """Why `action` does not do what it says to a Job in `phase`; empty when it does."""
     known = [known for known in Action if known.is_for_policies]
@@ -118,5 +130,5 @@ def meaningless(phase: JobPhase, action: str) -> str:
     if cell.to is not None or cell.deed is Deed.RELEASE_PART or action == Action.SYNC_JOB:
         return ""
     if phase is JobPhase.RESTARTING:
-        return "" if action == Action.RESTART_JOB else "the Job restarts, so its pods are only released once more"
+        return "" if action == Action.RESTART_JOB else "the Job restarts already"
     return f"that means nothing to a Job that is {phase or JobPhase.PENDING}"

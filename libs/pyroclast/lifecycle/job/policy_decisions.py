@@ -12,7 +12,7 @@ from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
 from pyroclast.lifecycle.job.facts import JobFacts, Order
 from pyroclast.lifecycle.job.job_events import Occurrence, observed
-from pyroclast.lifecycle.job.phase_transitions import MOVES, Deed, has_effect
+from pyroclast.lifecycle.job.phase_transitions import has_effect, is_ending
 from pyroclast.lifecycle.job.policies import Response, respond
 
 __all__ = ["Answer", "Outlook", "consider", "targets"]
@@ -48,7 +48,7 @@ class Outlook:
 def consider(facts: JobFacts) -> Outlook:
     """The outlook of a Job: orders come first, then whatever is due the longest."""
     remembered = delays.remembered(facts)
-    if MOVES[facts.job.status.state.phase][Action.SYNC_JOB].deed is not Deed.SYNC:
+    if is_ending(facts.job.status.state.phase):
         return Outlook(_ordered(facts), forget=frozenset(remembered))
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}

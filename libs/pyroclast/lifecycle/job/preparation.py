@@ -65,6 +65,6 @@ def _group(facts: JobFacts) -> Iterator[Effect]:
         yield CreateGroup(podgroups.manifest(job, facts.priorities))
         return
     changed = job.status.observed_generation != job.metadata.generation
-    patch = podgroups.patch(job, group, facts.priorities, spec_changed=changed)
+    patch = podgroups.patch(job, group, facts.priorities, spec_changed=changed, carried=facts.memory.carried)
     if patch:
         yield PatchGroup(group.metadata.name, patch)

@@ -95,6 +95,7 @@ def written(status: JobStatus) -> dict[str, Any]:
         "unknown": status.unknown,
         "version": status.version,
         "retryCount": status.retry_count,
+        "restartTime": status.restart_time,
         "runningDuration": status.running_duration,
         "controlledResources": dict(status.controlled_resources),
         "conditions": [

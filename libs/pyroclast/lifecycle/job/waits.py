@@ -10,6 +10,7 @@ from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import JobStatus, PodGroup
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.job import status
+from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
 from pyroclast.lifecycle.job.facts import JobFacts
 
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
@@ -76,6 +77,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
     causes = (
         "" if facts.queue else f"{PendingReason.LEFT_OUT}: {pending.missing_queue(facts.job.spec.queue)}",
         facts.memory.refused,
+        absent_scheduler(facts),
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
     )

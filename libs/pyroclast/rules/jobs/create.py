@@ -14,7 +14,7 @@ from pyroclast.rules.jobs.plugins import check_mpi_master, check_plugins, host_l
 from pyroclast.rules.jobs.policies import check_policies
 from pyroclast.rules.jobs.queue import check_queue
 from pyroclast.rules.jobs.tasks import check_minimum, check_task, pod_name_warnings, total_replicas
-from pyroclast.rules.jobs.timing import check_estimate
+from pyroclast.rules.jobs.timing import check_estimate, check_retry
 from pyroclast.rules.jobs.volumes import check_volumes
 from pyroclast.rules.jobs.warnings import class_warnings, spec_warnings
 from pyroclast.rules.lookups import QueueLookup
@@ -83,6 +83,7 @@ def check_spec(
         *(check_queue(text(spec.get("queue")) or DEFAULT_QUEUE, queues, f"{path}.queue") if queues is not None else ()),
         *check_dependencies(tasks, f"{path}.tasks"),
         *check_estimate(spec, path),
+        *check_retry(spec, path),
     ]
     return [*prelude, *_extra(rest)] if prelude else rest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
+from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST, MOST_IN_VARIABLES
 from pyroclast.resources import go_flags
 from pyroclast.resources.go_flags import Flags
 from pyroclast.rules.errors import invalid, required
@@ -57,11 +57,13 @@ def plugin_warnings(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str
 
 def host_list_warnings(spec: Mapping[str, Any], path: str, job_name: str) -> Iterator[str]:
     """A line for each task whose hosts are too many for an environment variable."""
-    plugins = mapping(spec.get("plugins"))
+    plugins, total = mapping(spec.get("plugins")), 0
     for _, task in mappings(spec.get("tasks")) if {"svc", "mpi"} & plugins.keys() else ():
         name, count = text(task.get("name")), optional_integer(task.get("replicas")) or 0
         length = count * len(f"{job_name}-{name}-{max(0, count - 1)}.{job_name},")
-        if length > LONGEST_HOST_LIST:
+        if length <= LONGEST_HOST_LIST and total + length <= MOST_IN_VARIABLES:
+            total += length
+        else:
             word = name.replace("-", "_")
             effect = f"VC_{word.upper()}_HOSTS and MPI_HOST are not set: read the file /etc/volcano/{word}.host"
             yield f'{path}.plugins: the hosts of task "{name}" are too long for an environment variable; {effect}'

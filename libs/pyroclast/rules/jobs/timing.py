@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast.rules.errors import FieldError, invalid
-from pyroclast.rules.values import Json
+from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import Finding
 
-__all__ = ["check_duration", "check_estimate", "said_of_duration"]
+__all__ = ["check_duration", "check_estimate", "check_retry", "said_of_duration"]
+
+_OF_RETRY: Final = ("backoff", "maxBackoff", "resetAfter")
 
 
 def check_duration(value: Json, path: str) -> FieldError | None:
@@ -29,6 +31,23 @@ def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
     estimate = spec.get("runningEstimate")
     error = check_duration(estimate, f"{path}.runningEstimate") if estimate is not None else None
     return [said_of_duration(error)] if error else ()
+
+
+def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    """The fields of `retry` must be durations that are not negative, and the longest pause no shorter than the first."""
+    retry = mapping(spec.get("retry"))
+    faulty = False
+    for field in _OF_RETRY:
+        where, value = f"{path}.retry.{field}", retry.get(field)
+        error = check_duration(value, where)
+        if error is None and isinstance(value, str) and nanoseconds(value) < 0:
+            error = invalid(where, value, "must not be negative; write it like 10s")
+        if error is not None:
+            faulty = True
+            yield said_of_duration(error)
+    first, longest = retry.get("backoff"), retry.get("maxBackoff")
+    if not faulty and isinstance(first, str) and isinstance(longest, str) and nanoseconds(longest) < nanoseconds(first):
+        yield said_of_duration(invalid(f"{path}.retry.maxBackoff", longest, f"is shorter than backoff; give {first} or more"))
 
 
 def said_of_duration(error: FieldError) -> Finding:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Any
 
+from pyroclast.api.schedulers import Schedulers
 from pyroclast.rules.jobs.defaults import task_minimum
 from pyroclast.rules.jobs.graph import dependency_warnings
 from pyroclast.rules.jobs.plugins import plugin_warnings
@@ -13,9 +14,9 @@ from pyroclast.rules.jobs.queue import queue_warnings
 from pyroclast.rules.jobs.tasks import total_replicas
 from pyroclast.rules.jobs.volumes import volume_warnings
 from pyroclast.rules.lookups import QueueView
-from pyroclast.rules.values import mapping, mappings, optional_integer
+from pyroclast.rules.values import mapping, mappings, optional_integer, text
 
-__all__ = ["class_warnings", "spec_warnings"]
+__all__ = ["class_warnings", "scheduler_warnings", "spec_warnings"]
 
 
 def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:
@@ -44,14 +45,32 @@ def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | N
     """
     if known is None:
         return
-    tasks = (
-        (f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec")))
-        for index, task in mappings(spec.get("tasks"))
-    )
-    for place, holder in ((path, spec), *tasks):
+    for place, holder in _pod_specs(spec, path):
         name = holder.get("priorityClassName")
         if name and name not in known:
             yield f'{place}.priorityClassName: there is no PriorityClass "{name}"; no pod of it is made until there is one'
+
+
+def scheduler_warnings(
+    spec: Mapping[str, Any], path: str, schedulers: Schedulers | None, own: Collection[str] = ()
+) -> Iterator[str]:
+    """A line for each scheduler that the spec at `path` names and that is not at work; none where nobody knows who is.
+
+    `own`: schedulers of this installation, which may work without a Lease.
+    """
+    if schedulers is None:
+        return
+    for place, holder in _pod_specs(spec, path):
+        name = text(holder.get("schedulerName"))
+        if name and (name not in own or schedulers.is_known(name)) and (absence := schedulers.absence(name)):
+            yield f"{place}.schedulerName: {absence}; the job waits until there is one"
+
+
+def _pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The spec at `path` and those of the pods of its tasks, each with its place."""
+    yield path, spec
+    for index, task in mappings(spec.get("tasks")):
+        yield f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec"))
 
 
 def _of_counts(spec: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:

@@ -15,6 +15,8 @@ from pyroclast.rules.topology import BOTH_TIERS
 __all__ = ["JOB_DEFAULTS", "JOB_POLICY"]
 
 _DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
+_LENGTH: Final = _DURATION.removeprefix("[-+]?")
+"""A duration that is not negative."""
 _EVENTS_OF: Final = "({0}.?events.orValue([]) + ({0}.?event.orValue('') != '' ? [{0}.event] : []))"
 _P: Final = _EVENTS_OF.format("p")
 _Q: Final = _EVENTS_OF.format("q")
@@ -68,6 +70,7 @@ _SAME_FIELDS = (
     "plugins",
     "runningEstimate",
     "maxRetry",
+    "retry",
     "ttlSecondsAfterFinished",
     "minSuccess",
     "networkTopology",
@@ -184,6 +187,14 @@ _VALIDATIONS: Final = (
         "the estimate is a duration",
         matches("object.?spec.?runningEstimate.orValue('1s')", _DURATION),
         "time: invalid duration in runningEstimate",
+        operations=_CREATE,
+    ),
+    Validation(
+        "pauses between restarts are durations that are not negative",
+        " && ".join(
+            matches(f"object.?spec.?retry.?{field}.orValue('1s')", _LENGTH) for field in ("backoff", "maxBackoff", "resetAfter")
+        ),
+        "spec.retry: a duration that is not negative is expected, such as 10s",
         operations=_CREATE,
     ),
     Validation(

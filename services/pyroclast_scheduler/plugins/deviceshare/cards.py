@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pyroclast.api import records
@@ -41,6 +41,10 @@ class Card:
     groups: dict[str, str] = field(default_factory=dict)
     geometries: tuple[Geometry, ...] = ()
     network: int | None = None
+
+    def copy(self) -> Card:
+        """The card as it is, on which a trial may give parts away."""
+        return replace(self, users={uid: list(parts) for uid, parts in self.users.items()}, groups=dict(self.groups))
 
     @property
     def used_memory(self) -> int:

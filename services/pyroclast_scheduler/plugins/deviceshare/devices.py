@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
-import numpy as np
-
-from pyroclast.api import records
+from pyroclast.api import keys, records
 from pyroclast_scheduler.model.node_columns import Bools, Floats
-from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Kind, Refused
 from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, usable
+from pyroclast_scheduler.plugins.deviceshare.verdicts import Verdicts
 from pyroclast_scheduler.session.measures import CardUse
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
@@ -48,38 +48,30 @@ class Devices:
         self._cards: dict[int, list[Card] | None] = {}
         self._rules_by_pod: dict[str, set[int]] = {}
         self._claims: dict[str, Claim] = {}
+        self._wanted: dict[int, bool] = {}
+        self._verdicts: dict[Hashable, Verdicts] = {}
+        self._log: list[int] = []  # rows where cards were given or taken back
 
-    def wants(self, task: Task) -> bool:
-        """Whether a pod asks for such cards."""
-        return self._kind.wants(task.facts.pod)
+    def wants(self, task: TaskFacts) -> bool:
+        """Whether a pod asks for such cards: all of one shape do, or none."""
+        found = self._wanted.get(id(task.shape))
+        if found is None:
+            found = self._wanted[id(task.shape)] = self._kind.wants(task.pod)
+        return found
 
     def refusals(self, task: Task, nodes: Bools) -> list[Refusal]:
         """Those of `nodes` without cards for the pod, by reason."""
-        masks: dict[tuple[str, Code], Bools] = {}
-        for row in np.flatnonzero(nodes).tolist():
-            try:
-                self._choose(task.facts, row)
-            except Refused as refused:
-                code = Code.UNRESOLVABLE if refused.is_final else Code.UNSCHEDULABLE
-                masks.setdefault((str(refused), code), np.zeros(len(nodes), dtype=np.bool_))[row] = True
-        return [Refusal(mask, reason, code) for (reason, code), mask in masks.items()]
+        return self._verdicts_for(task.facts).refusals(nodes)
 
     def scores(self, task: Task, candidates: Bools) -> Floats:
         """How good the cards are that the pod would get on each of the candidates."""
-        found = np.zeros(len(candidates))
-        for row in np.flatnonzero(candidates).tolist():
-            try:
-                claim = self._choose(task.facts, row)
-            except Refused:
-                continue
-            found[row] = self._kind.score(self._of(row) or [], claim)
-        return found
+        return self._verdicts_for(task.facts).scores(candidates)
 
     def moved(self, move: Move, sign: int) -> None:
         """Give cards with a place, and take them back."""
         is_taken = (move.status is not TaskStatus.RELEASING) == (sign > 0)
         for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-            if not self._kind.wants(task.facts.pod):
+            if not self.wants(task.facts):
                 continue
             if is_taken and move.status is not TaskStatus.RELEASING:
                 try:
@@ -90,6 +82,7 @@ class Devices:
             elif is_taken:
                 self._take(task.facts, row, self._held(task.facts))
             else:
+                self._log.append(row)
                 for card in self._of(row) or ():
                     card.users.pop(task.uid, None)
                     card.groups.pop(task.uid, None)
@@ -123,6 +116,21 @@ class Devices:
                 for card in self._of(row) or ()
             )
 
+    def _verdicts_for(self, task: TaskFacts) -> Verdicts:
+        """What is known for pods of the shape and the rules of `task`, and of its group where that counts."""
+        group = task.job if keys.VGPU_POD_GROUP_POLICY in task.shape.marks else ""
+        alike = id(task.shape), frozenset(matching(self._rules, task.pod.metadata.labels)), group
+        found = self._verdicts.get(alike)
+        if found is None:
+            found = self._verdicts[alike] = Verdicts(
+                len(self._session.names),
+                partial(self._choose, task),
+                lambda row, claim: self._kind.score(self._of(row) or [], claim),
+            )
+        found.forget(self._log[found.seen :])
+        found.seen = len(self._log)
+        return found
+
     def _choose(self, task: TaskFacts, row: int) -> Claim:
         cards = self._of(row)
         node = self._session.snapshot.nodes[row]
@@ -144,7 +152,7 @@ class Devices:
             node = self._session.snapshot.nodes[row]
             self._cards[row] = None if node is None else self._kind.cards(node)
             for task in self._session.snapshot.residents[row] if self._cards[row] else ():
-                if self._kind.wants(task.pod):
+                if self.wants(task):
                     self._take(task, row, self._held(task))
         return self._cards[row]
 
@@ -154,6 +162,7 @@ class Devices:
         return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
 
     def _take(self, task: TaskFacts, row: int, claim: Claim | None) -> None:
+        self._log.append(row)
         by_name = {card.name: card for card in self._cards.get(row) or ()}
         for part in claim.parts if claim is not None else ():
             card = by_name.get(part.card)

@@ -42,6 +42,8 @@ class DeviceShare:
     `KnownGeometriesCMNamespace`: the ConfigMap that says how cards and chips can be cut.
     """
 
+    reads_labels = True
+
     def __init__(self, arguments: Arguments) -> None:
         self._sharing = arguments.boolean("deviceshare.GPUSharingEnable", default=False)
         self._number = arguments.boolean("deviceshare.GPUNumberEnable", default=False)
@@ -80,7 +82,7 @@ class DeviceShare:
             return Extensions()
 
         def refusals(task: Task, plan: Plan) -> list[Refusal] | None:
-            asked = [each for each in found if each.wants(task)]
+            asked = [each for each in found if each.wants(task.facts)]
             refused: list[Refusal] = []
             for each in asked:
                 open_to = plan.mask & ~np.logical_or.reduce([np.zeros_like(plan.mask), *(one.nodes for one in refused)])
@@ -89,7 +91,7 @@ class DeviceShare:
 
         def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
             del job, plan
-            given = [each.scores(task, candidates) for each in found if each.wants(task)]
+            given = [each.scores(task, candidates) for each in found if each.wants(task.facts)]
             total: Floats = np.floor(np.sum(given, axis=0) + 0.5) * self._weight
             return total if given else None
 

@@ -6,7 +6,6 @@ On nodes in mode `mig` the driver cuts the cards, and a container gets an instan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,7 +69,7 @@ class Vgpu:
         mode = _MIG if any(card.geometries for card in cards) else _CORES
         if annotations.get(keys.VGPU_MODE, mode) != mode:
             raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
-        trial = deepcopy(list(cards))
+        trial = [card.copy() for card in cards]
         chosen: list[tuple[Part, ...]] = []
         for container in pod.spec.containers:
             wish = _wish(container, self.configuration.names)
@@ -104,7 +103,7 @@ class Vgpu:
             if part is not None and _has_room(pod, card, wish):
                 parts.append(part)
                 card.users.setdefault(pod.metadata.uid, []).append(part)
-                card.groups[pod.metadata.uid] = group_of(pod.metadata)
+                card.groups[pod.metadata.uid] = group_of(pod)
         if len(parts) < wish.number:
             possible = sum(_is_allowed(pod, card) and wish.memory_of(card) <= card.memory for card in cards)
             raise Refused("not enough gpu fitted on this node", is_final=possible < wish.number)
@@ -193,7 +192,7 @@ def _is_allowed(pod: records.Pod, card: Card) -> bool:
 
 
 def _has_room(pod: records.Pod, card: Card, wish: _Wish) -> bool:
-    group = group_of(pod.metadata)
+    group = group_of(pod)
     if pod.metadata.annotations.get(keys.VGPU_POD_GROUP_POLICY) == "spread" and group and group in card.groups.values():
         return False
     if card.uses >= card.slots or card.idle_memory < wish.memory_of(card):

@@ -16,13 +16,10 @@ _CONSTRAINTS: Final = (("kubernetes.io/hostname", 3), ("topology.kubernetes.io/z
 
 
 class DefaultSpread:
-    """Selectors of services and workloads by namespace, as they are in one session."""
+    """Selectors of services and workloads, as they are in one session."""
 
     def __init__(self, session: Session) -> None:
-        self._services: dict[str, list[Mapping[str, str]]] = {}
-        for service in session.objects(records.Service).values():
-            if service.spec.selector:
-                self._services.setdefault(service.metadata.namespace, []).append(service.spec.selector)
+        self._session = session
         self._sets: Mapping[str, Mapping[str, records.ReplicaSet | records.StatefulSet]] = {
             "ReplicaSet": session.objects(records.ReplicaSet),
             "StatefulSet": session.objects(records.StatefulSet),
@@ -32,8 +29,9 @@ class DefaultSpread:
         """The soft constraints of a pod that has none of its own; none if it belongs to no service or workload."""
         meta = task.pod.metadata
         labels: dict[str, str] = {}
-        for selector in self._services.get(task.namespace, ()):
-            if matches({"matchLabels": selector}, meta.labels):
+        for service in self._session.objects_in(records.Service, task.namespace):
+            selector = service.spec.selector
+            if selector and matches({"matchLabels": selector}, meta.labels):
                 labels |= selector
         expressions: list[Mapping[str, Any]] = []
         owner = meta.controller

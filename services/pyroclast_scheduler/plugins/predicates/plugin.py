@@ -110,6 +110,7 @@ class Predicates:
             moved=moved,
             pre_predicate=others.absent,
             coupled_predicate=others.refusals,
+            is_coupled_by_pods=True,
             pre_bind=others.pre_bind,
         )
 

@@ -108,7 +108,8 @@ class _Book:
         found = []
         for key, state in self.states.items():
             if key != job.facts.key and key in self._masks and not self._ends_before(job, state):
-                reason = f"waiting for nodes reserved for job {key}"
+                is_known = key.partition("/")[0] == job.facts.namespace  # others may not know of it
+                reason = f"waiting for nodes reserved for {f'job {key}' if is_known else 'a job of another namespace'}"
                 found.append(Refusal(self._masks[key], reason, Code.UNRESOLVABLE))
         return found
 

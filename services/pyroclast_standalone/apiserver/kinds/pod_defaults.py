@@ -112,6 +112,10 @@ def default_claim_spec(spec: dict[str, Any]) -> None:
     _round_up(spec.get("resources") or {})
 
 
+OFF = ("schedulingGroup",)
+"""Fields of a pod's spec that belong to features which are off."""
+
+
 def _round_up(resources: Mapping[str, Any]) -> None:
     """Nothing is asked for in smaller parts than thousandths."""
     for kind in ("limits", "requests"):
@@ -122,7 +126,8 @@ def _round_up(resources: Mapping[str, Any]) -> None:
 
 def default_pod_spec(spec: dict[str, Any]) -> None:
     """Defaults of a pod's spec, wherever it stands; what belongs to features that are off goes."""
-    spec.pop("schedulingGroup", None)
+    for field in OFF:
+        spec.pop(field, None)
     for list_name in ("containers", "initContainers", "ephemeralContainers"):
         for container in spec.get(list_name) or ():
             _default_container(container)

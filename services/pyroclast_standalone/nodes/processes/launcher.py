@@ -16,6 +16,7 @@ from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.runtime import Workload
 
 from .layout import Layout
+from .messages import path_of
 
 __all__ = ["Launcher", "find_isolation", "is_shim"]
 
@@ -49,7 +50,7 @@ class Launcher:
             )
 
     def _specification(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> dict[str, Any]:
-        mounts = self._mounts(pod, container)
+        mounts = self._mounts(pod, container, folder)
         variables = {"HOME": os.environ.get("HOME", "/"), **self._server_variables(), **work.variables}
         variables["PATH"] = work.variables["PATH"] + ":" + os.environ.get("PATH", "")
         argv, cwd = work.argv, container.working_dir
@@ -69,10 +70,11 @@ class Launcher:
             **{name: str(folder / name) for name in ("log", "state", "exit")},
         }
 
-    def _mounts(self, pod: records.Pod, container: records.Container) -> list[tuple[Path, str]]:
-        uid = pod.metadata.uid
+    def _mounts(self, pod: records.Pod, container: records.Container, folder: Path) -> list[tuple[Path, str]]:
+        uid, termination_log = pod.metadata.uid, folder / "termination-log"
+        termination_log.touch(0o666)
         volumes = {str(volume.get("name")): volume for volume in pod.spec.volumes}
-        mounts = [(self.layout.pod(uid) / "hosts", "/etc/hosts")]
+        mounts = [(self.layout.pod(uid) / "hosts", "/etc/hosts"), (termination_log, path_of(container))]
         for mount in container.volume_mounts:
             volume = volumes.get(mount.name, {})
             source = Path(volume["hostPath"]["path"]) if "hostPath" in volume else self.layout.volume(uid, mount.name)

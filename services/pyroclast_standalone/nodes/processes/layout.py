@@ -69,6 +69,10 @@ class Layout:
         parted = (line.partition(b" ") for line in text.split(b"\n")[:-1])
         return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
 
+    def termination_log(self, uid: str, container: str, attempt: int) -> Path:
+        """The file in which that start leaves its termination message."""
+        return self.run(uid, container, attempt) / "termination-log"
+
     def forget(self, uid: str) -> None:
         """Remove all of a pod."""
         shutil.rmtree(self.pod(uid), ignore_errors=True)

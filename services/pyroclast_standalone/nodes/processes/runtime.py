@@ -31,6 +31,7 @@ from .checks import ask
 from .hosts import Named, hosts_file, names_of
 from .launcher import Launcher, is_shim
 from .layout import Layout, write_files
+from .messages import message_of
 
 __all__ = ["ProcessRuntime"]
 
@@ -270,10 +271,18 @@ class ProcessRuntime:
             execution.started_at = running.started_at
         if outcome is not None:
             execution.ends_at, execution.exit_code = outcome.ended_at, outcome.code
+            execution.message = self._message(known.pod, uid, name, attempt, outcome.code) if known is not None else ""
         elif running is None or not is_shim(running.shim):
             log.warning("container.lost", pod=str(key), container=name)
             execution.started_at = execution.started_at or self._now()
             execution.ends_at, execution.exit_code = self._now(), _LOST_STATUS
+
+    def _message(self, pod: records.Pod, uid: str, name: str, attempt: int, exit_code: int) -> str:
+        spec = next((each for each in (*pod.spec.init_containers, *pod.spec.containers) if each.name == name), None)
+        if spec is None:
+            return ""
+        file = self._layout.termination_log(uid, name, attempt)
+        return message_of(spec, file, exit_code, self._layout.lines(uid, name, attempt) or ())
 
     def _signal(self, uid: str, name: str, attempt: int, number: signal.Signals) -> None:
         running = self._layout.running(uid, name, attempt)

@@ -258,3 +258,11 @@ def test_roles_of_hcclrank_can_be_named():
     owner = job(task("m", 2), task("w", 2))
     pod = pod_of(HcclrankPlugin(["--master=m", "--worker=w"]), owner, "w", 1)
     assert pod["metadata"]["annotations"]["hccl/rankIndex"] == "3"
+
+
+@pytest.mark.parametrize(("replicas", "is_set"), [(1000, True), (20_000, False)])
+def test_a_cluster_of_tensorflow_that_no_variable_can_hold_is_left_out_and_told_of(replicas, is_set):
+    owner = job(task("ps", 1), task("worker", replicas))
+    plugin = TensorflowPlugin([])
+    assert ("TF_CONFIG" in env(pod_of(plugin, owner, "ps"))) is is_set
+    assert bool(plugin.warnings(owner)) is not is_set

@@ -88,3 +88,27 @@ def test_the_files_are_mounted_where_ssh_looks(arguments, path, mode):
     assert spec["volumes"] == [{"name": "j-ssh", "secret": {"secretName": "j-ssh", "items": items, "defaultMode": mode}}]
     for container in (*spec["containers"], *spec["initContainers"]):
         assert container["volumeMounts"] == [{"name": "j-ssh", "mountPath": path, "subPath": ".ssh"}]
+
+
+def test_the_configuration_of_a_very_large_job_is_short_and_means_the_same(tmp_path):
+    rows = [
+        task("a", 20_000),
+        task("a-b", 20_000, template=template(subdomain="s")),
+        task("c", 1, template=template(hostname="h")),
+    ]
+    owner = job(*rows)
+    config = decoded(secret("--ssh-port=2222", owner=owner).body["data"])["config"]
+    assert len(config) < 1000
+    if not which("ssh"):
+        return
+    file = tmp_path / "config"
+    file.write_text(config)
+    for host, want in (("j-a-7", "j-a-7.j"), ("j-a-b-19999", "j-a-b-19999.s"), ("h", "h.j"), ("j-a-7.j", "j-a-7.j")):
+        told = subprocess.run(["ssh", "-G", "-F", str(file), host], capture_output=True, text=True, check=True).stdout
+        assert f"hostname {want}\n" in told
+        assert f"port {22 if '.' in host else 2222}\n" in told
+
+
+def test_the_configuration_of_ten_thousand_pods_can_be_stored():
+    data = secret(owner=job(task("worker-of-a-name", 10_000))).body["data"]["config"]
+    assert len(base64.b64decode(data)) <= 1_000_000

@@ -1,6 +1,8 @@
+import subprocess
+
 import pytest
 
-from pyroclast.api.jobplugins import LONGEST_HOST_LIST
+from pyroclast.api.jobplugins import LONGEST_HOST_LIST, MOST_IN_VARIABLES
 from pyroclast_job_controller.plugins import waiting
 from pyroclast_job_controller.plugins.mpi import MpiPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
@@ -125,6 +127,7 @@ def test_who_is_waited_for(plugins, tasks, want):
 def test_a_list_that_is_too_long_for_a_variable_stands_in_its_file_alone(replicas, is_listed):
     owner = job(task("w", replicas))
     data = bodies(owner=owner)["ConfigMap"].body["data"]
+    assert bool(SvcPlugin([]).warnings(owner)) is not is_listed
     assert ("VC_W_HOSTS" in data) is is_listed
     assert data["VC_W_NUM"] == str(replicas)
     assert data["w.host"].count("\n") == replicas - 1
@@ -137,4 +140,48 @@ def test_more_workers_than_a_variable_can_name_are_left_to_the_file(replicas, is
     master = pod_of(MpiPlugin([]), job(task("master", 1), task("worker", replicas)))
     env = {each["name"]: each["value"] for each in master["spec"]["containers"][0].get("env", [])}
     assert ("MPI_HOST" in env) is is_set
+    assert bool(MpiPlugin([]).warnings(job(task("master", 1), task("worker", replicas)))) is not is_set
     assert all(len(value) <= LONGEST_HOST_LIST for value in env.values())
+
+
+def test_variables_of_all_tasks_together_stay_small_enough_to_start_a_program():
+    owner = job(*(task(f"t{number}", 5000) for number in range(12)))
+    names = {each["name"] for each in pod_of(SvcPlugin([]), owner)["spec"]["containers"][0]["env"]}
+    (first, *_) = maps = [item for item in SvcPlugin([]).objects(owner) if item.kind.kind == "ConfigMap"]
+    listed = {name for name in first.body["data"] if name.endswith("_HOSTS")}
+    assert 0 < sum(len(first.body["data"][name]) for name in listed) <= MOST_IN_VARIABLES
+    assert names == listed | {f"VC_T{number}_NUM" for number in range(12)}
+    assert len(SvcPlugin([]).warnings(owner)) == 12 - len(listed)
+    assert all(size(item) <= 1_000_000 for item in maps)
+
+
+def size(item):
+    return sum(len(key) + len(value) for key, value in item.body["data"].items())
+
+
+@pytest.mark.parametrize(("replicas", "count"), [(20_000, 1), (50_000, 1), (100_000, 2), (300_000, 5)])
+def test_lists_that_no_config_map_can_hold_go_on_in_others_and_are_whole_together(replicas, count):
+    owner = job(task("w", replicas), task("l", 1))
+    maps = [item for item in SvcPlugin([]).objects(owner) if item.kind.kind == "ConfigMap"]
+    assert [item.name for item in maps] == ["j-svc", *(f"j-svc-{number}" for number in range(1, count))]
+    assert all(size(item) <= 1_000_000 for item in maps)
+    files = {name: text for item in maps for name, text in item.body["data"].items() if name.startswith("w.host")}
+    whole = "".join(files[name] for name in sorted(files)).split("\n")
+    assert whole == [f"j-w-{index}.j" for index in range(replicas)]
+    (volume,) = pod_of(SvcPlugin([]), owner, "l")["spec"]["volumes"]
+    if count == 1:
+        assert volume["configMap"] == {"name": "j-svc"}
+    else:
+        sources = [source["configMap"] for source in volume["projected"]["sources"]]
+        assert [source["name"] for source in sources] == [item.name for item in maps]
+        assert [source.get("optional", False) for source in sources] == [False] + [True] * (count - 1)
+
+
+def test_a_launcher_waits_for_more_workers_than_a_command_can_name():
+    owner = job(task("launcher"), task("worker", 50_000))
+    (container,) = waiting_in(pod_of(SvcPlugin(WAIT), owner, "launcher"))
+    script = container["command"][2]
+    assert len(script) < LONGEST_HOST_LIST
+    listing = next(line for line in script.splitlines() if "for host in" in line).partition(" in ")[2].removesuffix("; do")
+    told = subprocess.run(["sh", "-c", f"for host in {listing}; do echo $host; done"], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == [f"j-worker-{index}.j" for index in range(50_000)]

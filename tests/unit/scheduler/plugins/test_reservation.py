@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.api import keys
+from pyroclast.api import keys, pending
 from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
 from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
 from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
@@ -48,6 +49,21 @@ def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
     world.step()
     assert "late-0" not in world.binds
     assert "waiting for nodes reserved for job t/big" in world.waiting["late-0"]
+    said = "KeptForAnother: not now: its gang needs 1 pod of 4 cpu and would fit, but 2 nodes are kept for t/big"
+    assert pending.parted(world.conditions["t/late"])[1] == said
+
+
+def test_a_gang_of_another_namespace_that_nodes_are_kept_for_is_not_named():
+    world = full(World(arguments="{locksPerCycle: 2}"))
+    world.job("big", 2)
+    world.step()
+    free = min(world.locked)
+    world.end(f"small{free[1]}")
+    world.job("late", 1, ns="other", pod_options={"ns": "other"})
+    world.step()
+    said = world.conditions["other/late"]
+    assert "nodes are kept for a gang of another namespace" in said
+    assert "big" not in said + world.waiting["late-0"]
 
 
 def test_the_target_takes_its_nodes_and_everything_is_given_back():
@@ -163,10 +179,10 @@ def test_a_job_that_ends_before_the_promise_may_use_what_is_kept():
 
 def test_a_reservation_survives_in_the_annotation_and_is_not_taken_for_that_of_another():
     state = Reservation(job="t/j", uid="j", scheduler="volcano", since=5.0, locks=(Lock("n1", 6.0),), promise=9.0)
-    group = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}])
+    group = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: written(state)}}]))
     assert read([group], "volcano") == {"t/j": state}
     assert read([group], "other") == {}
-    broken = objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}])
+    broken = volcano.group_of(objects.pod_group(["j", "q", 1, {"annotations": {keys.RESERVATION: "{"}}]))
     assert read([broken], "volcano") == {}
 
 

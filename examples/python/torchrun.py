@@ -1,0 +1,8 @@
+"""A script by torchrun on two nodes, with two processes on each."""
+
+import pathlib
+
+import pyroclast_client as pc
+
+script = pathlib.Path(__file__).with_name("train.py")
+pc.torchrun(script, nodes=2, per_node=2).wait()

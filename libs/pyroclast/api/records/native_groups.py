@@ -1,0 +1,83 @@
+"""The record of the PodGroup that Kubernetes itself serves (`scheduling.k8s.io`), as far as the scheduler reads it."""
+
+from __future__ import annotations
+
+from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+
+__all__ = [
+    "DisruptionMode",
+    "GangPolicy",
+    "NativeCondition",
+    "NativePodGroup",
+    "NativePodGroupSpec",
+    "NativePodGroupStatus",
+    "SchedulingConstraints",
+    "SchedulingPolicy",
+    "TopologyConstraint",
+    "WholeGroup",
+]
+
+
+class GangPolicy(Wire, frozen=True, kw_only=True):
+    """All or nothing, with at least so many pods."""
+
+    min_count: int = 1
+
+
+class SchedulingPolicy(Wire, frozen=True, kw_only=True):
+    """How the pods start; without `gang` each by itself."""
+
+    gang: GangPolicy | None = None
+
+
+class TopologyConstraint(Wire, frozen=True, kw_only=True):
+    """All pods go to nodes that have the same value of the label `key`."""
+
+    key: str = ""
+
+
+class SchedulingConstraints(Wire, frozen=True, kw_only=True):
+    """Where the pods may be."""
+
+    topology: tuple[TopologyConstraint, ...] = ()
+
+
+class WholeGroup(Wire, frozen=True, kw_only=True):
+    """A choice without settings of its own."""
+
+
+class DisruptionMode(Wire, frozen=True, kw_only=True):
+    """Whether pods are evicted one by one, or `all` of them together."""
+
+    all: WholeGroup | None = None
+
+
+class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
+    """What the group needs. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str = ""
+    parent_composite_pod_group_name: str = ""
+
+
+class NativeCondition(Condition, frozen=True, kw_only=True):
+    """A condition, with the generation of the spec that it was found for."""
+
+    observed_generation: int = 0
+
+
+class NativePodGroupStatus(Wire, frozen=True, kw_only=True):
+    """What a scheduler says of the group."""
+
+    conditions: tuple[NativeCondition, ...] = ()
+
+
+class NativePodGroup(ObjectRecord, frozen=True, kw_only=True):
+    """A group of pods in Kubernetes' own API."""
+
+    spec: NativePodGroupSpec = NativePodGroupSpec()
+    status: NativePodGroupStatus = NativePodGroupStatus()

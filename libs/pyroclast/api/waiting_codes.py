@@ -1,0 +1,288 @@
+"""What each code of waiting means, who can act and how: the one list that `vcctl`, the page of codes and the tests read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pyroclast.api.pending import PendingReason
+
+__all__ = ["CODES", "NEVER", "NOT_NOW", "TOLD_BY_SCHEDULER", "Actor", "CodeFacts", "Stage", "codes_page", "main", "says_never"]
+
+NEVER: Final = "never"
+NOT_NOW: Final = "not now"
+"""How sentences begin that tell whether waiting alone helps."""
+
+
+class Stage(StrEnum):
+    """Where a Job is kept; a Job has the code of the first stage that keeps it."""
+
+    BEFORE_QUEUE = "Before the queue"
+    IN_QUEUE = "In the queue"
+    ON_NODES = "On the nodes"
+    PLACED = "Placed, not working"
+
+
+class Actor(StrEnum):
+    """Who can do something about a code."""
+
+    USER = "you"
+    OWNER = "the owner of the queue"
+    ADMINISTRATOR = "the administrator"
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFacts:
+    """What stands on the page of codes. `actors`: none where the Job starts by itself; `help`: without capital and full stop."""
+
+    stage: Stage
+    actors: tuple[Actor, ...]
+    meaning: str
+    help: str
+
+
+_USER, _OWNER, _ADMIN = (Actor.USER,), (Actor.OWNER,), (Actor.ADMINISTRATOR,)
+_BEFORE, _QUEUE, _NODES, _PLACED = Stage
+_WAIT: Final = "wait, a higher priority, or another queue"
+
+CODES: Final[Mapping[PendingReason, CodeFacts]] = {
+    PendingReason.SUSPENDED: CodeFacts(
+        _BEFORE,
+        _USER,
+        "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
+        "vcctl job resume -N NAME lets it go on",
+    ),
+    PendingReason.CLAIM_MISSING: CodeFacts(
+        _BEFORE,
+        _USER,
+        "A PersistentVolumeClaim that the Job names does not exist.",
+        "create the PersistentVolumeClaim, or take the volume out of the Job",
+    ),
+    PendingReason.PODS_REFUSED: CodeFacts(
+        _BEFORE,
+        _USER,
+        "The API server refuses to make its pods, its PodGroup or what its plugins need: a quota, a policy, a PriorityClass that "
+        "does not exist.",
+        "mend what the API server refuses",
+    ),
+    PendingReason.NO_SCHEDULER: CodeFacts(
+        _BEFORE,
+        _USER + _ADMIN,
+        "No scheduler serves the name in `spec.schedulerName`, or in the pod template of a task; a typing error is the usual "
+        "cause. `kubectl create` warns of it at once, and after 30 s the job controller says so on the Job and in an event. See "
+        "[how schedulers are known](reference/several-schedulers.md#how-schedulers-are-known).",
+        "correct spec.schedulerName, or ask the administrator for that scheduler",
+    ),
+    PendingReason.NOT_EXAMINED: CodeFacts(
+        _BEFORE,
+        _ADMIN,
+        "The scheduler has not looked at the Job since it came or changed.",
+        "wait; after a minute ask the administrator whether the scheduler works",
+    ),
+    PendingReason.LEFT_OUT: CodeFacts(
+        _BEFORE, _USER, "The PodGroup makes no sense, or its queue does not exist.", "correct what the sentence says"
+    ),
+    PendingReason.NOT_LET_IN: CodeFacts(
+        _BEFORE,
+        _USER + _OWNER,
+        "A plugin does not let it into its queue; a queue with children takes no Jobs.",
+        "see the page of the plugin",
+    ),
+    PendingReason.QUEUE_CLOSED: CodeFacts(
+        _BEFORE,
+        _OWNER,
+        "The queue is Closed or Closing and lets nobody in.",
+        "another queue, or ask the owner of this one to open it",
+    ),
+    PendingReason.ABOVE_QUEUE_LIMIT: CodeFacts(
+        _QUEUE,
+        _USER + _OWNER,
+        "Never: the gang asks for more than the `capability` of its queue, or of one above it.",
+        "a smaller gang, or ask the owner of the queue for a larger capability",
+    ),
+    PendingReason.ABOVE_CLUSTER: CodeFacts(
+        _QUEUE,
+        _USER + _ADMIN,
+        "Never: the whole cluster has less than the gang asks for, or none of a device.",
+        "a smaller gang, or ask the administrator for more nodes",
+    ),
+    PendingReason.NAMESPACE_QUOTA: CodeFacts(
+        _QUEUE,
+        _ADMIN,
+        "A ResourceQuota of the namespace has no room (plugin `resourcequota`).",
+        "ask the administrator for a larger ResourceQuota",
+    ),
+    PendingReason.QUEUE_FULL: CodeFacts(
+        _QUEUE,
+        (),
+        "The queue has, or has promised, what it may have; `before it in the queue` counts the Jobs that are first.",
+        _WAIT,
+    ),
+    PendingReason.CLUSTER_FULL: CodeFacts(_QUEUE, (), "What the cluster may promise is taken or promised.", _WAIT),
+    PendingReason.HELD_BY_GUARANTEE: CodeFacts(
+        _QUEUE,
+        _OWNER,
+        "Other queues are guaranteed the rest of the cluster, used or not: named with their amounts.",
+        "wait, or ask the owner of the queue for a guarantee",
+    ),
+    PendingReason.BEHIND_ANOTHER: CodeFacts(
+        _QUEUE,
+        (),
+        "It would fit, but a gang before it in the queue was let in first and has no place yet.",
+        "wait, or a higher priority",
+    ),
+    PendingReason.PODS_MISSING: CodeFacts(
+        _NODES, _USER, "Fewer pods exist than the gang needs.", "the events of the Job say why its pods are not made"
+    ),
+    PendingReason.GATED: CodeFacts(
+        _NODES,
+        _USER,
+        "Every pod waits behind a scheduling gate, which is named.",
+        "whoever set the scheduling gate takes it away",
+    ),
+    PendingReason.NO_NODE_READY: CodeFacts(
+        _NODES,
+        _ADMIN,
+        "No node is there, or all have the taint `not-ready` or `unreachable`.",
+        "ask the administrator for nodes",
+    ),
+    PendingReason.NO_NODE_ALLOWED: CodeFacts(
+        _NODES,
+        _USER + _ADMIN,
+        "Never: labels, taints or `unschedulable` of every node keep the pod off, counted by reason; not now: some of them are "
+        "only not ready.",
+        "another node selector, affinity or toleration",
+    ),
+    PendingReason.NO_NODE_BIG_ENOUGH: CodeFacts(
+        _NODES,
+        _USER + _ADMIN,
+        "Never: a pod asks for more than any node has that takes it, even an empty one; the biggest is named.",
+        "a smaller pod, or ask the administrator for larger nodes",
+    ),
+    PendingReason.TOO_FEW_NODES: CodeFacts(
+        _NODES,
+        _USER + _ADMIN,
+        "Never: the nodes together do not hold the gang even when all are empty.",
+        "a smaller gang, or ask the administrator for more nodes",
+    ),
+    PendingReason.TOPOLOGY_TOO_NARROW: CodeFacts(
+        _NODES,
+        _USER,
+        "Never: no part of the network that `networkTopology` allows holds the gang even when empty; not now: none has room.",
+        "a higher tier of networkTopology, or mode soft",
+    ),
+    PendingReason.KEPT_FOR_ANOTHER: CodeFacts(
+        _NODES,
+        _USER,
+        "It would fit, but nodes are kept for another gang (plugin `reservation`).",
+        "a spec.runningEstimate short enough to end before the nodes are needed",
+    ),
+    PendingReason.NODES_FULL: CodeFacts(
+        _NODES,
+        (),
+        "The gang fits, but not now: what is free in all and at most on one node, and who is before it.",
+        "wait, or a higher priority",
+    ),
+    PendingReason.ROOM_IS_COMING: CodeFacts(_NODES, (), "Places are promised: pods are ending, or were evicted for it.", "wait"),
+    PendingReason.NODES_REFUSE: CodeFacts(
+        _NODES,
+        _USER + _ADMIN,
+        "Something else keeps it off every node: ports, affinity to other pods, claims, reservations.",
+        "the counted reasons say what keeps it off",
+    ),
+    PendingReason.BIND_REFUSED: CodeFacts(
+        _NODES,
+        _ADMIN,
+        "The API server refused a bind a moment ago; it is tried again.",
+        "the event on the pod says what was refused",
+    ),
+    PendingReason.IMAGE_REFUSED: CodeFacts(
+        _PLACED,
+        _USER,
+        "The image of a container cannot be pulled, on so many pods; the newest message is shown.",
+        "correct the image, or give the pods the secret that pulls it",
+    ),
+    PendingReason.VOLUME_NOT_MOUNTED: CodeFacts(
+        _PLACED,
+        _USER,
+        "A volume, ConfigMap or Secret of so many pods cannot be mounted.",
+        "create what the volume names; kubectl describe pod shows the message",
+    ),
+    PendingReason.STARTING: CodeFacts(
+        _PLACED,
+        (),
+        "All pods have nodes; their containers are not running yet.",
+        "wait; kubectl describe pod shows what the node does",
+    ),
+    PendingReason.CRASHING: CodeFacts(
+        _PLACED,
+        _USER,
+        "Containers of so many pods end and are started again and again.",
+        "vcctl logs NAME --previous shows why they end",
+    ),
+}
+
+TOLD_BY_SCHEDULER: Final = frozenset(
+    code
+    for code, facts in CODES.items()
+    if facts.stage in {Stage.IN_QUEUE, Stage.ON_NODES}
+    or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED}
+)
+"""Codes that sessions find out; the others come from the controllers, or are worked out by whoever reads the objects."""
+
+_HEAD: Final = """# Codes: why a Job waits
+
+<!-- made from the list in `pyroclast.api.waiting_codes` by `make generate`; do not edit -->
+
+A Job that waits has one code at a time: the earliest of the stages below that keeps it. `vcctl explain NAME` and
+`vcctl waiting` show it. `status.state.message` of the Job and the condition `Unschedulable` of its PodGroup hold it with a
+sentence and its numbers.
+
+"never" in a sentence means that waiting does not help: nodes, queue or Job must change. "not now" means that it starts when
+others end or give way.
+"""
+
+_SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
+    ("Resources", (PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL)),
+    ("Priority", (PendingReason.BEHIND_ANOTHER,)),
+    ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL,)),
+    ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),
+    ("Reservation", (PendingReason.KEPT_FOR_ANOTHER,)),
+    ("JobHeld…", (PendingReason.SUSPENDED, PendingReason.GATED)),
+)
+
+
+def says_never(sentence: str) -> bool:
+    """Whether a sentence tells that waiting alone does not help."""
+    return sentence.startswith(NEVER)
+
+
+def codes_page() -> str:
+    """The page of codes in Markdown, with an anchor per code."""
+    parts = [_HEAD]
+    for stage in Stage:
+        parts.append(f"## {stage}\n")
+        parts += [_entry(code, facts) for code, facts in CODES.items() if facts.stage is stage]
+    parts += ["## Slurm's words\n", "| Slurm | Here |\n|---|---|"]
+    parts += [f"| {word} | {', '.join(f'`{code}`' for code in codes)} |" for word, codes in _SLURM]
+    return "\n".join(parts) + "\n"
+
+
+def _entry(code: PendingReason, facts: CodeFacts) -> str:
+    who = ", ".join(facts.actors) or "nobody: it starts by itself"
+    advice = f"{facts.help[0].upper()}{facts.help[1:]}"
+    return f"### {code}\n\n{facts.meaning}\n\n- Who acts: {who}.\n- What helps: {advice}.\n"
+
+
+def main(path: str) -> int:
+    """Write the page; the exit status."""
+    Path(path).write_text(codes_page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(*sys.argv[1:]))

@@ -1,0 +1,76 @@
+"""Reading again and again which schedulers are at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import structlog
+
+from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
+from pyroclast.api.types import LEASES
+from pyroclast.kube.client import Client, Items
+from pyroclast.kube.errors import KubeError
+
+__all__ = ["SchedulerLeases"]
+
+log = structlog.get_logger()
+
+PERIOD: Final = 5.0
+"""Seconds. A watch would bring each renewal of each leader in the cluster, of which hardly any matters."""
+MISSED: Final = 3
+"""Periods without an answer after which it counts as having been away."""
+
+
+class SchedulerLeases:
+    """The schedulers at work. `current` is None before the first answer, and where Leases may not be read.
+
+    A leader counts as silent when its Lease was not seen to change for a while, so that no clock of another machine matters.
+    While the API server is away no leader can renew its Lease: that time does not count.
+    """
+
+    def __init__(self, client: Client, period: float = PERIOD) -> None:
+        self.current: Schedulers | None = None
+        self._client, self._period = client, period
+        self._listeners: list[Callable[[], None]] = []
+        self._complaint = ""
+        self._answered = float("-inf")
+        self._heard: dict[str, tuple[str, float]] = {}
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Call `changed` when a scheduler came or went."""
+        self._listeners.append(changed)
+
+    async def run(self) -> None:
+        """Read for ever."""
+        while True:
+            await self.read()
+            await asyncio.sleep(self._period)
+
+    async def read(self) -> None:
+        """Read once."""
+        try:
+            leases, _ = await self._client.list(LEASES, field_selector=NOT_OF_NODES)
+        except KubeError as error:
+            if str(error) != self._complaint:  # once per reason
+                self._complaint = str(error)
+                log.warning("schedulers.not_read", error=self._complaint)
+            return
+        now = self._client.now()
+        if now - self._answered > self._period * MISSED:
+            self._heard = {}
+        self._complaint, self._answered = "", now
+        self._heard = dict(self._changes(leases, now))
+        before, self.current = self.current, schedulers_of(leases, now, {key: at for key, (_, at) in self._heard.items()})
+        if before is None or before.live != self.current.live:
+            for changed in self._listeners:
+                changed()
+
+    def _changes(self, leases: Items, now: float) -> Iterator[tuple[str, tuple[str, float]]]:
+        """For each Lease its last renewal, and when that was seen first."""
+        for lease in leases:
+            key = f"{lease['metadata'].get('namespace')}/{lease['metadata']['name']}"
+            renewed = str((lease.get("spec") or {}).get("renewTime"))
+            before = self._heard.get(key)
+            yield key, before if before and before[0] == renewed else (renewed, now)

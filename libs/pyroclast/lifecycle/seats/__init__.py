@@ -1,0 +1,1 @@
+"""Seats: places for pods of a gang that do not exist yet, published and placed by annotations of its PodGroup."""

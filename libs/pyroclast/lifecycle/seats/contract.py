@@ -1,0 +1,239 @@
+"""The two annotations by which a gang is placed before its pods exist: what it needs, and where its pods go.
+
+Who makes the pods publishes *seats*; the scheduler answers with a *placement*. Both are bounded JSON texts with a version, so
+that any controller can take part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast.api.records.meta import Wire
+
+__all__ = [
+    "LONGEST",
+    "MOST_SEATS",
+    "VERSION",
+    "Placement",
+    "PodTemplate",
+    "Seat",
+    "Seats",
+    "SeatsError",
+    "TaskSeats",
+    "encode",
+    "nodes_of",
+    "parse_placement",
+    "parse_seats",
+    "placed",
+]
+
+VERSION: Final = 1
+LONGEST: Final = 96 * 1024
+"""Characters of one of the annotations: the API server takes 256 kB of all annotations of an object."""
+MOST_SEATS: Final = 5000
+_MOST_TASKS: Final = 256
+_NODE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9-])?")
+
+_T = TypeVar("_T")
+
+Run: TypeAlias = tuple[str, int]
+"""A node, and how many seats in a row are on it; an empty node: they are on none."""
+
+
+class SeatsError(ValueError):
+    """An annotation is not what the contract says; the text names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The place of one pod: its role and its index in the role."""
+
+    role: str
+    index: int
+
+
+class PodTemplate(Wire, frozen=True, kw_only=True):
+    """What scheduling reads of a pod."""
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    spec: records.PodSpec = records.PodSpec()
+
+
+class TaskSeats(Wire, frozen=True, kw_only=True):
+    """The seats of one role: `count` pods, called `prefix` and an index that counts from 0."""
+
+    role: str
+    prefix: str
+    count: int
+    pod: PodTemplate = PodTemplate()
+
+
+class Seats(Wire, frozen=True, kw_only=True):
+    """What the pods of a gang will ask for. `way`: why they are made without seats instead, in one word; then there are no tasks.
+
+    A later `generation` takes the place of an earlier one, and of what was placed for that.
+    """
+
+    version: int = VERSION
+    generation: int = 1
+    tasks: tuple[TaskSeats, ...] = ()
+    way: str = ""
+
+    def names(self) -> Iterator[tuple[str, Seat]]:
+        """The names of the pods, each with its seat."""
+        for task in self.tasks:
+            for index in range(task.count):
+                yield f"{task.prefix}{index}", Seat(task.role, index)
+
+    def task(self, role: str) -> TaskSeats | None:
+        """The seats of that role; None if there are none."""
+        return next((task for task in self.tasks if task.role == role), None)
+
+
+class Placement(Wire, frozen=True, kw_only=True):
+    """The nodes of the seats of a `generation`: for each role its seats by index, equal nodes in a row as one entry.
+
+    `withdrawn`: why no further pod may be made on them, in one word; empty while it stands.
+    """
+
+    version: int = VERSION
+    generation: int = 1
+    nodes: Mapping[str, tuple[Run, ...]] = {}
+    withdrawn: str = ""
+
+    def seats(self) -> dict[Seat, str]:
+        """The node of each seat that has one."""
+        found: dict[Seat, str] = {}
+        for role, runs in self.nodes.items():
+            index = 0
+            for node, count in runs:
+                if node:
+                    found.update((Seat(role, at), node) for at in range(index, index + count))
+                index += count
+        return found
+
+
+def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
+    """The node of each seat that has one; none where the placement is one of another generation.
+
+    Raises:
+        SeatsError: it has seats that there are not.
+    """
+    if placement.generation != seats.generation:
+        return {}
+    found = placement.seats()
+    counts = {task.role: task.count for task in seats.tasks}
+    for seat in found:
+        _require(seat.index < counts.get(seat.role, 0), f"nodes.{seat.role}: there is no seat {seat.index}")
+    return found
+
+
+def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
+    """The placement that gives each seat its node."""
+    by_role: dict[str, dict[int, str]] = {}
+    for seat, node in nodes.items():
+        by_role.setdefault(seat.role, {})[seat.index] = node
+    runs = {}
+    for role, found in sorted(by_role.items()):
+        row = [found.get(index, "") for index in range(max(found) + 1)]
+        runs[role] = tuple((node, len(list(group))) for node, group in groupby(row))
+    return Placement(generation=generation, nodes=runs)
+
+
+def encode(value: Seats | Placement) -> str:
+    """The text of the annotation: equal values have equal texts.
+
+    Raises:
+        SeatsError: it is longer than an annotation may be.
+    """
+    text = _ENCODER.encode({**compact(value), "version": value.version}).decode()
+    if len(text) > LONGEST:
+        raise SeatsError(f"the text has {len(text)} characters: at most {LONGEST} are allowed")
+    return text
+
+
+def compact(value: object) -> Any:  # noqa: ANN401 - a JSON value
+    """`value` as plain JSON, without the fields of records that say nothing; entries of maps all count."""
+    if isinstance(value, msgspec.Struct):
+        fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
+        return {field.encode_name: compact(each) for field, each in fields if not _is_default(field, each)}
+    if isinstance(value, Mapping):
+        return {key: compact(each) for key, each in value.items()}
+    return [compact(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
+    if field.default is not msgspec.NODEFAULT:
+        return bool(value == field.default)
+    return field.default_factory is not msgspec.NODEFAULT and bool(value == field.default_factory())
+
+
+@lru_cache(512)  # looked at with every change of a pod of the gang
+def parse_seats(text: str) -> Seats:
+    """What an annotation of seats says.
+
+    Raises:
+        SeatsError: it is no such text.
+    """
+    seats = _decoded(text, _SEATS)
+    _require(seats.version == VERSION, f"version: {seats.version} is not known: {VERSION} is")
+    _require(seats.generation >= 1, f"generation: {seats.generation} is below 1")
+    _require(not (seats.way and seats.tasks), "way: there are tasks beside it")
+    _require(len(seats.tasks) <= _MOST_TASKS, f"tasks: {len(seats.tasks)} are more than {_MOST_TASKS}")
+    for i, task in enumerate(seats.tasks):
+        _require(bool(task.role), f"tasks[{i}].role: is empty")
+        _require(bool(_NAME.fullmatch(task.prefix)), f"tasks[{i}].prefix: {task.prefix!r} begins no name of a pod")
+        _require(task.count >= 0, f"tasks[{i}].count: {task.count} is below 0")
+    total = sum(task.count for task in seats.tasks)
+    _require(total <= MOST_SEATS, f"tasks: {total} seats are more than {MOST_SEATS}")
+    _require(len({task.role for task in seats.tasks}) == len(seats.tasks), "tasks: two have one role")
+    _require(len({name for name, _ in seats.names()}) == total, "tasks: two pods would have one name")
+    return seats
+
+
+@lru_cache(512)
+def parse_placement(text: str) -> Placement:
+    """What an annotation of a placement says.
+
+    Raises:
+        SeatsError: it is no such text.
+    """
+    placement = _decoded(text, _PLACEMENT)
+    _require(placement.version == VERSION, f"version: {placement.version} is not known: {VERSION} is")
+    _require(placement.generation >= 1, f"generation: {placement.generation} is below 1")
+    total = 0
+    for role, runs in placement.nodes.items():
+        for node, count in runs:
+            _require(count >= 1, f"nodes.{role}: {count} seats in a row are fewer than 1")
+            _require(not node or bool(_NODE.fullmatch(node)), f"nodes.{role}: {node!r} is no name of a node")
+            total += count
+    _require(total <= MOST_SEATS, f"nodes: {total} seats are more than {MOST_SEATS}")
+    return placement
+
+
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+_SEATS: Final = msgspec.json.Decoder(Seats)
+_PLACEMENT: Final = msgspec.json.Decoder(Placement)
+
+
+def _decoded(text: str, decoder: msgspec.json.Decoder[_T]) -> _T:
+    _require(len(text) <= LONGEST, f"the text has {len(text)} characters: at most {LONGEST} are allowed")
+    try:
+        return decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raise SeatsError(str(error)) from None
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise SeatsError(message)

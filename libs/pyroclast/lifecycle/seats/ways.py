@@ -1,0 +1,118 @@
+"""Which gangs are placed before their pods exist, and why the others are not: the one place where this is decided.
+
+Seats are for simple pods: requests, a node selector, tolerations. Everything else is created first and bound then, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+from typing import Final
+
+from pyroclast.api import keys, records
+from pyroclast.api.enums import NumaPolicy
+
+__all__ = ["Way", "way_of_job", "way_of_pod"]
+
+
+class Way(StrEnum):
+    """Why pods of a gang are created without a node, in one word."""
+
+    ADMISSION = "Admission"
+    """Admission made another pod than the dry run of the same template had shown."""
+    AFFINITY = "Affinity"
+    """Where a pod goes depends on node affinity, or on where others are."""
+    CLAIMS = "Claims"
+    """A pod uses a claim on a volume."""
+    DEPENDS_ON = "DependsOn"
+    """Pods of one task are created after those of another."""
+    DEVICES = "Devices"
+    """A pod asks for a resource that is not Kubernetes' own, or for certain CPUs or cards."""
+    FORWARDING = "Forwarding"
+    """The queue sends its Jobs to other clusters."""
+    GATES = "Gates"
+    """A scheduling gate keeps a pod from being placed."""
+    NODE = "Node"
+    """The template names its node."""
+    NODE_LOST = "NodeLost"
+    """A node of the placement went, or takes no new pods, before all pods were created."""
+    PORTS = "Ports"
+    """A pod takes a port of its host."""
+    REFUSED = "Refused"
+    """The API server refused a pod."""
+    RESOURCE_CLAIMS = "ResourceClaims"
+    """A pod uses a resource claim."""
+    SCALED = "Scaled"
+    """The tasks changed after the seats had been published."""
+    SCHEDULER = "Scheduler"
+    """Another scheduler places the pods."""
+    SIZE = "Size"
+    """The annotation would be too long, or there are too many pods."""
+    STALLED = "Stalled"
+    """The pods were not created in time."""
+    TOPOLOGY = "Topology"
+    """The gang, or a part of it, has to be close together."""
+
+
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_SPECIAL: Final = (
+    keys.NUMA_TOPOLOGY_POLICY,
+    keys.VGPU_MODE,
+    keys.VGPU_POD_GROUP_POLICY,
+    keys.VGPU_UUIDS,
+    keys.VGPU_FORBIDDEN_UUIDS,
+    keys.VGPU_TYPES,
+    keys.VGPU_FORBIDDEN_TYPES,
+)
+
+
+def way_of_job(job: records.Job, *, schedulers: Collection[str], forwarding: bool) -> Way | None:
+    """Why `job` gets no seats, as far as its spec tells; None if it may. `forwarding`: its queue sends it to other clusters."""
+    tasks = job.spec.tasks
+    if forwarding:
+        return Way.FORWARDING
+    if job.spec.scheduler_name not in schedulers:
+        return Way.SCHEDULER
+    if any(task.depends_on is not None for task in tasks):
+        return Way.DEPENDS_ON
+    if any(volume.volume_claim_name or volume.volume_claim for volume in job.spec.volumes):
+        return Way.CLAIMS
+    if job.spec.network_topology is not None or any(task.partition_policy for task in tasks):
+        return Way.TOPOLOGY
+    if any(task.topology_policy not in {None, NumaPolicy.NONE} for task in tasks):
+        return Way.DEVICES
+    return None
+
+
+def way_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> Way | None:
+    """Why a gang with such a pod, as the API server answers to its dry run, gets no seats; None if it may."""
+    spec = pod.spec
+    if spec.node_name:
+        return Way.NODE
+    if spec.scheduler_name not in schedulers:
+        return Way.SCHEDULER
+    if spec.scheduling_gates or keys.QUEUE_ALLOCATION_GATE in pod.metadata.annotations:
+        return Way.GATES
+    if spec.resource_claims or any(each.resources.claims for each in _containers(spec)):
+        return Way.RESOURCE_CLAIMS
+    if any(volume != records.Volume(name=volume.name) for volume in spec.volumes):
+        return Way.CLAIMS
+    if not set(_resources(spec)) <= _NATIVE or any(key in pod.metadata.annotations for key in _SPECIAL):
+        return Way.DEVICES
+    if spec.affinity or spec.topology_spread_constraints:
+        return Way.AFFINITY
+    if spec.host_network or any(port.host_port for each in _containers(spec) for port in each.ports):
+        return Way.PORTS
+    return None
+
+
+def _containers(spec: records.PodSpec) -> Iterable[records.Container]:
+    return (*spec.containers, *spec.init_containers)
+
+
+def _resources(spec: records.PodSpec) -> Iterable[str]:
+    yield from spec.overhead
+    for each in (spec.resources, *(container.resources for container in _containers(spec))):
+        if each is not None:
+            yield from each.requests
+            yield from each.limits

@@ -1,0 +1,47 @@
+"""The policy that keeps the annotations of seats and placements to those who write them: a forged one over-commits nodes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import POD_GROUPS
+
+__all__ = ["seats_manifests"]
+
+_NEW: Final = "object.metadata.?annotations[?k]"
+_CHANGED: Final = (
+    f"['{keys.SEATS}', '{keys.PLACEMENT}'].exists(k, request.operation == 'CREATE' ? {_NEW}.hasValue() "
+    f": {_NEW} != oldObject.metadata.?annotations[?k])"
+)
+_MESSAGE: Final = (
+    f"metadata.annotations[{keys.SEATS}], metadata.annotations[{keys.PLACEMENT}]: Forbidden: "
+    "the job controller and the scheduler write them; leave them as they are"
+)
+
+
+def seats_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
+    """The policy and its binding. Our accounts are in `namespace`; their names begin with that of the `release`."""
+    accounts = ", ".join(f"'system:serviceaccount:{namespace}:{release}-{name}'" for name in ("controllers", "scheduler"))
+    rule = {
+        "apiGroups": [POD_GROUPS.group],
+        "apiVersions": ["*"],
+        "resources": [POD_GROUPS.plural],
+        "operations": ["CREATE", "UPDATE"],
+    }
+    name = f"{release}-seats"
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [
+            {"name": "not-ours", "expression": f"!(request.userInfo.username in [{accounts}])"},
+            {"name": "changed", "expression": _CHANGED},
+        ],
+        "validations": [{"expression": "false", "message": _MESSAGE, "reason": "Forbidden"}],
+    }
+    binding = {"policyName": name, "validationActions": ["Deny"]}
+    return [_object("ValidatingAdmissionPolicy", name, policy), _object("ValidatingAdmissionPolicyBinding", name, binding)]
+
+
+def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}

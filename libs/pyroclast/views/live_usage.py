@@ -1,0 +1,141 @@
+"""What pods use now of what they asked for, added up by Job, task, queue or node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroclast.api import keys
+from pyroclast.resources import quantity
+from pyroclast.resources.pods import effective
+from pyroclast.resources.quantity import Quantity
+from pyroclast.views.amounts import amount
+from pyroclast.views.documents import Row
+
+__all__ = ["Usage", "job_usage", "node_usage", "queue_usage", "task_usage"]
+
+Document = Mapping[str, Any]
+AT_WORK = frozenset({"Running"})
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What is known of use: of pods by namespace and name, of nodes by name; None where nobody measures."""
+
+    pods: Mapping[tuple[str, str], Mapping[str, Quantity]] | None
+    nodes: Mapping[str, Mapping[str, Quantity]] | None = None
+
+    @classmethod
+    def of(cls, pods: Iterable[Document] | None, nodes: Iterable[Document] | None = None) -> Usage:
+        """From the objects PodMetrics and NodeMetrics of the metrics API."""
+        by_pod = None if pods is None else {_key(each): _added(map(_usage, each.get("containers") or ())) for each in pods}
+        by_node = None if nodes is None else {each["metadata"]["name"]: _usage(each) for each in nodes}
+        return cls(by_pod, by_node)
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Pods of one row. `is_measured`: of at least one pod it is known what it uses."""
+
+    pods: int = 0
+    asked: dict[str, Quantity] = field(default_factory=dict)
+    used: dict[str, Quantity] = field(default_factory=dict)
+    is_measured: bool = False
+
+    def add(self, pod: Document, used: Mapping[str, Quantity] | None) -> None:
+        """Count one pod."""
+        self.pods += 1
+        self.asked = _added([self.asked, effective(pod["spec"], "requests")])
+        if used is not None:
+            self.used, self.is_measured = _added([self.used, used]), True
+
+    def row(self, **names: str | None) -> Row:
+        """The row as `-o json` has it."""
+        return {**names, "pods": self.pods, **_measures(self.asked, self.used if self.is_measured else None)}
+
+
+def job_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
+    """A row per Job."""
+    return _rows(pods, usage, lambda pod: {"namespace": _namespace(pod), "name": _label(pod, keys.JOB_NAME)})
+
+
+def task_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
+    """A row per task of a Job."""
+    return _rows(
+        pods,
+        usage,
+        lambda pod: {
+            "namespace": _namespace(pod),
+            "name": f"{_label(pod, keys.JOB_NAME)}/{_label(pod, keys.TASK_SPEC)}",
+            "job": _label(pod, keys.JOB_NAME),
+            "task": _label(pod, keys.TASK_SPEC),
+        },
+    )
+
+
+def queue_usage(pods: Iterable[Document], queues: Mapping[tuple[str, str], str], usage: Usage) -> list[Row]:
+    """A row per queue; `queues`: that of each Job by its namespace and name."""
+    return _rows(pods, usage, lambda pod: {"name": queues.get((_namespace(pod), _label(pod, keys.JOB_NAME)), "default")})
+
+
+def node_usage(nodes: Iterable[Document], pods: Iterable[Document], usage: Usage) -> list[Row]:
+    """A row per node: what is used of what it has."""
+    counts: dict[str, int] = {}
+    for pod in pods:
+        name = (pod.get("spec") or {}).get("nodeName") or ""
+        counts[name] = counts.get(name, 0) + 1
+    rows: list[Row] = []
+    for node in nodes:
+        name = node["metadata"]["name"]
+        has = {resource: amount(value) for resource, value in ((node.get("status") or {}).get("allocatable") or {}).items()}
+        used = (usage.nodes or {}).get(name)
+        rows.append({"name": name, "pods": counts.get(name, 0), **_measures(has, used)})
+    return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def _rows(pods: Iterable[Document], usage: Usage, names_of: Callable[[Document], dict[str, str]]) -> list[Row]:
+    sums: dict[tuple[str, ...], tuple[dict[str, str], _Sum]] = {}
+    for pod in pods:
+        if (pod.get("status") or {}).get("phase") not in AT_WORK:
+            continue
+        names = names_of(pod)
+        _, total = sums.setdefault(tuple(names.values()), (names, _Sum()))
+        total.add(pod, None if usage.pods is None else usage.pods.get(_key(pod)))
+    return [total.row(**names) for _, (names, total) in sorted(sums.items(), key=lambda each: each[0])]
+
+
+def _measures(asked: Mapping[str, Quantity], used: Mapping[str, Quantity] | None) -> Row:
+    """Used amounts with their share of what was asked for; None for what nobody measures."""
+    devices = _added([{"all": value} for name, value in asked.items() if "/" in name]).get("all")
+    found: dict[str, Any] = {"gpu": None, "gpuPercent": None, "gpuAsked": str(devices) if devices else None}
+    for resource in ("cpu", "memory"):
+        value, whole = (used or {}).get(resource), asked.get(resource)
+        found[resource] = None if value is None else str(value)
+        found[f"{resource}Asked"] = None if whole is None else str(whole)
+        found[f"{resource}Percent"] = round(100 * float(value) / float(whole)) if value is not None and whole else None
+    return found
+
+
+def _usage(metrics: Document) -> dict[str, Quantity]:
+    return {name: amount(value) for name, value in (metrics.get("usage") or {}).items()}
+
+
+def _added(lists: Iterable[Mapping[str, Quantity]]) -> dict[str, Quantity]:
+    sums: dict[str, Quantity] = {}
+    for each in lists:
+        for name, value in each.items():
+            sums[name] = sums.get(name, quantity.ZERO) + value
+    return sums
+
+
+def _key(thing: Document) -> tuple[str, str]:
+    return _namespace(thing), str(thing["metadata"]["name"])
+
+
+def _namespace(thing: Document) -> str:
+    return str(thing["metadata"].get("namespace", ""))
+
+
+def _label(pod: Document, name: str) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(name, ""))

@@ -1,0 +1,62 @@
+"""Position and likely start of a Job that waits, as the scheduler wrote them on its PodGroup; clock times for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+__all__ = ["WAITING_ANNOTATION", "clock_text", "position_of", "start_of", "start_text"]
+
+WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
+MOST_BYTES: Final = 4096
+"""The scheduler writes at most a quarter of that; users can write anything."""
+
+
+def _said(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What the annotation says; empty where there is none or where it makes no sense."""
+    text = str(((group or {}).get("metadata") or {}).get("annotations", {}).get(WAITING_ANNOTATION) or "")
+    if not text or len(text) > MOST_BYTES:
+        return {}
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def position_of(group: Mapping[str, Any] | None) -> int | None:
+    """The position in the queue by the scheduler's own order, 1 is next; None where nobody said."""
+    ahead = _said(group).get("ahead")
+    return ahead + 1 if isinstance(ahead, int) and ahead >= 0 else None
+
+
+def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
+    """The earliest, likely and latest start as API timestamps; None where there is no estimate."""
+    start = _said(group).get("start")
+    if not isinstance(start, list) or len(start) != 3:
+        return None
+    try:
+        for each in start:
+            datetime.fromisoformat(each)
+    except (TypeError, ValueError):
+        return None
+    return start
+
+
+def start_text(start: list[str] | str) -> str:
+    """`14:20–18:40`, or what stands there instead of an estimate."""
+    if isinstance(start, str):
+        return start
+    first, last = clock_text(start[0]), clock_text(start[2])
+    day, _, time = last.rpartition(" ")
+    return f"{first}–{time}" if day and first.startswith(day) else f"{first}–{last}"
+
+
+def clock_text(timestamp: str, today: datetime | None = None) -> str:
+    """An API timestamp as a time of the day where the user is; with the day if that is another one than `today`."""
+    when = datetime.fromisoformat(timestamp).astimezone()
+    day = (today or datetime.now().astimezone()).date()
+    return f"{when:%H:%M}" if when.date() == day else f"{when:%b %d %H:%M}"

@@ -1,0 +1,130 @@
+"""`vcctl order`: who waits in a queue, in the order in which the scheduler lets them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pyroclast.api.types import POD_GROUPS, QUEUES, Key
+from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast.views.amounts import as_text, main_resources
+from pyroclast.views.documents import Row
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.jobs import WAITING_PHASES, Group, seconds_since
+from pyroclast.views.starts import position_of, start_of, start_text
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.board import BOARD, explained
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.reading import read_groups
+from pyroclast_cli.views.scope import NO_SUCH_OBJECT
+from pyroclast_cli.views.watching import WATCH, show
+
+__all__ = ["ORDER", "order_rows"]
+
+MOST: Final = 1000
+HEAD: Final = (
+    Column("POS", "position"),
+    Column("NAMESPACE", "namespace"),
+    Column("NAME", "name"),
+    Column("PRIORITY", "priority", lambda value: f"{value:g}"),
+)
+TAIL: Final = (
+    Column("WAITED", "waitedSeconds", human_duration),
+    Column("ASKS", "asks", as_text),
+    Column("CODE", "code"),
+    Column("START", "start", start_text, absent="?"),
+)
+
+
+def order_rows(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
+    """Those that wait in a queue by priority and age; where the scheduler wrote their positions, by these."""
+    waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
+    places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
+    is_told = None not in places.values()
+    waiting.sort(key=lambda group: (places[group["metadata"]["uid"]] if is_told else 0, *_rank(group)))
+    rows: list[Row] = []
+    for at, group in enumerate(waiting, 1):
+        owner: dict[str, Any] = next(iter(group["metadata"].get("ownerReferences") or ()), {})
+        rows.append(
+            {
+                "position": at,
+                "namespace": group["metadata"]["namespace"],
+                "name": owner.get("name") or group["metadata"]["name"],
+                "priority": (group.get("spec") or {}).get("priority", 0),
+                "waitedSeconds": seconds_since(group["metadata"]["creationTimestamp"], now),
+                "asks": main_resources((group.get("spec") or {}).get("minResources") or {}),
+                "code": None,
+                "start": start_of(group),
+            }
+        )
+    return rows
+
+
+def _rank(group: Group) -> tuple[int, str, str, str]:
+    metadata, priority = group["metadata"], int((group.get("spec") or {}).get("priority") or 0)
+    return -priority, metadata["creationTimestamp"], metadata["namespace"], metadata["name"]
+
+
+def _queue(group: Group) -> str:
+    return str((group.get("spec") or {}).get("queue") or "default")
+
+
+def _phase(group: Group) -> str:
+    return str((group.get("status") or {}).get("phase", ""))
+
+
+def _from_scheduler(answer: Row, now: float) -> tuple[list[Row], tuple[Column, ...]]:
+    """The rows that the scheduler gives, and a column for each plugin that ranks them."""
+    rows: list[Row] = []
+    plugins: dict[str, None] = {}
+    for each in answer.get("items") or ():
+        ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}  # has its own column
+        plugins |= dict.fromkeys(ranks)
+        start = each.get("start") or {}
+        times = [start[name] for name in ("earliest", "likely", "latest")] if start else None
+        shown = {**each, **ranks, "waitedSeconds": seconds_since(each["since"], now), "start": times}
+        rows.append({**shown, "namespace": each["namespace"] or "(hidden)"})
+    return rows, tuple(Column(name.upper(), name, _short) for name in plugins)
+
+
+def _short(rank: float | str) -> str:
+    return rank if isinstance(rank, str) else f"{rank:.4g}"
+
+
+async def _order(context: Context) -> None:
+    queue = context.text("queue") or (context.arguments[0] if len(context.arguments) == 1 else "")
+    queue = queue.removeprefix("queue/")
+    if not queue:
+        raise Failure("name a queue: vcctl order -q QUEUE")
+    try:
+        await context.client.get(QUEUES, Key("", queue))
+    except NotFound:
+        raise Failure(f'there is no queue "{queue}"', status=NO_SUCH_OBJECT) from None
+    except Forbidden:
+        pass  # who waits there may be known all the same
+
+    async def read() -> Table:
+        now = context.client.now()
+        limit = min(context.number("limit") or MOST, MOST)
+        answer = await explained(context, "queues", queue, query={"limit": str(max(1, limit))})
+        if answer is not None:
+            rows, plugins = _from_scheduler(answer, now)
+        else:
+            reading = await read_groups(context.client, context.client.config.namespace)
+            rows, plugins = order_rows(reading.groups, queue, now), ()
+        columns = (*HEAD, *plugins, *TAIL)
+        return Table("WaitingPlace", columns, rows, "vcjob.batch.volcano.sh", f"No Job waits in queue {queue}")
+
+    await show(context, read, POD_GROUPS)
+
+
+ORDER: Final = Leaf(
+    "order",
+    "list who waits in a queue, the first one first",
+    _order,
+    (Flag("queue", "q", "", "the queue"), *TABLE_FLAGS, BOARD, WATCH),
+    takes="[QUEUE]",
+    is_ours=True,
+)

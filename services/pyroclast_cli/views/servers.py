@@ -1,0 +1,104 @@
+"""Asking a server of ours beside the API server: the recorder, the board."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from pyroclast.api.types import CONFIG_MAPS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials import Anonymous
+from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+
+__all__ = ["UNREACHABLE", "Server", "path_of"]
+
+UNREACHABLE: Final = 5
+"""The exit status of a command whose server is not there."""
+
+
+def path_of(prefix: str, *parts: str) -> str:
+    """The path of what is asked for; parts come from users."""
+    return prefix + "/".join(quote(part, safe="") for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server.
+
+    Attributes:
+        name: as users know it, and the name of its flag.
+        variable: of the environment, that says where it is.
+        written_down: the ConfigMap in which `pyroclast up` writes its `url`.
+        how: what to do where it is not known.
+    """
+
+    name: str
+    variable: str
+    written_down: Key
+    how: str
+
+    @property
+    def flag(self) -> Flag:
+        """The flag that says where it is."""
+        return Flag(
+            self.name, "", "", f"the URL of the {self.name}, by default what {self.variable} says or `pyroclast up` wrote down"
+        )
+
+    async def find(self, context: Context) -> str:
+        """Where it is; empty where nobody says.
+
+        Raises:
+            Failure: what was said is no URL.
+        """
+        given = context.text(self.name) or os.environ.get(self.variable, "")
+        if not given:
+            try:
+                written = await context.client.get(CONFIG_MAPS, self.written_down)
+                given = str((written.get("data") or {}).get("url") or "")
+            except KubeError:  # it is not there, or may not be read: the same to whoever asks
+                given = ""
+        if given and (urlsplit(given).scheme not in {"http", "https"} or not urlsplit(given).netloc):
+            raise Failure(f'--{self.name}: "{given}" is no URL like http://127.0.0.1:8090')
+        return given.rstrip("/")
+
+    async def asked(self, context: Context, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        """Its answer.
+
+        Raises:
+            Failure: it is not known where it is, it does not answer, or it refuses.
+        """
+        server = await self.find(context)
+        if not server:
+            raise Failure(f"it is not known where the {self.name} is: {self.how}", status=UNREACHABLE)
+        try:
+            return await self.request(context, server, path, query)
+        except ApiError as error:
+            raise Failure(f"the {self.name} refuses: {error.message}") from error
+        except (ConnectionFailed, orjson.JSONDecodeError) as error:
+            raise Failure(f"the {self.name} at {server} does not answer: {error}; try {self.how}", status=UNREACHABLE) from error
+
+    async def request(
+        self, context: Context, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The answer of the one at `server`, to which `body` is posted where there is one.
+
+        Raises:
+            KubeError: as for the API server.
+            JSONDecodeError: something else answers there.
+        """
+        config = ClusterConfig(server, credentials=context.client.config.credentials)
+        if not server.startswith("https:"):  # a token would be there for everybody on the way to read
+            config = replace(config, credentials=Anonymous())
+        given = {name: value for name, value in query.items() if value}
+        async with Client(config, max_attempts=2, user_agent="vcctl") as client:
+            method, content = ("GET", b"") if body is None else ("POST", orjson.dumps(body))
+            answer: dict[str, Any] = orjson.loads(await client.request(method, path, query=given, body=content or None))
+            return answer

@@ -1,0 +1,44 @@
+"""Which HyperNodes a node is in, directly or through HyperNodes below; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api.enums import MemberType
+from pyroclast.api.records import HyperNode
+from pyroclast.lifecycle.hypernodes.members import member_names
+
+__all__ = ["tier_groups"]
+
+
+def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    """`tier N: NAME` of all HyperNodes of each node by its name; `nodes` are labels by name."""
+    known = {each.metadata.name: each for each in msgspec.convert(list(hyper_nodes), list[HyperNode])}
+    inside = {name: _nodes_of(each, known, nodes) for name, each in known.items()}
+    found: dict[str, list[str]] = {name: [] for name in nodes}
+    for hyper_node, names in inside.items():
+        for name in names & nodes.keys():
+            found[name].append(f"tier {known[hyper_node].spec.tier}: {hyper_node}")
+    return found
+
+
+def _nodes_of(top: HyperNode, known: Mapping[str, HyperNode], nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = [top]
+    while todo:
+        one = todo.pop()
+        if one.metadata.name in seen:  # HyperNodes in a circle
+            continue
+        seen.add(one.metadata.name)
+        for member in one.spec.members:
+            alone = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, members=(member,)))
+            if member.type is MemberType.NODE:
+                found |= member_names(alone, nodes)
+            else:
+                below = member_names(alone, {name: each.metadata.labels for name, each in known.items()})
+                todo += [known[name] for name in below if name in known]
+    return found

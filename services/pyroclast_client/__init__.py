@@ -1,0 +1,74 @@
+"""The Python client of Pyroclast. Import it as `import pyroclast_client as pc`.
+
+All public names are here. They load on first use, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyroclast_client import errors
+    from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.executors import Executor
+    from pyroclast_client.flow_handles import Flow
+    from pyroclast_client.flows import flow
+    from pyroclast_client.functions import task
+    from pyroclast_client.nodes import otherwise, when
+    from pyroclast_client.planes import local
+    from pyroclast_client.ranks import rank, world
+    from pyroclast_client.sweeps import Sweep
+    from pyroclast_client.synchronous import Client, Job, job
+    from pyroclast_client.torch import torchrun
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Executor",
+    "Flow",
+    "Job",
+    "Sweep",
+    "errors",
+    "flow",
+    "job",
+    "local",
+    "otherwise",
+    "rank",
+    "task",
+    "torchrun",
+    "when",
+    "world",
+]
+
+_HOMES: Final = {
+    "AsyncClient": "asynchronous",
+    "Client": "synchronous",
+    "Executor": "executors",
+    "Flow": "flow_handles",
+    "Job": "synchronous",
+    "Sweep": "sweeps",
+    "flow": "flows",
+    "job": "synchronous",
+    "local": "planes",
+    "otherwise": "nodes",
+    "rank": "ranks",
+    "task": "functions",
+    "torchrun": "torch",
+    "when": "nodes",
+    "world": "ranks",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name == "errors":
+        return importlib.import_module("pyroclast_client.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(sorted(__all__))}")
+    found = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

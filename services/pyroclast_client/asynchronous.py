@@ -1,0 +1,265 @@
+"""The asynchronous client: submit, find and list Jobs."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, Self, TypeVar, overload
+
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
+from pyroclast.kube.config import ClusterConfig, find_config
+from pyroclast_client import errors
+from pyroclast_client.checking import checked_job
+from pyroclast_client.compilation import Compiled, Surroundings, compiled
+from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
+from pyroclast_client.flow_handles import AsyncFlow
+from pyroclast_client.flows import FlowCall
+from pyroclast_client.functions import Call, SweepCall
+from pyroclast_client.handles import AsyncJob
+from pyroclast_client.marks import SUBMISSION
+from pyroclast_client.sessions import Session, here
+from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, withdraw
+from pyroclast_client.sweeps import AsyncSweep
+from pyroclast_client.translation import translating
+
+__all__ = ["AsyncClient"]
+
+R = TypeVar("R")
+
+STEM: Final = "job"
+
+
+class AsyncClient:
+    """Speaks to one cluster as one user. It connects on first use, in the process and event loop that use it.
+
+    Args:
+        context: of the kubeconfig; its current one by default.
+        namespace: of what is submitted; that of the context by default.
+        queue: of Jobs that name none.
+        image: of functions that name none.
+        store: URL of where large results and code go, `file:///shared/folder`, say.
+        kubeconfig: path of a file; found as kubectl finds it by default.
+    """
+
+    def __init__(
+        self,
+        context: str | None = None,
+        namespace: str | None = None,
+        queue: str | None = None,
+        image: str | None = None,
+        store: str | None = None,
+        *,
+        kubeconfig: str | None = None,
+    ) -> None:
+        self._context, self._namespace = context or "", namespace or ""
+        self.queue, self.image, self.store, self._kubeconfig = queue, image, store, kubeconfig or ""
+        self.python = "python3"
+        self.env: dict[str, str] = {}
+        self._session: Session | None = None
+        self._config: ClusterConfig | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._context or 'current context'}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = (self._context, self._namespace, self.queue, self.image, self.store)
+        return partial(AsyncClient, kubeconfig=self._kubeconfig), given
+
+    async def __aenter__(self) -> Self:
+        await self.session()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def config(self) -> ClusterConfig:
+        """The cluster and the user.
+
+        Raises:
+            NoCluster: there is none, or the kubeconfig cannot be used.
+        """
+        if self._config is None:
+            with translating("the kubeconfig"):
+                self._config = find_config(self._kubeconfig, context=self._context)
+        return self._config
+
+    @property
+    def kubeconfig(self) -> str:
+        """The path of the kubeconfig, where one was given."""
+        return self._kubeconfig
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of what is submitted."""
+        return self._namespace or self.config.namespace
+
+    async def session(self) -> Session:
+        """The open connection of this process and loop."""
+        if self._session is None or self._session.owner != here():
+            self._session = Session(self.config)
+        with translating("the API server"):
+            return await self._session.ready()
+
+    async def close(self) -> None:
+        """End the connection. Jobs go on."""
+        session, self._session = self._session, None
+        if session is not None and session.owner == here():
+            await session.close()
+
+    @overload
+    async def submit(self, anything: Call[R], *, name: str | None = None, dry_run: bool = False) -> AsyncJob[R]: ...
+    @overload
+    async def submit(self, anything: SweepCall[R], *, name: str | None = None, dry_run: bool = False) -> AsyncSweep[R]: ...
+    @overload
+    async def submit(self, anything: FlowCall[R], *, name: str | None = None, dry_run: bool = False) -> AsyncFlow[R]: ...
+    @overload
+    async def submit(self, anything: Submittable, *, name: str | None = None, dry_run: bool = False) -> AsyncJob[Any]: ...
+    async def submit(
+        self, anything: object, *, name: str | None = None, dry_run: bool = False
+    ) -> AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]:
+        """Submit a Job: the call of a task, a model, a dict, the path of a manifest or its text.
+
+        It is checked by the rules of the server before any request. Submitting the same under the same name again finds
+        what is there.
+
+        Args:
+            anything: what to submit.
+            name: of the Job; made up when neither this nor the manifest has one.
+            dry_run: have the server check it, and keep nothing.
+
+        Raises:
+            Rejected: what is wrong with it, with the path of each field.
+        """
+        if isinstance(anything, Call):
+            return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
+        if isinstance(anything, FlowCall):
+            return await self._submit_flow(anything)
+        if isinstance(anything, SweepCall):
+            return await self._submit_sweep(anything, name or fresh_name(anything.name), dry_run=dry_run)
+        documents = documents_of(anything)
+        if len(documents) != 1 or documents[0]["kind"] != JOBS.kind:
+            kinds = ", ".join(document["kind"] for document in documents)
+            raise errors.Usage(f"submit: one Job can be submitted at a time; this is {kinds}")
+        document = self.prepared(documents[0], name)
+        created = await create_job((await self.session()).kube, document, dry_run=dry_run)
+        metadata = created["metadata"]
+        return AsyncJob(self, metadata["namespace"], metadata["name"], metadata.get("uid", ""))
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What this client adds to the calls of functions."""
+        return Surroundings(self.namespace, self.queue, self.image, self.store, self.python, self.env)
+
+    async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        made = compiled(call.function, [call.arguments], call.options, self.surroundings, name=name)
+        return await self._submit_compiled(made, dry_run=dry_run)
+
+    async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
+        """Jobs of at most a thousand pods each."""
+        sweep = AsyncSweep(self, call)
+        await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
+        return sweep
+
+    async def _submit_flow(self, call: FlowCall[R]) -> AsyncFlow[R]:
+        """The JobFlow first, which waits for its templates: it owns them and the Secret, so that they go together."""
+        made = call.compiled(self.surroundings, salt=secrets.token_hex(8))
+        kube = (await self.session()).kube
+        with translating(label_of(made.flow)):
+            created = await kube.create(JOB_FLOWS, made.flow, strict=True)
+        metadata = created["metadata"]
+        owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
+        for kind, document in ((SECRETS, made.secret), *((JOB_TEMPLATES, template) for template in made.templates)):
+            owned = {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
+            with translating(label_of(document)):
+                await kube.create(kind, owned, strict=True)
+        return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def flow(self, name: str) -> AsyncFlow[Any]:
+        """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        namespace, _, bare = name.rpartition("/")
+        key = Key(namespace or self.namespace, bare)
+        with translating(f"JobFlow {key}"):
+            found = await (await self.session()).kube.get(JOB_FLOWS, key)
+        return AsyncFlow(self, key.namespace, key.name, found["metadata"]["uid"])
+
+    async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        """One Job of a sweep, for some of its indices."""
+        arguments = [call.arguments[index] for index in indices]
+        made = compiled(call.function, arguments, call.options, self.surroundings, name=name, is_sweep=True)
+        return await self._submit_compiled(made, dry_run=dry_run)
+
+    async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
+        document, session = self.prepared(made.job), await self.session()
+        metadata, kube = document["metadata"], session.kube
+        if dry_run:
+            await create_job(kube, document, dry_run=True)
+            return AsyncJob(self, metadata["namespace"], metadata["name"], "")
+        secret = await make_secret(kube, made.secret)
+        try:
+            created = await create_job(kube, document)
+        except errors.Rejected:
+            await withdraw(kube, secret)
+            raise
+        await give_to(kube, secret, created)
+        with translating("Secrets of clients before"):
+            await session.remove_orphans(metadata["namespace"])
+        return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
+
+    def prepared(self, document: Document, name: str | None = None) -> Document:
+        """The Job with its namespace, name and queue, once it breaks no rule.
+
+        Raises:
+            Rejected: it breaks rules.
+        """
+        metadata = document["metadata"]
+        stem = str(metadata.pop("generateName", "") or STEM)
+        metadata["name"] = name or metadata.get("name") or fresh_name(stem)
+        spec = document.get("spec")
+        if isinstance(spec, dict) and self.queue and not spec.get("queue"):
+            spec["queue"] = self.queue
+        for warning in checked_job(document):
+            warnings.warn(warning, errors.PyroclastWarning, stacklevel=3)
+        metadata.setdefault("namespace", self.namespace)
+        annotations = metadata["annotations"] = dict(metadata.get("annotations") or {})
+        annotations.setdefault(SUBMISSION, sha256(json.dumps(document, sort_keys=True, default=str).encode()).hexdigest()[:16])
+        return document
+
+    async def job(self, name: str) -> AsyncJob[Any]:
+        """The Job of that name, `NAME` or `NAMESPACE/NAME`.
+
+        Raises:
+            NotFound: there is none.
+        """
+        namespace, _, bare = name.rpartition("/")
+        key = Key(namespace or self.namespace, bare)
+        with translating(f"Job {key}"):
+            found = await (await self.session()).kube.get(JOBS, key)
+        return AsyncJob(self, key.namespace, key.name, found["metadata"]["uid"])
+
+    async def jobs(self, *, queue: str | None = None, phase: str | None = None) -> list[AsyncJob[Any]]:
+        """The Jobs of the namespace, the latest first; those of one queue, or in one phase."""
+        with translating(f"the Jobs of namespace {self.namespace}"):
+            items, _ = await (await self.session()).kube.list(JOBS, self.namespace)
+        chosen = [
+            item
+            for item in items
+            if (queue is None or (item.get("spec") or {}).get("queue", "default") == queue)
+            and (phase is None or ((item.get("status") or {}).get("state") or {}).get("phase") == phase)
+        ]
+        chosen.sort(key=lambda item: str(item["metadata"]["creationTimestamp"]), reverse=True)
+        return [AsyncJob(self, self.namespace, item["metadata"]["name"], item["metadata"]["uid"]) for item in chosen]
+
+    async def queues(self) -> list[dict[str, Any]]:
+        """The Queue objects."""
+        with translating("the Queues"):
+            items, _ = await (await self.session()).kube.list(QUEUES)
+        return items

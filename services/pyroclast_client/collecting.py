@@ -1,0 +1,98 @@
+"""Collects the results of a Job's pods: from termination messages, logs and the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api.types import Key
+from pyroclast.kube.client import Client
+from pyroclast_client import errors
+from pyroclast_client.marks import STORE, SUBMISSION
+from pyroclast_client.podreading import Pod, log_of
+from pyroclast_client.results import Envelope, Outcome, decoded, envelope
+from pyroclast_client.runner import sealing
+
+__all__ = ["Collector"]
+
+AFTER_FRAMES: Final = 20  # lines that others may have printed behind the result
+EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeadlineExceeded"})
+
+
+@dataclass(slots=True)
+class Collector:
+    """Reads results of one Job. `key` is what they are sealed with."""
+
+    kube: Client
+    job: Key
+    key: bytes
+    submission: str
+    store: str
+
+    @classmethod
+    def of(cls, kube: Client, job: Mapping[str, Any], key: bytes) -> Collector:
+        """The collector for a Job object."""
+        metadata = job["metadata"]
+        annotations = metadata.get("annotations") or {}
+        name = Key(metadata["namespace"], metadata["name"])
+        return cls(kube, name, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
+
+    async def all(self, pods: Iterable[Pod], size: int) -> list[Outcome]:
+        """The outcome of each index of a Job that has ended."""
+        chosen = _chosen(pods)
+        return [self._missing(index) if index not in chosen else await self.one(chosen[index]) for index in range(size)]
+
+    async def one(self, pod: Pod) -> Outcome:
+        """The outcome of the call in a pod that has ended."""
+        what = f"index {pod.index} of Job {self.job}"
+        if not pod.message:
+            return Outcome(pod.index, error=self._unsaid(pod, what))
+        try:
+            found = envelope(self.key, pod.message, index=pod.index, attempt=pod.uid, what=what)
+            payload = await self._payload(found, pod)
+        except errors.ForgedResult as error:
+            return Outcome(pod.index, error=error)
+        return decoded(found, payload, what=what, name=self.job.name)
+
+    async def _payload(self, found: Envelope, pod: Pod) -> bytes | None:
+        match found.place:
+            case "inline":
+                try:
+                    return sealing.inline(found.message)
+                except sealing.SealError as error:
+                    raise errors.ForgedResult(f"index {pod.index} of Job {self.job}: {error}; it was not unpickled") from error
+            case "log":
+                tail = found.frames + AFTER_FRAMES
+                near = sealing.unframed(await log_of(self.kube, self.job.namespace, pod, tail=tail))
+                return near or sealing.unframed(await log_of(self.kube, self.job.namespace, pod))
+            case "store":
+                name = f"{self.submission}/{pod.index}/{pod.uid}/result"
+                return await asyncio.to_thread(sealing.got, self.store, name)
+        return b""
+
+    def _unsaid(self, pod: Pod, what: str) -> errors.PyroclastError:
+        """The error for a pod that ended without a word: it was killed, or its interpreter broke."""
+        if pod.phase == "Succeeded":
+            return errors.ResultGone(f"{what}: pod {pod.name} ended well and left no result; look at its log")
+        is_evicted = pod.reason in EVICTIONS
+        why = f" ({pod.reason})" if pod.reason else ""
+        text = (
+            f"{what}: pod {pod.name} ended with exit code {pod.exit_code}{why}; `logs(index={pod.index})` shows what it printed"
+        )
+        kind = errors.Evicted if is_evicted else errors.JobFailed
+        return kind(text, job=str(self.job), phase=pod.phase, reason=pod.reason, index=pod.index, exit_code=pod.exit_code)
+
+    def _missing(self, index: int) -> Outcome:
+        text = f"index {index} of Job {self.job}: its pod is gone, and the result with it; fetch results as Jobs end"
+        return Outcome(index, error=errors.ResultGone(text))
+
+
+def _chosen(pods: Iterable[Pod]) -> dict[int, Pod]:
+    """The pod whose word counts for each index: the latest that ended with a message, else the latest."""
+    found: dict[int, Pod] = {}
+    for pod in pods:  # of one index the latest comes last
+        if pod.index not in found or pod.message or not found[pod.index].message:
+            found[pod.index] = pod
+    return found

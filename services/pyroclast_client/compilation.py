@@ -1,0 +1,228 @@
+"""A function call as a Job and its Secret. Pure but for the reading of the project's modules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.types import JOBS, SECRETS
+from pyroclast.lifecycle.flow.patch import PatchError, patched
+from pyroclast.resources.durations import DurationError, nanoseconds
+from pyroclast_client.documents import Document
+from pyroclast_client.errors import Usage
+from pyroclast_client.marks import PAYLOAD, STORE, SUBMISSION, secret_name
+from pyroclast_client.modules import project_archive
+from pyroclast_client.options import Gang, TaskOptions
+from pyroclast_client.payload import Arguments, packed, secret_data
+
+__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "pod_template"]
+
+TASK: Final = "main"
+FOLDER: Final = "/opt/pyroclast"
+TERMINATION_LOG: Final = "/dev/termination-log"
+GPU: Final = "nvidia.com/gpu"
+SIGTERM: Final = 143  # how the runner ends when its pod is taken away
+IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a client adds to a call: its namespace, and its defaults where the options are silent."""
+
+    namespace: str
+    queue: str | None = None
+    image: str | None = None
+    store: str | None = None
+    python: str = "python3"
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A Job, and the Secret with the function that it runs."""
+
+    job: Document
+    secret: Document = field(repr=False)
+
+
+def compiled(
+    function: Callable[..., Any],
+    arguments: Sequence[Arguments],
+    options: TaskOptions,
+    surroundings: Surroundings,
+    *,
+    name: str,
+    is_sweep: bool = False,
+) -> Compiled:
+    """The Job that calls `function`: a gang that has the same arguments, or a sweep with a pod for each set.
+
+    Raises:
+        Usage: something cannot be pickled, no image is named, or an option makes no sense.
+    """
+    store = options.store or surroundings.store
+    if options.checkpoint is not None and not store:
+        raise Usage("task: checkpoint: checkpoints need a store; give `store='file:///shared/folder'` to the task or the client")
+    payload = packed(
+        function,
+        arguments,
+        name=function_name(function),
+        job=name,
+        tries=options.retries + 1 if is_sweep else 1,
+        serializer=options.serializer,
+        store=store,
+        modules=project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude),
+        checkpoint=options.checkpoint,
+    )
+    size = Gang(len(arguments), 1) if is_sweep else options.gang
+    template = pod_template(options, surroundings, secret=secret_name(name), world=size.size)
+    spec = job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep))
+    metadata = {"name": name, "namespace": surroundings.namespace}
+    marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
+    job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {**metadata, "annotations": marks}, "spec": spec}
+    secret = {
+        "apiVersion": SECRETS.api_version,
+        "kind": SECRETS.kind,
+        "metadata": {
+            "name": secret_name(name),
+            "namespace": surroundings.namespace,
+            "labels": {PAYLOAD: "true"},
+            "annotations": {SUBMISSION: payload.submission},
+        },
+        "immutable": True,
+        "data": secret_data({"payload": payload}, store),
+    }
+    return Compiled(job, secret)
+
+
+def job_spec(
+    options: TaskOptions, surroundings: Surroundings, gang: Gang, template: Document, *, policies: Mapping[str, Any]
+) -> Document:
+    """The spec of a Job of one task with these pods."""
+    task = {"name": TASK, "replicas": gang.size, "minAvailable": gang.least, "template": template}
+    spec: dict[str, Any] = {"minAvailable": gang.least, "schedulerName": "volcano", "tasks": [task], **policies}
+    if options.gang.size > 1:
+        spec["plugins"] = {"svc": ["--publish-not-ready-addresses"], "env": []}
+    if queue := options.queue or surroundings.queue:
+        spec["queue"] = queue
+    if options.topology is not None:
+        spec["networkTopology"] = _topology(options.topology)
+    if options.priority is not None:
+        spec["priorityClassName"] = options.priority
+    if options.ttl is not None:
+        spec["ttlSecondsAfterFinished"] = options.ttl
+    return _with_pod(spec, options.pod) if options.pod else spec
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """What the function is called in messages and names."""
+    return str(getattr(function, "__name__", "") or type(function).__name__)
+
+
+def pod_template(
+    options: TaskOptions, surroundings: Surroundings, *, secret: str, world: int, payload: str = "payload"
+) -> Document:
+    """The pods that run a function.
+
+    Raises:
+        Usage: no image is named, or the timeout is no duration.
+    """
+    image = options.image or surroundings.image or os.environ.get(IMAGE_VARIABLE)
+    if not image:
+        raise Usage(f"task: image: none is named; give `image=` to the task or the client, or set {IMAGE_VARIABLE}")
+    volumes: list[dict[str, Any]] = [{"name": "pyroclast", "secret": {"secretName": secret}}]
+    mounts: list[dict[str, Any]] = [{"name": "pyroclast", "mountPath": FOLDER, "readOnly": True}]
+    for number, (path, source) in enumerate(options.mounts.items()):
+        claim = {"persistentVolumeClaim": {"claimName": source}} if isinstance(source, str) else dict(source)
+        volumes.append({"name": f"mount-{number}", **claim})
+        mounts.append({"name": f"mount-{number}", "mountPath": path})
+    container: dict[str, Any] = {
+        "name": TASK,
+        "image": image,
+        "command": [options.python or surroundings.python, f"{FOLDER}/runner.pyz"],
+        "env": _environment(options, surroundings, world, payload),
+        "volumeMounts": mounts,
+        "terminationMessagePath": TERMINATION_LOG,
+    }
+    if resources := _resources(options):
+        container["resources"] = resources
+    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
+    spec["automountServiceAccountToken"] = False  # no pod gets rights on the API
+    if options.timeout is not None:
+        spec["activeDeadlineSeconds"] = _seconds(options.timeout)
+    return {"spec": spec}
+
+
+def _environment(options: TaskOptions, surroundings: Surroundings, world: int, payload: str) -> list[dict[str, Any]]:
+    variables: dict[str, Any] = {
+        "PYROCLAST_INDEX": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.TASK_INDEX}']"}},
+        "PYROCLAST_POD_UID": {"fieldRef": {"fieldPath": "metadata.uid"}},
+    }
+    found = [{"name": name, "valueFrom": source} for name, source in variables.items()]
+    texts = {
+        "PYROCLAST_WORLD": str(world),
+        **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
+        "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
+        "PYTHONUNBUFFERED": "1",
+        **surroundings.env,
+        **{name: str(value) for name, value in options.env.items()},
+    }
+    found += [{"name": name, "value": value} for name, value in texts.items()]
+    for name, reference in options.secrets.items():
+        secret, _, key = reference.partition("/")
+        found.append({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}})
+    return found
+
+
+def _resources(options: TaskOptions) -> dict[str, Any]:
+    requests = {name: str(value) for name, value in (("cpu", options.cpu), ("memory", options.memory)) if value is not None}
+    gpus = options.gpus if isinstance(options.gpus, Mapping) else {GPU: options.gpus} if options.gpus else {}
+    limits = {name: str(value) for name, value in gpus.items()}
+    if options.memory is not None:
+        limits["memory"] = str(options.memory)
+    return {name: amounts for name, amounts in (("requests", {**requests, **gpus_of(limits)}), ("limits", limits)) if amounts}
+
+
+def gpus_of(limits: Mapping[str, str]) -> dict[str, str]:
+    """Extended resources, of which requests and limits must be equal."""
+    return {name: value for name, value in limits.items() if "/" in name}
+
+
+def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
+    """What happens when a pod fails or is taken away.
+
+    A sweep repeats a failed call in its pod, and an evicted pod; a gang starts again as a whole.
+    """
+    if is_sweep or (options.checkpoint is not None and not options.retries):
+        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}, {"exitCode": SIGTERM, "action": "RestartPod"}]}
+    if options.retries:
+        return {"maxRetry": options.retries, "policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]}
+    return {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
+
+
+def _topology(topology: str | int) -> dict[str, Any]:
+    limit = {"highestTierAllowed": topology} if isinstance(topology, int) else {"highestTierName": topology}
+    return {"mode": "hard", **limit}
+
+
+def _seconds(timeout: float | str) -> int:
+    if isinstance(timeout, int | float):
+        return max(1, round(timeout))
+    try:
+        return max(1, nanoseconds(timeout) // 1_000_000_000)
+    except DurationError as error:
+        raise Usage(f"task: timeout: {timeout!r} is no duration: {error}; give seconds, or `90s` and `1h30m`") from error
+
+
+def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with more of the user's in its pods, merged by the keys of Kubernetes."""
+    template = {name: pod[name] for name in ("metadata", "spec") if name in pod}
+    if not template or set(pod) - set(template):
+        raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
+    try:
+        return dict(patched(spec, {"spec": {"tasks": [{"name": TASK, "template": template}]}}))
+    except PatchError as error:
+        raise Usage(f"task: pod: {error}") from error

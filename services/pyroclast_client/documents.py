@@ -1,0 +1,118 @@
+"""What can be submitted, as a manifest: a model of `pyroclast.api`, a dict, a YAML file or its text; and its names."""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
+
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, ResourceType
+from pyroclast_client.errors import Cause, Rejected, Usage
+
+__all__ = ["Document", "Submittable", "documents_of", "fresh_name", "label_of"]
+
+Document: TypeAlias = dict[str, Any]
+
+LETTERS: Final = "bcdfghjklmnpqrstvwxz0123456789"  # no vowels: no words
+RANDOM_LETTERS: Final = 5
+LONGEST_NAME: Final = 40  # the names of pods and of the Secret are made of it
+KINDS: Final[tuple[ResourceType, ...]] = (JOBS, JOB_TEMPLATES, JOB_FLOWS)
+
+
+@runtime_checkable
+class _Model(Protocol):
+    """A pydantic model."""
+
+    def model_dump(self, *, by_alias: bool, exclude_none: bool, mode: str) -> dict[str, Any]: ...
+
+
+Submittable: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | _Model
+
+
+def documents_of(given: object) -> list[Document]:
+    """The manifests in `given`, each with its kind and metadata.
+
+    Raises:
+        Usage: it is nothing that can be submitted.
+        Rejected: a manifest that is not of our kinds, or text that is not YAML.
+    """
+    if isinstance(given, Mapping):
+        found = [copy.deepcopy(dict(given))]
+    elif isinstance(given, _Model):
+        found = [given.model_dump(by_alias=True, exclude_none=True, mode="json")]
+    elif isinstance(given, str | os.PathLike):
+        found = _loaded(given)
+    else:
+        text = "a Job model, a dict, the path or text of a manifest, a task call such as `train.call(1)`, or a flow"
+        raise Usage(f"submit: {type(given).__name__} cannot be submitted; give {text}")
+    return [_complete(document, index if len(found) > 1 else None) for index, document in enumerate(found)]
+
+
+def fresh_name(stem: str) -> str:
+    """`stem` and five random letters: a name that is free, known before the first try."""
+    clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:LONGEST_NAME].strip("-") or "job"
+    if not clean[0].isalpha():
+        clean = f"job-{clean}"
+    return f"{clean}-{''.join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS))}"
+
+
+def label_of(document: Mapping[str, Any]) -> str:
+    """`Kind NAMESPACE/NAME`, for messages."""
+    metadata = document.get("metadata") or {}
+    where = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+    return f"{document.get('kind', 'object')} {where}{metadata.get('name') or metadata.get('generateName') or ''}".strip()
+
+
+def _loaded(given: str | os.PathLike[str]) -> list[Document]:
+    import yaml  # noqa: PLC0415 - few programs submit files
+
+    text, where = _text_of(given)
+    try:
+        parsed = [each for each in yaml.safe_load_all(text) if each is not None]
+    except yaml.YAMLError as error:
+        raise Rejected(f"{where}: not YAML: {error}") from error
+    if not parsed or not all(isinstance(each, dict) for each in parsed):
+        raise Rejected(f"{where}: holds no manifest; a manifest is a mapping with apiVersion, kind, metadata and spec")
+    return parsed
+
+
+def _text_of(given: str | os.PathLike[str]) -> tuple[str, str]:
+    """The text, and what to call it. A string with a line break or a mapping's colon is text, any other the path of a file."""
+    if isinstance(given, str) and ("\n" in given or re.match(r"\s*\{|[\w]+:(\s|$)", given)):
+        return given, "the text"
+    path = Path(given).expanduser()
+    try:
+        return path.read_text(), str(path)
+    except OSError as error:
+        raise Usage(f"{path}: {error.strerror}; give the path of a manifest, or its text") from error
+
+
+def _complete(document: Document, index: int | None) -> Document:
+    where = "" if index is None else f"[{index}]"
+    document.setdefault("apiVersion", JOBS.api_version)
+    document.setdefault("kind", JOBS.kind)
+    kind_of(document, where)
+    metadata = document.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise Rejected(f"metadata{where}: must be an object", [Cause(f"metadata{where}", "must be an object")])
+    document["metadata"] = dict(metadata or {})
+    document.pop("status", None)
+    return document
+
+
+def kind_of(document: Mapping[str, Any], where: str = "") -> ResourceType:
+    """The resource type of a manifest.
+
+    Raises:
+        Rejected: it is none that the client submits.
+    """
+    for kind in KINDS:
+        if (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind):
+            return kind
+    known = ", ".join(f"{kind.kind} of {kind.api_version}" for kind in KINDS)
+    text = f"{document.get('kind')} of {document.get('apiVersion')} cannot be submitted; it must be {known}"
+    raise Rejected(f"kind{where}: {text}", [Cause(f"kind{where}", text)])

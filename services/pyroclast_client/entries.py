@@ -1,0 +1,163 @@
+"""Entries of a flow as they are gathered while its function runs, and as JobFlow and JobTemplates say them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from pyroclast_client.documents import Document
+from pyroclast_client.functions import Task
+from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, refuse
+from pyroclast_client.payload import Arguments
+
+__all__ = ["Entry", "Gathered", "entry_manifest", "nodes_in", "reference"]
+
+_TARGET = re.compile(r'targets\["([^"]+)"\]')
+
+
+@dataclass
+class Entry:
+    """A call in a flow.
+
+    Attributes:
+        node: what stands for its value.
+        task: the function and its options.
+        arguments: one set, or one for each round of `loop`.
+        needs: the nodes whose values the arguments have.
+        condition: of the `when` block that it stands in.
+        others: the entries of the `otherwise` block, of the first entry of a `when` block.
+    """
+
+    node: Node
+    task: Task[..., Any]
+    arguments: Sequence[Arguments]
+    order: Order
+    loop: Loop | None
+    needs: tuple[Node, ...]
+    condition: Condition | None = None
+    others: list[Node] = field(default_factory=list)
+
+    @property
+    def targets(self) -> list[Node]:
+        """What it depends on: what it needs, what it comes after, and what its condition asks."""
+        asked = self.condition.nodes if self.condition is not None else ()
+        return list(dict.fromkeys((*self.needs, *self.order.nodes, *asked)))
+
+
+@dataclass
+class _Block:
+    """A `when` block and the first entry in it."""
+
+    condition: Condition
+    first: Entry | None = None
+
+
+@dataclass
+class Gathered(Builder):
+    """The entries of a flow, in the order of the calls."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    _blocks: list[_Block] = field(default_factory=list)
+    _last: _Block | None = None
+    _chooser: Entry | None = None
+
+    def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
+        """The node for a call."""
+        stem = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
+        number = sum(1 for name in self.entries if name == stem or re.fullmatch(rf"{re.escape(stem)}-\d+", name)) + 1
+        name = stem if number == 1 else f"{stem}-{number}"
+        node = Node(name, None if loop is None else len(arguments))
+        condition = reduce(and_, (block.condition for block in self._blocks)) if self._blocks else None
+        entry = Entry(node, task, arguments, order, loop, tuple(nodes_in(arguments)), condition)
+        for each in entry.targets:
+            if each.name not in self.entries or self.entries[each.name].node is not each:
+                refuse(f"{each.name}, a node of another flow,", "a call in this flow")
+        self.entries[name] = entry
+        for block in self._blocks:
+            block.first = block.first or entry
+        if self._chooser is not None:
+            self._chooser.others.append(node)
+        return node
+
+    @contextmanager
+    def when(self, condition: Condition) -> Iterator[None]:
+        """See `pyroclast_client.nodes.when`."""
+        if self._chooser is not None:
+            refuse("`when` inside `otherwise`", "with pc.when(~condition & other):")
+        self._blocks.append(_Block(condition))
+        try:
+            yield
+        finally:
+            self._last = self._blocks.pop()
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """See `pyroclast_client.nodes.otherwise`."""
+        if self._last is None or self._last.first is None or self._blocks:
+            refuse("`otherwise` without a `when` block before it that calls a task", "with pc.when(node.succeeded):")
+        self._chooser, self._last = self._last.first, None
+        try:
+            yield
+        finally:
+            self._chooser = None
+
+
+def reference(value: object) -> object | None:
+    """What stands in pickled arguments for the value of another entry."""
+    match value:
+        case Node(rounds=None):
+            return ("value", value.name, 0)
+        case Node():
+            return ("rounds", value.name, value.rounds)
+        case Item():
+            return ("item", value.node.name, value.number)
+    return None
+
+
+def entry_manifest(entry: Entry, names: Mapping[str, str]) -> Document:
+    """The entry of the JobFlow. `names`: the names of entries, by those of their nodes."""
+    found: Document = {"name": names[entry.node.name]}
+    if targets := entry.targets:
+        depends: Document = {"targets": [names[node.name] for node in targets]}
+        if entry.order.any:
+            depends["strategy"] = "any"
+        if entry.order.port is not None:
+            depends["probe"] = {"tcpSocketList": [{"taskName": "main", "port": entry.order.port}]}
+        found["dependsOn"] = depends
+    if (condition := entry.condition) is not None:
+        if condition.target is not None:
+            found["if"] = {"target": names[condition.target.name], "phase": list(condition.phases)}
+        else:
+            found["if"] = {"expression": _TARGET.sub(lambda each: f'targets["{names[each[1]]}"]', condition.text)}
+    if entry.others:
+        found["else"] = [names[node.name] for node in entry.others]
+    if entry.loop is not None:
+        loop: Document = {"count": len(entry.arguments), "parallel": entry.loop.parallel}
+        found["for"] = {**loop, **({"until": entry.loop.until} if entry.loop.until else {})}
+    if entry.task.options.retries:
+        retry: Document = {"limit": entry.task.options.retries}
+        found["retry"] = {**retry, **({"backoff": entry.task.options.backoff} if entry.task.options.backoff else {})}
+    return found
+
+
+def nodes_in(value: object) -> Iterator[Node]:
+    """The nodes in arguments, in lists, tuples, dicts and sets too."""
+    match value:
+        case Node():
+            yield value
+        case Item():
+            yield value.node
+        case Arguments():
+            yield from nodes_in(value.positional)
+            yield from nodes_in(value.keywords or {})
+        case Mapping():
+            for each in value.values():
+                yield from nodes_in(each)
+        case list() | tuple() | set() | frozenset():
+            for each in value:
+                yield from nodes_in(each)

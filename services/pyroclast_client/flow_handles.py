@@ -1,0 +1,291 @@
+"""The handle of a flow: follow it, read its result and its Jobs, direct it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
+
+from pyroclast.api.keys import CREATED_BY_JOB_FLOW, FORCE_DELETE
+from pyroclast.api.types import JOB_FLOWS, JOBS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast_client import errors
+from pyroclast_client.collecting import Collector
+from pyroclast_client.flow_retrying import remaining_flow
+from pyroclast_client.handles import AsyncJob
+from pyroclast_client.loops import run
+from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION
+from pyroclast_client.notebook import flow_html
+from pyroclast_client.results import stored_value
+from pyroclast_client.states import status_of
+from pyroclast_client.submission import key_of
+from pyroclast_client.translation import translating
+
+if TYPE_CHECKING:
+    from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.synchronous import Job
+
+__all__ = ["AsyncFlow", "Flow", "FlowStatus"]
+
+R = TypeVar("R")
+
+ENDED: Final = frozenset({"Succeed", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """The status of a flow: its phase, and the phase and the reason of each entry, by the names in the flow's function."""
+
+    phase: str
+    entries: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, str] = field(default_factory=dict)
+    plain: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the flow has ended."""
+        return self.phase in ENDED
+
+
+class AsyncFlow(Generic[R]):
+    """A JobFlow in the cluster. It pickles, and comes back in another session."""
+
+    def __init__(self, client: AsyncClient, namespace: str, name: str, uid: str) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.namespace}/{self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.client, self.namespace, self.name, self.uid)
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    async def object(self) -> dict[str, Any]:
+        """The JobFlow as the API server has it."""
+        with translating(f"JobFlow {self.key}"):
+            return self._same(await (await self.client.session()).kube.get(JOB_FLOWS, self.key))
+
+    async def status(self) -> FlowStatus:
+        """The phase of the flow and of its entries."""
+        return _status(await self.object())
+
+    async def wait(self, timeout: float | None = None, *, check: bool = True) -> Self:  # noqa: ASYNC109 - as of a Job
+        """Wait for the end of the flow.
+
+        Raises:
+            JobFailed: it failed; the message names the entries that did.
+            TimedOut: `timeout` is over.
+        """
+        session = await self.client.session()
+        watcher = session.watcher(JOB_FLOWS, self.namespace)
+
+        def holds(found: dict[str, Any] | None) -> bool:
+            return found is None or found["metadata"]["uid"] != self.uid or _status(found).is_finished
+
+        try:
+            with translating(f"JobFlow {self.key}"):
+                async with asyncio.timeout(timeout):
+                    found = await watcher.until(self.name, holds)
+        except TimeoutError:
+            raise errors.TimedOut(f"JobFlow {self.key} had not ended within {timeout:g} s; it goes on") from None
+        if found is None:
+            raise errors.JobFailed(f"JobFlow {self.key} was deleted while it was waited for. Run it again", phase="Deleted")
+        status = _status(self._same(found))
+        if check and status.phase != "Succeed":
+            bad = [name for name, phase in status.entries.items() if phase in {"Failed", "Terminated", "Aborted"}]
+            named = f"; {', '.join(bad)} failed, `flow[{bad[0]!r}].logs()` shows what it printed" if bad else ""
+            raise errors.JobFailed(f"JobFlow {self.key} ended as {status.phase}{named}", job=str(self.key), phase=status.phase)
+        return self
+
+    async def job(self, entry: str, number: int | None = None) -> AsyncJob[Any]:
+        """The Job of an entry, by its name in the flow's function; of a round of its loop.
+
+        Raises:
+            Usage: the flow has no entry of that name.
+            NotFound: the Job is not made yet.
+        """
+        found = await self.object()
+        name = _entry_names(found).get(entry)
+        if name is None:
+            raise errors.Usage(f"JobFlow {self.key} has no entry {entry}; it has {', '.join(sorted(_entry_names(found)))}")
+        key = Key(self.namespace, f"{self.name}-{name}" + ("" if number is None else f"-{number}"))
+        with translating(f"Job {key} of entry {entry}"):
+            session = await self.client.session()
+            job = await session.kube.get(JOBS, key)
+        collector = await self._collector(found)
+        return AsyncJob(self.client, key.namespace, key.name, job["metadata"]["uid"], collector=collector)
+
+    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as of a Job
+        """The value of what the flow's function returned. Waits for the end of the flow."""
+        await self.wait(timeout)
+        found = await self.object()
+        returned = (found["metadata"].get("annotations") or {}).get(RETURNS, "")
+        if not returned:
+            raise errors.Usage(f"JobFlow {self.key} returns nothing; `flow[ENTRY].result()` is the value of an entry")
+        entry, _, rounds = returned.partition("*")
+        if not rounds:
+            return cast("R", await self._value(found, entry, None))
+        return cast("R", [await self._value(found, entry, number) for number in range(int(rounds))])
+
+    async def retry(self) -> AsyncFlow[R]:
+        """Run the entries that have not completed, in a new flow with the values of those that have. Waits for the end first.
+
+        Raises:
+            Usage: nothing is left to do, or a choice depends on the outcome of an entry that has completed.
+        """
+        await self.wait(check=False)
+        found = await self.object()
+        names = _entry_names(found)
+        phases = {names[bare]: phase for bare, phase in _whole(_status(found)).items() if bare in names}
+        body = remaining_flow(found, phases)
+        with translating(f"JobFlow {body['metadata']['name']}"):
+            created = await (await self.client.session()).kube.create(JOB_FLOWS, body, strict=True)
+        metadata = created["metadata"]
+        return AsyncFlow(self.client, metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def cancel(self) -> None:
+        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        await self.object()
+        session = await self.client.session()
+        with translating(f"the Jobs of JobFlow {self.key}"):
+            items, _ = await session.kube.list(
+                JOBS, self.namespace, label_selector=f"{CREATED_BY_JOB_FLOW}={self.namespace}.{self.name}"
+            )
+        for item in items:
+            is_owned = any(owner["uid"] == self.uid for owner in item["metadata"].get("ownerReferences") or ())
+            if is_owned and not status_of(item).is_finished:
+                job: AsyncJob[Any] = AsyncJob(self.client, self.namespace, item["metadata"]["name"], item["metadata"]["uid"])
+                await job.cancel()
+
+    async def delete(self) -> None:
+        """Delete the flow with its templates and Jobs."""
+        body = {"metadata": {"annotations": {FORCE_DELETE: "true"}}}
+        with translating(f"JobFlow {self.key}"):
+            kube = (await self.client.session()).kube
+            await kube.patch(JOB_FLOWS, self.key, body, PatchKind.MERGE)
+            await kube.delete(JOB_FLOWS, self.key, uid=self.uid, propagation="Background")
+
+    async def _value(self, found: dict[str, Any], entry: str, number: int | None) -> Any:  # noqa: ANN401 - what the function returned
+        collector = await self._collector(found)
+        if collector.store:
+            name = f"{collector.submission}/entries/{entry}/{number or 0}/value"
+            what = f"entry {entry} of JobFlow {self.key}"
+            return await asyncio.to_thread(
+                stored_value, collector.key, collector.store, name, entry=entry, number=number or 0, what=what
+            )
+        return await (await self.job(entry, number)).result()
+
+    async def _collector(self, found: dict[str, Any]) -> Collector:
+        annotations = found["metadata"].get("annotations") or {}
+        if PAYLOAD not in annotations:
+            raise errors.Usage(f"JobFlow {self.key} runs no functions of this client, so it has no result")
+        kube = (await self.client.session()).kube
+        key = await key_of(kube, Key(self.namespace, annotations[PAYLOAD]))
+        return Collector(kube, self.key, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
+
+    def _same(self, found: dict[str, Any]) -> dict[str, Any]:
+        if found["metadata"]["uid"] != self.uid:
+            raise errors.JobReplaced(f"JobFlow {self.key} was deleted, and another one has its name now")
+        return found
+
+
+class Flow(Generic[R]):
+    """The handle of a flow: the methods of `AsyncFlow` without `await`. `flow[ENTRY]` is the Job of an entry."""
+
+    def __init__(self, handle: AsyncFlow[R]) -> None:
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        return repr(self.handle).replace("AsyncFlow", "Flow")
+
+    def _repr_html_(self) -> str:
+        status = self.status
+        return flow_html(f"{self.handle.namespace}/{self.name}", status.phase, status.entries, status.messages)
+
+    def __getitem__(self, entry: str | tuple[str, int]) -> Job[Any]:
+        from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
+
+        name, number = entry if isinstance(entry, tuple) else (entry, None)
+        return Job(run(self.handle.job(name, number)))
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.handle.name
+
+    @property
+    def status(self) -> FlowStatus:
+        """The phase of the flow and of its entries."""
+        return run(self.handle.status())
+
+    @property
+    def phase(self) -> str:
+        """The phase now."""
+        return self.status.phase
+
+    def object(self) -> dict[str, Any]:
+        """The JobFlow as the API server has it."""
+        return run(self.handle.object())
+
+    def wait(self, timeout: float | None = None, *, check: bool = True) -> Self:
+        """Wait for the end of the flow; see `AsyncFlow.wait`."""
+        run(self.handle.wait(timeout, check=check))
+        return self
+
+    def result(self, timeout: float | None = None) -> R:
+        """The value of what the flow's function returned. Waits for the end of the flow."""
+        return run(self.handle.result(timeout))
+
+    def retry(self) -> Flow[R]:
+        """Run the entries that have not completed, in a new flow with the values of those that have."""
+        return Flow(run(self.handle.retry()))
+
+    def cancel(self) -> None:
+        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        run(self.handle.cancel())
+
+    def delete(self) -> None:
+        """Delete the flow with its templates and Jobs."""
+        run(self.handle.delete())
+
+
+def _entry_names(found: dict[str, Any]) -> dict[str, str]:
+    """The names of entries, by those in the flow's function: without the letters that tell submissions apart."""
+    suffix = "-" + found["metadata"]["name"].rpartition("-")[2]
+    names = [str(entry["name"]) for entry in found["spec"].get("flows") or ()]
+    return {name.removesuffix(suffix): name for name in names}
+
+
+def _whole(status: FlowStatus) -> dict[str, str]:
+    """The phases of entries, of a loop that of all rounds together: Completed only if each is."""
+    phases: dict[str, str] = {}
+    for name, phase in status.entries.items():
+        bare = name
+        head, _, number = name.rpartition("-")
+        if number.isdigit() and name not in status.plain and head in status.plain:
+            bare = head
+        phases[bare] = phase if phases.get(bare, "Completed") == "Completed" else phases[bare]
+    return phases
+
+
+def _status(found: dict[str, Any]) -> FlowStatus:
+    status = found.get("status") or {}
+    phase = str((status.get("state") or {}).get("phase") or "Pending")
+    conditions = status.get("conditions") or {}
+    entries, messages = {}, {}
+    for bare, name in _entry_names(found).items():
+        job = f"{found['metadata']['name']}-{name}"
+        for known, condition in conditions.items():
+            rest = known.removeprefix(job)
+            if known == job or (known.startswith(f"{job}-") and rest[1:].isdigit()):
+                entries[bare + rest] = str(condition.get("phase") or "")
+                messages[bare + rest] = str(condition.get("message") or "")
+    return FlowStatus(phase, entries, messages, frozenset(_entry_names(found)))

@@ -1,0 +1,237 @@
+"""Flows written in Python: `flow` makes a JobFlow with its JobTemplates of a function that calls tasks."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
+
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, SECRETS
+from pyroclast.rules import jobflows
+from pyroclast_client import defaults
+from pyroclast_client.checking import checked_spec
+from pyroclast_client.compilation import Surroundings, function_name, job_spec, pod_template
+from pyroclast_client.documents import Document
+from pyroclast_client.entries import Entry, Gathered, entry_manifest, reference
+from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
+from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
+from pyroclast_client.modules import project_archive
+from pyroclast_client.nodes import Node, building
+from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data
+from pyroclast_client.rehearsal import Rehearsal
+
+if TYPE_CHECKING:
+    from pyroclast_client.flow_handles import Flow
+
+__all__ = ["CompiledFlow", "FlowCall", "FlowFunction", "flow"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+SUFFIX: Final = 5
+LONGEST_NAME: Final = 30
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFlow:
+    """The objects of a flow. `names`: the names of entries, by those in the flow's function."""
+
+    flow: Document
+    templates: tuple[Document, ...]
+    secret: Document = field(repr=False)
+    names: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FlowCall(Generic[R]):
+    """A call of a flow that has not been made: `client.submit` makes a JobFlow of it."""
+
+    definition: FlowFunction[..., R]
+    arguments: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def compiled(self, surroundings: Surroundings, *, salt: str = "") -> CompiledFlow:
+        """Its objects. The same call makes the same ones, unless the salt differs.
+
+        Raises:
+            FlowError: something of the flow cannot be compiled.
+            Usage: a value is handed from task to task, and there is no store.
+        """
+        gathered = Gathered()
+        with building(gathered):
+            returned = self.definition.function(*self.arguments, **self.keywords)
+        return _Compiler(self.definition, gathered.entries, surroundings, salt).compiled(returned)
+
+
+class FlowFunction(Generic[P, R]):
+    """A function that makes a flow of the tasks that it calls."""
+
+    def __init__(self, function: Callable[P, R], *, store: str | None, keep: bool) -> None:
+        self.__doc__ = function.__doc__
+        self.function = function
+        self.store = store
+        self.keep = keep
+
+    def __repr__(self) -> str:
+        return f"<flow {self.name}>"
+
+    @property
+    def name(self) -> str:
+        """Its name, as a name of Kubernetes."""
+        return re.sub(r"[^a-z0-9]+", "-", function_name(self.function).lower()).strip("-")[:LONGEST_NAME].strip("-") or "flow"
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> FlowCall[R]:
+        """A call to be submitted by a client of one's choice."""
+        return FlowCall(self, args, kwargs)
+
+    def run(self, *args: P.args, **kwargs: P.kwargs) -> Flow[R]:
+        """Run the flow in the cluster. No driver stays: this process may end."""
+        return defaults.client().submit(self.call(*args, **kwargs))
+
+    def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the flow in this process, in order, for a debugger."""
+        rehearsal = Rehearsal()
+        with building(rehearsal):
+            returned = self.function(*args, **kwargs)
+        found: R = rehearsal.finish(returned)
+        return found
+
+    def to_yaml(self, *args: P.args, **kwargs: P.kwargs) -> str:
+        """Manifests that `kubectl apply --server-side` runs. In one process the same call makes the same text."""
+        import yaml  # noqa: PLC0415 - few programs write files
+
+        made = self.call(*args, **kwargs).compiled(defaults.client().asynchronous.surroundings)
+        return str(yaml.safe_dump_all([made.secret, *made.templates, made.flow], sort_keys=False))
+
+
+@overload
+def flow(function: Callable[P, T], /) -> FlowFunction[P, T]: ...
+@overload
+def flow(*, store: str | None = None, keep: bool = True) -> Callable[[Callable[P, T]], FlowFunction[P, T]]: ...
+def flow(function: Callable[..., Any] | None = None, /, *, store: str | None = None, keep: bool = True) -> Any:
+    """Make a function a flow: the tasks that it calls become entries of a JobFlow, in the order of what they hand over.
+
+    In it, `task(...)` gives a node, `task.each(list)` a loop, `task.after(node)(...)` an order without a value, and
+    `with pc.when(node.succeeded):` a choice.
+
+    Args:
+        function: the function. What it returns, a node, is the result of the flow.
+        store: URL of where values go between tasks; that of the client by default.
+        keep: keep the Jobs when the flow has succeeded.
+    """
+    if function is not None:
+        if not callable(function):
+            raise Usage(f"flow: {function!r} is no function; write `@pc.flow` or `@pc.flow(store=...)`")
+        return FlowFunction(function, store=store, keep=keep)
+    return lambda found: FlowFunction(found, store=store, keep=keep)
+
+
+class _Compiler:
+    """Makes the objects of a flow of its entries."""
+
+    def __init__(
+        self, definition: FlowFunction[..., Any], entries: Mapping[str, Entry], surroundings: Surroundings, salt: str
+    ) -> None:
+        if not entries:
+            raise FlowError(f"{_where(definition)}: the flow calls no task; call functions with @pc.task in it")
+        self._definition, self._entries, self._surroundings = definition, entries, surroundings
+        self._store = definition.store or surroundings.store
+        handed = [node.name for entry in entries.values() for node in entry.needs]
+        if handed and not self._store:
+            text = f"{_where(definition)}: the value of {handed[0]} is handed to another task, which needs a store"
+            raise Usage(f"{text}; give `@pc.flow(store='file:///shared/folder')`, or only order tasks by `after`")
+        drafts = {name: self._payload(entry, "") for name, entry in entries.items()}
+        content = "".join(
+            f"{name} {drafts[name].submission};{entry_manifest(entry, _same(entries))}" for name, entry in entries.items()
+        )
+        self._submission = sha256(f"{salt} {definition.name} {surroundings} {content}".encode()).hexdigest()[:16]
+        suffix = self._submission[:SUFFIX]
+        self._name = f"{definition.name}-{suffix}"
+        self._names = {name: f"{name}-{suffix}" for name in entries}
+        self._payloads = {name: self._payload(entry, self._submission) for name, entry in entries.items()}
+
+    def compiled(self, returned: object) -> CompiledFlow:
+        """All objects, once they break no rule."""
+        if returned is not None and not isinstance(returned, Node):
+            kind = type(returned).__name__
+            raise FlowError(f"{_where(self._definition)}: a flow returns a node, or nothing, not {kind}; return what a task gave")
+        marks = {SUBMISSION: self._submission, PAYLOAD: secret_name(self._name)}
+        if self._store:
+            marks[STORE] = self._store
+        if isinstance(returned, Node):
+            marks[RETURNS] = returned.name if returned.rounds is None else f"{returned.name}*{returned.rounds}"
+        spec: Document = {"flows": [entry_manifest(entry, self._names) for entry in self._entries.values()]}
+        spec["jobRetainPolicy"] = "retain" if self._definition.keep else "delete"
+        made = self._object(JOB_FLOWS.api_version, JOB_FLOWS.kind, self._name, marks, spec=spec)
+        templates = tuple(self._template(name, entry) for name, entry in self._entries.items())
+        verdict = jobflows.validate_create(made)
+        if not verdict.allowed:
+            causes = [Cause(error.path, error.body) for error in verdict.causes]
+            raise Rejected(f"flow {self._name} breaks rules: {verdict.sentence}", causes)
+        data = secret_data(
+            {f"payload-{name}": payload for name, payload in self._payloads.items()}, self._store, _key(self._submission)
+        )
+        secret = self._object(
+            SECRETS.api_version, SECRETS.kind, secret_name(self._name), {SUBMISSION: self._submission}, data=data
+        )
+        secret["metadata"]["labels"] = {PAYLOAD: "true"}
+        return CompiledFlow(made, templates, {**secret, "immutable": True}, self._names)
+
+    def _template(self, name: str, entry: Entry) -> Document:
+        options = entry.task.options
+        template = pod_template(
+            options,
+            self._surroundings,
+            secret=secret_name(self._name),
+            world=options.gang.size,
+            payload=f"payload-{name}",
+        )
+        policies = (
+            {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
+        )
+        spec = job_spec(options, self._surroundings, options.gang, template, policies=policies)
+        checked_spec(spec, f"task {entry.task.name}")
+        return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)
+
+    def _payload(self, entry: Entry, submission: str) -> Payload:
+        options = entry.task.options
+        return packed(
+            entry.task.function,
+            entry.arguments,
+            name=entry.task.name,
+            job=entry.node.name,
+            serializer=options.serializer,
+            store=self._store,
+            modules=project_archive(Path(options.root or Path.cwd()), include=options.include, exclude=options.exclude),
+            flow=FlowPart(entry.node.name, entry.loop is not None, reference, submission),
+        )
+
+    def _object(self, api_version: str, kind: str, name: str, annotations: Mapping[str, str], **content: object) -> Document:
+        metadata: Document = {"name": name, "namespace": self._surroundings.namespace}
+        if annotations:
+            metadata["annotations"] = dict(annotations)
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+@cache
+def _key(submission: str) -> bytes:
+    """The key of a flow's results: random, and the same for one submission while the process lives."""
+    del submission
+    return secrets.token_bytes(KEY_BYTES)
+
+
+def _same(entries: Mapping[str, Entry]) -> dict[str, str]:
+    return {name: name for name in entries}
+
+
+def _where(definition: FlowFunction[..., Any]) -> str:
+    """File and line of the flow's function."""
+    code = inspect.unwrap(definition.function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"

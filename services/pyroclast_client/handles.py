@@ -1,0 +1,436 @@
+"""The handle of a Job: follow it, read it, direct it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+import warnings
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
+
+from pyroclast.api import keys
+from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast_client import errors
+from pyroclast_client.collecting import Collector
+from pyroclast_client.events import JobEvent, job_events
+from pyroclast_client.explaining import explained
+from pyroclast_client.failures import failure
+from pyroclast_client.log_following import followed
+from pyroclast_client.marks import PAYLOAD
+from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
+from pyroclast_client.progress import ProgressLine
+from pyroclast_client.results import Outcome, Started
+from pyroclast_client.selections import SelectionWatch
+from pyroclast_client.sessions import Session
+from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
+from pyroclast_client.submission import key_of
+from pyroclast_client.translation import translating
+from pyroclast_client.watching import Watcher
+
+if TYPE_CHECKING:
+    from pyroclast_client.asynchronous import AsyncClient
+
+__all__ = ["AsyncJob", "Until"]
+
+R = TypeVar("R")
+Until = Literal["finished", "running", "placed"]
+
+NEVER_SECONDS: Final = 10.0  # a Job may be "never" for a moment while nodes come
+END_SECONDS: Final = 0.5
+COMPLETED: Final = "Completed"
+
+
+class AsyncJob(Generic[R]):
+    """A Job in the cluster, known by namespace, name and uid. It pickles, and comes back in another session.
+
+    A Job of the same name with another uid is never taken for it: `JobReplaced` is raised.
+    """
+
+    def __init__(
+        self,
+        client: AsyncClient,
+        namespace: str,
+        name: str,
+        uid: str,
+        *,
+        key: bytes | None = None,
+        collector: Collector | None = None,
+    ) -> None:
+        self.client = client
+        self.namespace = namespace
+        self.name = name
+        self.uid = uid
+        self._key = key
+        self._given = collector
+        self._outcomes: list[Outcome] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.namespace}/{self.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.client, self.namespace, self.name, self.uid)
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    async def object(self) -> dict[str, Any]:
+        """The object as the API server has it.
+
+        Raises:
+            NotFound: it was deleted.
+            JobReplaced: another Job has its name.
+        """
+        with translating(f"Job {self.key}"):
+            found = await (await self.client.session()).kube.get(JOBS, self.key)
+        return self._same(found)
+
+    async def status(self) -> JobStatus:
+        """Phase, reason, message and counts of pods."""
+        return status_of(await self.object())
+
+    async def wait(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109 - the word of the standard library, and of the synchronous handle
+        until: Until = "finished",
+        *,
+        fail_if_never: bool = False,
+        check: bool = True,
+        progress: bool = False,
+    ) -> Self:
+        """Wait for the end of the Job, or until its pods run or have their nodes.
+
+        After ten seconds a Job that can never start makes this warn. An interrupt leaves the Job alone.
+
+        Args:
+            timeout: seconds; None waits for ever.
+            until: what to wait for. The end of the Job ends every wait.
+            fail_if_never: raise `NeverFits` for a Job that can never start.
+            check: raise for a Job that ended in another phase than Completed.
+            progress: show a line of how the Job is, where standard error is a terminal.
+
+        Raises:
+            JobFailed: it ended, and not well.
+            TimedOut: `timeout` is over.
+        """
+        line = ProgressLine() if progress else None
+        try:
+            async with asyncio.timeout(timeout):
+                job = await self._reached(until, line, fail_if_never=fail_if_never)
+        except TimeoutError:
+            what = f"Job {self.key} was not {until} within {timeout:g} s"
+            raise errors.TimedOut(f"{what}; it goes on. `explain()` says why a Job waits, `cancel()` ends it") from None
+        finally:
+            if line is not None:
+                line.end()
+        status = status_of(job)
+        if check and status.is_finished and status.phase != COMPLETED:
+            with translating(f"Job {self.key}"):
+                raise await failure((await self.client.session()).kube, self.key, self.uid, status)
+        return self
+
+    async def events(self) -> AsyncGenerator[JobEvent]:
+        """Phases, Events and pods: those until now and those to come, until the Job ends."""
+        session = await self.client.session()
+        with translating(f"Job {self.key}"):
+            async with aclosing(job_events(session.kube, self._watcher(session), self.key, self.uid)) as stream:
+                async for event in stream:
+                    yield event
+
+    async def logs(
+        self, *, index: int | None = None, task: str | None = None, tail: int | None = None, timestamps: bool = False
+    ) -> str:
+        """What the pods printed until now. The lines of several pods are each behind `[TASK-INDEX]`."""
+        await self.object()
+        kube = (await self.client.session()).kube
+        with translating(f"the log of Job {self.key}"):
+            pods = [
+                pod
+                for pod in await pods_of(kube, self.namespace, self.name, self.uid)
+                if pod.has_started and (task is None or pod.task == task) and (index is None or pod.index == index)
+            ]
+            read = [text_of(await log_of(kube, self.namespace, pod, timestamps=timestamps), tail) for pod in pods]
+        if len(pods) == 1:
+            return "\n".join(read[0])
+        return "\n".join(str(LogLine(pod.task, pod.index, line)) for pod, lines in zip(pods, read, strict=True) for line in lines)
+
+    async def follow_logs(
+        self, *, index: int | None = None, task: str | None = None, timestamps: bool = False
+    ) -> AsyncGenerator[LogLine]:
+        """The lines of all pods as they come, until the Job ends."""
+        session = await self.client.session()
+
+        def is_chosen(pod: Pod) -> bool:
+            return (task is None or pod.task == task) and (index is None or pod.index == index)
+
+        with translating(f"the log of Job {self.key}"):
+            end = self._ended()
+            stream = followed(session.kube, self.key, self.uid, end=end, is_chosen=is_chosen, timestamps=timestamps)
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    yield line
+
+    async def explain(self) -> Explanation:
+        """Why the Job waits; `str()` of it is what `vcctl explain` prints."""
+        job = await self.object()
+        with translating(f"what Job {self.key} waits for"):
+            return await explained((await self.client.session()).kube, job)
+
+    async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as in `wait`
+        """What the function returned, of a gang its first pod. Waits for the end of the Job.
+
+        Raises:
+            TaskError: the function raised, in any pod.
+            JobFailed: a pod ended without a word, or the Job did not complete.
+            ResultTooLarge: the result needs a store.
+            ResultGone: the pod or its log is not there any more.
+        """
+        outcomes = await self.outcomes(timeout)
+        wrong = [outcome.error for outcome in outcomes if outcome.error is not None]
+        for error in sorted(wrong, key=lambda each: not isinstance(each, errors.TaskError)):
+            raise error
+        return cast("R", outcomes[0].value)
+
+    async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - as in `wait`
+        """What each pod returned, by index, with errors in place of values. Waits for the end of the Job."""
+        outcomes = await self.outcomes(timeout)
+        return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
+
+    async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - as in `wait`
+        """What became of each index. It is read once and kept."""
+        if self._outcomes is None:
+            await self.wait(timeout, check=False)
+            job = await self.object()
+            collector = await self._collector(job)
+            with translating(f"the results of Job {self.key}"):
+                pods = await pods_of(collector.kube, self.namespace, self.name, self.uid)
+                self._outcomes = await collector.all(pods, _size(job))
+        return self._outcomes
+
+    async def as_completed(self) -> AsyncGenerator[Outcome]:
+        """What became of each index, as soon as it is known."""
+        async with aclosing(self.progress()) as steps:
+            async for step in steps:
+                if isinstance(step, Outcome):
+                    yield step
+
+    async def progress(self) -> AsyncGenerator[Started | Outcome]:
+        """The start of each index and what became of it, as soon as it is known."""
+        job = await self.object()
+        collector, told = await self._collector(job), set[int]()
+        session, seen = await self.client.session(), asyncio.Queue[Pod | None]()
+        watch = SelectionWatch(session.kube, PODS, self.namespace, {"labelSelector": f"{keys.JOB_NAME}={self.name}"})
+        loop = asyncio.get_running_loop()
+        tasks = [
+            loop.create_task(watch.run(lambda item: _put(item, self.uid, seen))),
+            loop.create_task(self._finish(seen)),
+        ]
+        try:
+            with translating(f"the results of Job {self.key}"):
+                while len(told) < _size(job):
+                    pod = await seen.get()
+                    if pod is None:
+                        break
+                    if not pod.is_finished:
+                        yield Started(pod.index)
+                    elif pod.index not in told:
+                        told.add(pod.index)
+                        yield await collector.one(pod)
+            for outcome in await self.outcomes() if len(told) < _size(job) else ():
+                if outcome.index not in told:
+                    yield outcome
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def cancel(self) -> None:
+        """End the Job for good: its pods go, it stays to be looked at."""
+        await self._command("TerminateJob")
+
+    async def suspend(self) -> None:
+        """Take its pods away until `resume`."""
+        await self._command("AbortJob")
+
+    async def resume(self) -> None:
+        """Let a suspended Job go on, from the start of its pods."""
+        await self._command("ResumeJob")
+
+    async def scale(self, replicas: int, *, task: str | None = None) -> None:
+        """Change the number of pods of a task, and of its gang where that is all of its pods.
+
+        Raises:
+            Usage: the Job has several tasks and none is named, or there is none of that name.
+        """
+        job = await self.object()
+        tasks = job["spec"]["tasks"]
+        names = [str(each.get("name")) for each in tasks]
+        if len(tasks) > 1 if task is None else task not in names:
+            raise errors.Usage(f"scale: Job {self.key} has the tasks {', '.join(names)}; name one by `task=`")
+        place = 0 if task is None else names.index(task)
+        path, before = f"/spec/tasks/{place}", tasks[place]
+        had = int(before.get("replicas") or 0)
+        needed = int(before.get("minAvailable", had))
+        minimum = replicas if needed == had else min(needed, replicas)
+        patch: list[dict[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": self.uid}]
+        patch.append({"op": "replace", "path": f"{path}/replicas", "value": replicas})
+        if minimum != needed:
+            total = int(job["spec"].get("minAvailable") or 0) - needed + minimum
+            patch.append({"op": "add", "path": f"{path}/minAvailable", "value": minimum})
+            patch.append({"op": "add", "path": "/spec/minAvailable", "value": total})
+        with translating(f"Job {self.key}"):
+            await (await self.client.session()).kube.patch(JOBS, self.key, patch, PatchKind.JSON)
+
+    async def delete(self) -> None:
+        """Delete the Job and all that belongs to it."""
+        with translating(f"Job {self.key}"):
+            await (await self.client.session()).kube.delete(JOBS, self.key, uid=self.uid, propagation="Background")
+
+    # How the above is done
+
+    def _watcher(self, session: Session) -> Watcher:
+        return session.watcher(JOBS, self.namespace)
+
+    def _same(self, job: dict[str, Any]) -> dict[str, Any]:
+        if job["metadata"]["uid"] != self.uid:
+            raise errors.JobReplaced(
+                f"Job {self.key} was deleted, and another one has its name now. `pc.job({self.name!r})` is a handle of that one"
+            )
+        return job
+
+    async def _reached(self, until: Until, line: ProgressLine | None, *, fail_if_never: bool) -> dict[str, Any]:
+        """The object as soon as it is what is waited for."""
+        loop = asyncio.get_running_loop()
+        target = loop.create_task(self._until(until, line))
+        doubt = loop.create_task(self._never(fail_if_never=fail_if_never))
+        try:
+            await asyncio.wait((target, doubt), return_when=asyncio.FIRST_COMPLETED)
+            if doubt.done() and not target.done():
+                doubt.result()
+            return await target
+        finally:
+            for task in (target, doubt):
+                task.cancel()
+            await asyncio.gather(target, doubt, return_exceptions=True)
+
+    async def _until(self, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
+        session = await self.client.session()
+        if until == "placed":
+            finished = asyncio.get_running_loop().create_task(self._seen(session, "running"))
+            placed = asyncio.get_running_loop().create_task(self._placed(session))
+            try:
+                await asyncio.wait((finished, placed), return_when=asyncio.FIRST_COMPLETED)
+                return await (finished if finished.done() else placed)
+            finally:
+                for task in (finished, placed):
+                    task.cancel()
+                await asyncio.gather(finished, placed, return_exceptions=True)
+        return await self._seen(session, until, line)
+
+    async def _placed(self, session: Session) -> dict[str, Any]:
+        name = f"{self.name}-{self.uid}"
+        with translating(f"the PodGroup of Job {self.key}"):
+            watcher = session.watcher(POD_GROUPS, self.namespace)
+            await watcher.until(name, lambda group: group is not None and _phase(group) == "Running")
+        return await self.object()
+
+    async def _seen(self, session: Session, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
+        def holds(job: dict[str, Any] | None) -> bool:
+            if line is not None:
+                line.show(job)
+            if job is None or job["metadata"]["uid"] != self.uid:
+                return True
+            status = status_of(job)
+            return status.is_finished or (until == "running" and status.phase in {"Running", "Completing"})
+
+        with translating(f"Job {self.key}"):
+            found = await self._watcher(session).until(self.name, holds)
+        if found is None:
+            raise errors.JobFailed(
+                f"Job {self.key} was deleted while it was waited for. Submit it again", job=str(self.key), phase="Deleted"
+            )
+        return self._same(found)
+
+    async def _never(self, *, fail_if_never: bool) -> None:
+        """Warn, or raise, when the Job can never start; ends only then."""
+        session, began = await self.client.session(), time.monotonic()
+
+        def is_never(job: dict[str, Any] | None) -> bool:
+            return job is not None and explanation_of(job, None).never
+
+        with translating(f"Job {self.key}"):
+            while True:
+                await self._watcher(session).until(self.name, is_never)
+                await asyncio.sleep(max(0.0, NEVER_SECONDS - (time.monotonic() - began)))
+                job = await self.object()
+                if is_never(job):
+                    break
+        explanation = explanation_of(job, None)
+        if fail_if_never:
+            raise errors.NeverFits(f"{explanation.summary}. `explain()` tells more, `cancel()` ends the Job", explanation)
+        warnings.warn(explanation.summary, errors.PyroclastWarning, stacklevel=2)
+
+    async def _finish(self, ended: asyncio.Queue[Pod | None]) -> None:
+        """Put None behind the last pod, also when the Job is gone."""
+        try:
+            await self._until("finished")
+        finally:
+            await asyncio.sleep(END_SECONDS)  # the watch of pods may be behind that of Jobs
+            ended.put_nowait(None)
+
+    async def _collector(self, job: dict[str, Any]) -> Collector:
+        """Whoever reads the results.
+
+        Raises:
+            Usage: the Job runs no function of this client.
+        """
+        kube = (await self.client.session()).kube
+        if self._given is not None:
+            return replace(self._given, kube=kube, job=self.key)
+        secret = (job["metadata"].get("annotations") or {}).get(PAYLOAD)
+        if not secret:
+            raise errors.Usage(
+                f"Job {self.key} runs no function of this client, so it has no result; `logs()` has what it printed"
+            )
+        if self._key is None:
+            self._key = await key_of(kube, Key(self.namespace, secret))
+        return Collector.of(kube, job, self._key)
+
+    async def _ended(self) -> None:
+        """Wait for the end of the Job, also by its deletion: no more lines come either way."""
+        with contextlib.suppress(errors.JobFailed, errors.JobReplaced):
+            await self._until("finished")
+
+    async def _command(self, action: str) -> None:
+        target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": self.name, "uid": self.uid}
+        owner = {**target, "controller": True}
+        metadata = {"generateName": f"{self.name}-", "namespace": self.namespace, "ownerReferences": [owner]}
+        body = {
+            "apiVersion": COMMANDS.api_version,
+            "kind": COMMANDS.kind,
+            "metadata": metadata,
+            "action": action,
+            "target": target,
+        }
+        await self.object()
+        with translating(f"Job {self.key}"):
+            await (await self.client.session()).kube.create(COMMANDS, body)
+
+
+def _size(job: dict[str, Any]) -> int:
+    return sum(int(task.get("replicas") or 0) for task in job["spec"]["tasks"])
+
+
+def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> None:
+    """Pass a pod of the Job on that runs, or has said how it ended."""
+    pod = pod_of(item, uid)
+    if pod is not None and (pod.phase == "Running" or (pod.is_finished and pod.message)):
+        seen.put_nowait(pod)
+
+
+def _phase(group: dict[str, Any]) -> str:
+    return str((group.get("status") or {}).get("phase") or "")

@@ -1,0 +1,62 @@
+"""The project's own modules, by value: those that are loaded and lie under its root, as a zip. Installed ones go by name."""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+__all__ = ["project_archive"]
+
+OURS: Final = "pyroclast"  # no project's own, also where it is installed from a checkout
+EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules make the same bytes
+
+
+def project_archive(root: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> bytes | None:
+    """A zip of the modules that the process has loaded from under `root`, with the packages that they are in; None for none.
+
+    Args:
+        root: the project's folder.
+        include: patterns of further files, relative to the root, `data/*.json`, say.
+        exclude: patterns of files that stay here.
+    """
+    root = root.resolve()
+    files = dict(_modules(root))
+    for pattern in include:
+        files |= {path.relative_to(root).as_posix(): path for path in root.glob(pattern) if path.is_file()}
+    kept = {name: path for name, path in files.items() if not any(fnmatch.fnmatch(name, pattern) for pattern in exclude)}
+    if not kept:
+        return None
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # the payload is compressed as a whole
+        for name, path in sorted(kept.items()):
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), path.read_bytes())
+    return buffer.getvalue()
+
+
+def _modules(root: Path) -> Iterator[tuple[str, Path]]:
+    """Archive name and file of each module, and of the packages above it."""
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()} | {Path(sys.prefix).resolve()}
+    for name, module in sorted(sys.modules.items()):
+        path = _file(module)
+        if name == "__main__" or name.startswith(OURS) or path is None or not path.is_relative_to(root):
+            continue
+        if any(path.is_relative_to(place) for place in installed if place != root):
+            continue
+        parts = name.split(".")
+        if path.name == "__init__.py":
+            yield "/".join([*parts, "__init__.py"]), path
+        else:
+            yield "/".join(parts) + ".py", path
+
+
+def _file(module: ModuleType | None) -> Path | None:
+    file = getattr(module, "__file__", None)
+    path = Path(file).resolve() if isinstance(file, str) else None
+    return path if path is not None and path.suffix == ".py" and path.is_file() else None

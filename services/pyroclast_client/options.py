@@ -1,0 +1,107 @@
+"""How a function is to run: the options of `task`, checked when they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from pyroclast_client.errors import Usage
+
+__all__ = ["NO_OPTIONS", "Gang", "TaskOptions", "options_of"]
+
+SERIALIZERS: Final = ("pickle", "json")
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """How many pods run together: `size`, of which `least` must be placeable before any starts."""
+
+    size: int = 1
+    least: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """The options of a function; `task` tells what each means."""
+
+    image: str | None = None
+    cpu: float | str | None = None
+    memory: str | None = None
+    gpus: int | Mapping[str, int] | None = None
+    gang: Gang = field(default_factory=Gang)
+    queue: str | None = None
+    retries: int = 0
+    backoff: str | None = None
+    timeout: float | str | None = None
+    checkpoint: object = None
+    topology: str | int | None = None
+    priority: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
+    pod: Mapping[str, Any] = field(default_factory=dict)
+    store: str | None = None
+    serializer: str = "pickle"
+    include: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    root: str | None = None
+    python: str | None = None
+    ttl: int | None = None
+
+    def changed(self, given: Mapping[str, Any]) -> TaskOptions:
+        """The options with some of them given anew.
+
+        Raises:
+            Usage: an option that does not exist, or a value that makes no sense.
+        """
+        return replace(self, **_checked(given)) if given else self
+
+
+def options_of(given: Mapping[str, Any]) -> TaskOptions:
+    """The options from keywords.
+
+    Raises:
+        Usage: an option that does not exist, or a value that makes no sense.
+    """
+    return TaskOptions(**_checked(given))
+
+
+NO_OPTIONS: Final = TaskOptions()
+
+
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    known = {each.name for each in fields(TaskOptions)}
+    if unknown := sorted(set(given) - known):
+        raise Usage(f"task: {', '.join(unknown)}: no such option; there are {', '.join(sorted(known))}")
+    checked = dict(given)
+    if "gang" in checked and not isinstance(checked["gang"], Gang):
+        checked["gang"] = _gang(checked["gang"])
+    if checked.get("serializer", "pickle") not in SERIALIZERS:
+        raise Usage(f"task: serializer: {checked['serializer']!r} is none of {', '.join(SERIALIZERS)}")
+    retries = checked.get("retries", 0)
+    if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+        raise Usage(f"task: retries: {retries!r} is no number of tries; give 0 or more")
+    for name, form in (
+        ("env", "{NAME: text}"),
+        ("secrets", '{NAME: "SECRET/KEY"}'),
+        ("mounts", '{PATH: "CLAIM"}'),
+        ("pod", "a dict"),
+    ):
+        if name in checked and not isinstance(checked[name], Mapping):
+            raise Usage(f"task: {name}: {type(checked[name]).__name__} is not {form}")
+    for variable, reference in checked.get("secrets", {}).items():
+        if str(reference).count("/") != 1:
+            raise Usage(f'task: secrets: {variable} must be "SECRET/KEY", the names of a Secret and of a key in it')
+    return checked
+
+
+def _gang(given: object) -> Gang:
+    match given:
+        case bool():
+            pass
+        case int() if given >= 1:
+            return Gang(given, given)
+        case (int() as least, int() as size) if 1 <= least <= size:
+            return Gang(size, least)
+    raise Usage(f"task: gang: {given!r} is no size; give a number of pods, or (least, most) for an elastic one")

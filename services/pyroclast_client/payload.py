@@ -1,0 +1,188 @@
+"""Functions and arguments as they travel: pickled by value, compressed, in a Secret or, when they are large, in a store."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import secrets
+import sys
+import zipfile
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import cloudpickle
+
+from pyroclast_client import runner
+from pyroclast_client.errors import Usage
+from pyroclast_client.modules import EPOCH
+from pyroclast_client.runner import sealing
+
+__all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data"]
+
+MOST_BYTES: Final = 700 << 10
+"""A Secret may have 1 MiB, with what is around it, in base64."""
+
+KEY_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a function is called with."""
+
+    positional: tuple[Any, ...] = ()
+    keywords: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPart:
+    """What the payload of an entry of a flow has besides.
+
+    Attributes:
+        entry: its name in the flow; values are kept in the store by it.
+        is_loop: each set of arguments is for a round, not for a pod.
+        reference: what stands for a value of another entry; None for other objects.
+        submission: of the flow; empty while it is worked out.
+    """
+
+    entry: str
+    is_loop: bool
+    reference: Callable[[object], object | None]
+    submission: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Compressed bytes, and the id of the submission that follows from them."""
+
+    data: bytes
+    submission: str
+
+
+def packed(
+    function: Callable[..., Any],
+    arguments: Sequence[Arguments],
+    *,
+    name: str,
+    job: str,
+    tries: int = 1,
+    serializer: str = "pickle",
+    store: str | None = None,
+    modules: bytes | None = None,
+    checkpoint: object = None,
+    flow: FlowPart | None = None,
+) -> Payload:
+    """The payload for a function and its arguments, one set for all pods or one for each. `job` is the name of their Job.
+
+    Raises:
+        Usage: something of it cannot be pickled.
+    """
+    blobs: list[bytes] = []
+
+    def place(blob: bytes) -> list[int]:
+        start = sum(map(len, blobs))
+        blobs.append(blob)
+        return [start, len(blob)]
+
+    header: dict[str, Any] = {
+        "python": list(sys.version_info[:2]),
+        "name": name,
+        "job": job,
+        "serializer": serializer,
+        "tries": tries,
+    }
+    header["store"] = store
+    reference = flow.reference if flow is not None else None
+    header["function"] = place(_pickled(function, f"function {name}"))
+    if modules is not None:
+        header["modules"] = place(modules)
+    if checkpoint is not None:
+        header["checkpoint"] = place(_pickled(checkpoint, f"the checkpoint of {name}"))
+    places, start = [], sum(map(len, blobs))
+    for index, each in enumerate(arguments):
+        what = f"the arguments of {name}" + (f" for index {index}" if len(arguments) > 1 else "")
+        blob = _pickled((each.positional, dict(each.keywords or {})), what, reference)
+        blobs.append(blob)
+        places.append([start, len(blob)])
+        start += len(blob)
+    header["arguments"] = places
+    content = b"".join(blobs)
+    if flow is not None:
+        header |= {"entry": flow.entry, "rounds": flow.is_loop}
+    submission = sha256(json.dumps(header, sort_keys=True).encode() + content).hexdigest()[:16]
+    if flow is not None and flow.submission:
+        submission = flow.submission
+    told = json.dumps({**header, "submission": submission}, sort_keys=True).encode()
+    return Payload(zlib.compress(len(told).to_bytes(4, "big") + told + content, 6), submission)
+
+
+def secret_data(payloads: Mapping[str, Payload], store: str | None, key: bytes | None = None) -> dict[str, str]:
+    """What a Secret holds: the runner, the key of results, and the payloads by name, or where they are.
+
+    Raises:
+        Usage: the payloads are large, and there is no store.
+    """
+    data = {"runner.pyz": runner_archive(), "key": key or secrets.token_bytes(KEY_BYTES)}
+    size = sum(len(payload.data) for payload in payloads.values())
+    if size <= MOST_BYTES:
+        data |= {name: payload.data for name, payload in payloads.items()}
+    elif store:
+        for label, payload in payloads.items():
+            name = f"code/{sha256(payload.data).hexdigest()}"
+            if sealing.got(store, name) is None:
+                sealing.put(store, name, payload.data)
+            data[f"{label}.json"] = json.dumps({"store": store, "name": name}).encode()
+    else:
+        told = f"functions and arguments are {size:,} bytes"
+        raise Usage(
+            f"{told}, more than the {MOST_BYTES:,} that a Secret takes; give the client a store: `store='file:///shared/folder'`"
+        )
+    return {name: b64encode(content).decode() for name, content in data.items()}
+
+
+@cache
+def runner_archive() -> bytes:
+    """`runner.pyz`: the runner with the source of cloudpickle, so that an image needs Python and nothing else."""
+    ours, theirs = Path(runner.__file__).parent, Path(cloudpickle.__file__).parent
+    files = {
+        "__main__.py": ours / "__main__.py",
+        "sealing.py": ours / "sealing.py",
+        "standin/pyroclast_client.py": ours / "standin.py",
+        "cloudpickle/__init__.py": theirs / "__init__.py",
+        "cloudpickle/cloudpickle.py": theirs / "cloudpickle.py",
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in files.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+    """A pickler that leaves references where values of other entries are to be."""
+
+    def __init__(self, file: io.BytesIO, reference: Callable[[object], object | None]) -> None:
+        super().__init__(file)
+        self._reference = reference
+
+    def persistent_id(self, value: object) -> object | None:
+        """The reference that stands for a value."""
+        return self._reference(value)
+
+
+def _pickled(value: object, what: str, reference: Callable[[object], object | None] | None = None) -> bytes:
+    try:
+        if reference is None:
+            return bytes(cloudpickle.dumps(value))
+        file = io.BytesIO()
+        _Pickler(file, reference).dump(value)
+        return file.getvalue()
+    except (pickle.PicklingError, TypeError, AttributeError, RecursionError, ValueError, NotImplementedError) as error:
+        advice = "open files, locks, sockets and modules of C inside the function instead of before it"
+        raise Usage(f"{what} cannot be pickled: {error}. Make {advice}") from error

@@ -1,0 +1,112 @@
+"""Reads the pods of a Job and what they printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyroclast.api import keys
+from pyroclast.api.types import PODS
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import ApiError, NotFound
+from pyroclast_client.runner.sealing import FRAME
+
+__all__ = ["LogLine", "Pod", "log_of", "pod_of", "pods_of", "text_of", "without_frame"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line, and the task and index of the pod that printed it."""
+
+    task: str
+    index: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.task}-{self.index}] {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a Job, as far as the client looks at it."""
+
+    name: str
+    uid: str
+    task: str
+    index: int
+    phase: str
+    created: str
+    exit_code: int | None
+    message: str
+    reason: str
+    has_started: bool
+    containers: tuple[str, ...]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has ended."""
+        return self.phase in {"Succeeded", "Failed"}
+
+
+async def pods_of(client: Client, namespace: str, job: str, uid: str) -> list[Pod]:
+    """The pods of the Job of that uid, by task and index, of one seat the latest last."""
+    items, _ = await client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job}")
+    owned = [pod for item in items if (pod := pod_of(item, uid)) is not None]
+    return sorted(owned, key=lambda pod: (pod.task, pod.index, pod.created))
+
+
+async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None = None, timestamps: bool = False) -> list[str]:
+    """The lines that a pod's first container printed, frames of results included; none when it has not started."""
+    query = {"container": pod.containers[0]} if pod.containers else {}
+    if tail is not None:
+        query["tailLines"] = str(tail)
+    if timestamps:
+        query["timestamps"] = "true"
+    try:
+        body = await client.request("GET", PODS.path(namespace, pod.name, "log"), query=query)
+    except NotFound:
+        return []
+    except ApiError as error:
+        if error.status == 400:  # its container is still being created
+            return []
+        raise
+    return body.decode(errors="replace").removesuffix("\n").split("\n") if body else []
+
+
+def text_of(lines: Sequence[str], tail: int | None = None) -> list[str]:
+    """The lines without frames of results; the last `tail` of them."""
+    kept = [before for before in map(without_frame, lines) if before is not None]
+    return kept if tail is None else kept[-tail:] if tail else []
+
+
+def without_frame(line: str) -> str | None:
+    """What the function printed of a line; None when all of it is a frame of the result."""
+    before, frame, _ = line.partition(FRAME)
+    return line if not frame else before or None
+
+
+def pod_of(item: Mapping[str, Any], job_uid: str) -> Pod | None:
+    """The pod in an object of the API; None when it belongs to another Job."""
+    if not any(owner.get("uid") == job_uid for owner in item["metadata"].get("ownerReferences") or ()):
+        return None
+    metadata, status = item["metadata"], item.get("status") or {}
+    labels = metadata.get("labels") or {}
+    containers = tuple(str(each.get("name")) for each in (item.get("spec") or {}).get("containers") or ())
+    statuses = {each.get("name"): each for each in status.get("containerStatuses") or ()}
+    first: Mapping[str, Any] = statuses.get(containers[0]) or {} if containers else {}
+    state = first.get("state") or {}
+    ended = state.get("terminated") or {}
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        task=str(labels.get(keys.TASK_SPEC, "")),
+        index=int(labels.get(keys.TASK_INDEX) or 0),
+        phase=str(status.get("phase") or "Pending"),
+        created=str(metadata.get("creationTimestamp") or ""),
+        exit_code=ended.get("exitCode"),
+        message=str(ended.get("message") or ""),
+        reason=str(status.get("reason") or ended.get("reason") or ""),
+        has_started=bool({"running", "terminated"} & set(state)),
+        containers=containers,
+    )

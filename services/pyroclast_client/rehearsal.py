@@ -1,0 +1,96 @@
+"""Runs the calls of a flow in this process, in order, for a debugger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroclast_client.entries import nodes_in
+from pyroclast_client.functions import Task
+from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, building, refuse
+from pyroclast_client.payload import Arguments
+
+__all__ = ["Rehearsal"]
+
+
+@dataclass
+class Rehearsal(Builder):
+    """Values and outcomes of the calls until now. A call that is not wanted, or whose targets have not completed, is skipped."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    _failures: dict[str, Exception] = field(default_factory=dict)
+    _wanted: list[bool] = field(default_factory=list)
+    _last: bool = False
+
+    def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
+        """Make the call at once, with its retries."""
+        node = Node(f"{task.name}-{len(self.outcomes) + 1}", None if loop is None else len(arguments))
+        needs = [self.outcomes[each.name] == "Completed" for each in nodes_in(arguments)]
+        waits = [self.outcomes[each.name] == "Completed" for each in order.nodes]
+        may_start = all(needs) and (any(waits) if order.any and waits else all(waits))
+        self.outcomes[node.name] = "Skipped"
+        if not all(self._wanted) or not may_start:
+            return node
+        for _ in range(task.options.retries + 1):
+            try:
+                with building(None):  # what a task calls itself is a plain call
+                    made = [self._call(task, each) for each in arguments]
+            except Exception as error:  # noqa: BLE001 - another call may ask for the failure; else `finish` raises it
+                self.outcomes[node.name], self._failures[node.name] = "Failed", error
+            else:
+                self._failures.pop(node.name, None)
+                self.outcomes[node.name] = "Completed"
+                self.values[node.name] = made if loop is not None else made[0]
+                break
+        return node
+
+    @contextmanager
+    def when(self, condition: Condition) -> Iterator[None]:
+        """See `pyroclast_client.nodes.when`."""
+        if condition.target is None:
+            refuse("a combined condition, or one by exit code, in a flow that runs here", "node.succeeded or node.failed")
+        self._failures.pop(condition.target.name, None)  # its end is asked for
+        self._last = self.outcomes[condition.target.name] in condition.phases
+        self._wanted.append(self._last)
+        try:
+            yield
+        finally:
+            self._last = self._wanted.pop()
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """See `pyroclast_client.nodes.otherwise`."""
+        self._wanted.append(not self._last)
+        try:
+            yield
+        finally:
+            self._wanted.pop()
+
+    def finish(self, returned: object) -> Any:  # noqa: ANN401 - whatever the flow returns
+        """The value of what the flow returned.
+
+        Raises:
+            Exception: of the first call that failed, if no other asked for that.
+        """
+        for error in self._failures.values():
+            raise error
+        return self.values.get(returned.name) if isinstance(returned, Node) else returned
+
+    def _call(self, task: Task[..., Any], arguments: Arguments) -> Any:  # noqa: ANN401 - whatever the function returns
+        positional, keywords = self._real(arguments.positional), self._real(dict(arguments.keywords or {}))
+        return task.function(*positional, **keywords)
+
+    def _real(self, value: Any) -> Any:  # noqa: ANN401 - see above
+        match value:
+            case Node():
+                return self.values[value.name]
+            case Item():
+                return self.values[value.node.name][value.number]
+            case dict():
+                return {key: self._real(each) for key, each in value.items()}
+            case list() | tuple() | set():
+                return type(value)(self._real(each) for each in value)
+        return value

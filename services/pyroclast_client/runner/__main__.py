@@ -1,0 +1,273 @@
+"""Runs one function of a Job in its pod, and leaves what it returned, or why it did not, for the client."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import inspect
+import io
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import traceback
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyroclast_client.runner import sealing
+else:
+    import sealing  # stands beside this file in the archive
+
+TERMINATED = 143
+UNLOADABLE = 70
+FAILED = 1
+MOST_TRACEBACK = 20000
+
+Call = Callable[..., Any]
+
+
+class Run:
+    """One start of a function: the folder that the Secret is mounted at, and what the environment tells."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.index = int(environment.get("PYROCLAST_INDEX") or 0)
+        self.attempt = environment.get("PYROCLAST_POD_UID", "")
+        self.round = int(environment.get("VC_FLOW_ITEM") or 0)
+        self.name = environment.get("PYROCLAST_PAYLOAD") or "payload"
+        self.told = environment.get("PYROCLAST_TERMINATION_LOG", "/dev/termination-log")
+        self.key = (folder / "key").read_bytes()
+        self.header, self.blobs = unpacked(self._payload())
+
+    def _payload(self) -> bytes:
+        """The payload, which a Secret has when it is small, and a store otherwise."""
+        path = self.folder / self.name
+        if path.exists():
+            return path.read_bytes()
+        where = json.loads((self.folder / (self.name + ".json")).read_text())
+        payload = sealing.got(where["store"], where["name"])
+        if payload is None:
+            sys.exit(f"the code of this Job is not in the store {where['store']} any more")
+        return payload
+
+    def blob(self, name: str) -> bytes | None:
+        """A part of the payload; None when it has none of that name."""
+        place = self.header.get(name)
+        return None if place is None else self.blobs[place[0] : place[0] + place[1]]
+
+    def arguments(self) -> bytes:
+        """The arguments of this index, pickled."""
+        places = self.header["arguments"]
+        number = self.round if self.header.get("rounds") else self.index
+        start, length = places[number if len(places) > 1 else 0]
+        return self.blobs[start : start + length]
+
+    def finish(self, kind: str, encoding: str, payload: bytes) -> None:
+        """Leave the result where its size allows."""
+        store, place = str(self.header.get("store") or ""), "inline"
+        if len(payload) > sealing.INLINE_BYTES:
+            place = "log"
+        if len(payload) > sealing.LOG_BYTES:
+            place = "store" if store else "none"
+            kind = kind if store else "too-large"
+        if place == "store":
+            sealing.put(store, self.stored("result"), payload)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if place == "log":
+            sys.stdout.write("".join(line + "\n" for line in sealing.frames(payload)))
+            sys.stdout.flush()
+        message = sealing.sealed(self.key, kind, encoding, place, self.index, self.attempt, payload)
+        with open(self.told, "w") as file:
+            file.write(message)
+
+    def stored(self, name: str) -> str:
+        """The name of something of this start in the store."""
+        return f"{self.header['submission']}/{self.index}/{self.attempt}/{name}"
+
+    def keep(self, payload: bytes) -> None:
+        """Keep the value of an entry of a flow for those after it."""
+        text = sealing.sealed(self.key, "value", self.header["serializer"], "store", self.round, self.header["entry"], payload)
+        sealing.put(self.header["store"], self.value_name(self.header["entry"], self.round), text.encode() + b"\n" + payload)
+
+    def value_of(self, entry: str, number: int) -> Any:
+        """The value of another entry, of a round of its loop."""
+        kept = sealing.got(self.header["store"], self.value_name(entry, number))
+        if kept is None:
+            raise LookupError(f"the value of entry {entry} is not in the store {self.header['store']}")
+        text, _, data = kept.partition(b"\n")
+        message = sealing.opened(self.key, text.decode(), number, entry)
+        payload = sealing.content(message, data)
+        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal is right
+
+    def value_name(self, entry: str, number: int) -> str:
+        """The name of the value of an entry in the store."""
+        return f"{self.header['submission']}/entries/{entry}/{number}/value"
+
+    def checkpoint_name(self) -> str:
+        """The name of the checkpoint of this index, which outlives its pods."""
+        return f"{self.header['submission']}/{self.index}/checkpoint"
+
+
+def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
+    """Header and blobs of a payload."""
+    raw = zlib.decompress(payload)
+    length = int.from_bytes(raw[:4], "big")
+    return json.loads(raw[4 : 4 + length]), raw[4 + length :]
+
+
+def main() -> int:
+    """Run the function; the exit status."""
+    run = Run(Path(sys.argv[0]).resolve().parent, os.environ)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # the first process of a container has no default
+    here = list(sys.version_info[:2])
+    if run.header["python"] != here:
+        run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
+        return UNLOADABLE
+    try:
+        function, arguments, keywords = load(run)
+    except BaseException as error:  # noqa: BLE001 - whatever an import raises is told to the client
+        run.finish("unloadable", "json", described(error, skip=1))
+        traceback.print_exc()
+        return UNLOADABLE
+    return call(run, function, arguments, keywords)
+
+
+def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
+    """The function and its arguments, or those of its checkpoint."""
+    sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
+    modules = run.blob("modules")
+    if modules is not None:
+        folder = tempfile.mkdtemp(prefix="pyroclast-")
+        with zipfile.ZipFile(io.BytesIO(modules)) as archive:
+            archive.extractall(folder)
+        sys.path.insert(0, folder)
+    function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - to run what the Job's owner sent is what this is for
+    arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
+    checkpoint = pickle.loads(run.blob("checkpoint") or b"") if run.header.get("checkpoint") else None  # noqa: S301 - see above
+    if checkpoint is not None:
+        function, arguments, keywords = restored(run, function, arguments, keywords)
+        signal.signal(signal.SIGTERM, lambda *_: save(run, checkpoint, function, arguments, keywords))
+    return function, arguments, keywords
+
+
+class Arguments(pickle.Unpickler):
+    """Puts values of other entries of a flow in the place of references to them."""
+
+    def __init__(self, file: io.BytesIO, run: Run) -> None:
+        super().__init__(file)
+        self._run = run
+
+    def persistent_load(self, reference: Any) -> Any:
+        """The value that a reference stands for: of an entry, of all rounds of a loop, or an item of one."""
+        kind, entry, number = reference
+        if kind == "rounds":
+            return [self._run.value_of(entry, each) for each in range(number)]
+        value = self._run.value_of(entry, 0)
+        return value[number] if kind == "item" else value
+
+
+def restored(
+    run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
+    """What to call, by the checkpoint of an earlier pod of this index where there is one."""
+    payload = sealing.got(run.header["store"], run.checkpoint_name())
+    if payload is None:
+        return function, arguments, keywords
+    text, _, data = payload.partition(b"\n")
+    message = sealing.opened(run.key, text.decode(), run.index, "checkpoint")
+    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal is right
+    sys.stderr.write("pyroclast: starting from the checkpoint of an earlier pod\n")
+    if callable(kept):
+        return kept, arguments, keywords
+    if isinstance(kept, dict):
+        return function, arguments, dict(keywords, **kept)
+    return function, kept if isinstance(kept, tuple) else (kept,), keywords
+
+
+def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    """On SIGTERM: keep a checkpoint for the next pod of this index, and end."""
+    import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
+
+    kept = (
+        getattr(function, "checkpoint")(*arguments, **keywords) if checkpoint == "method" else checkpoint(*arguments, **keywords)
+    )
+    data = cloudpickle.dumps(kept)
+    text = sealing.sealed(run.key, "value", "pickle", "store", run.index, "checkpoint", data)
+    sealing.put(run.header["store"], run.checkpoint_name(), text.encode() + b"\n" + data)
+    sys.stderr.write(f"pyroclast: a checkpoint of {len(data)} bytes is kept\n")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(TERMINATED)
+
+
+def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
+    """Call the function, as often as it may be retried here."""
+    tries = int(run.header.get("tries", 1))
+    for number in range(tries):
+        try:
+            value = function(*arguments, **keywords)
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
+            payload = encoded(run, value)
+        except BaseException as error:
+            if isinstance(error, SystemExit) and error.code == TERMINATED:
+                raise
+            traceback.print_exception(type(error), error, error.__traceback__)
+            if number + 1 < tries:
+                sys.stderr.write(f"pyroclast: trying again, {number + 2} of {tries}\n")
+                continue
+            run.finish("error", "json", described(error, skip=1))
+            return exit_code(error)
+        if run.header.get("entry") and run.header.get("store") and run.index == 0:
+            run.keep(payload)
+        run.finish("value", run.header["serializer"], payload)
+        return 0
+    return FAILED
+
+
+def encoded(run: Run, value: object) -> bytes:
+    """What the function returned, as bytes."""
+    if run.header["serializer"] == "json":
+        return json.dumps(value).encode()
+    import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
+
+    return bytes(cloudpickle.dumps(value))
+
+
+def exit_code(error: BaseException) -> int:
+    """The status to end with: what the function asked for, else 1."""
+    if isinstance(error, SystemExit):
+        code = error.code
+        return 0 if code is None else code if isinstance(code, int) else FAILED
+    return FAILED
+
+
+def described(error: BaseException, skip: int) -> bytes:
+    """An exception as JSON: its class, its words, its traceback without our frames, and itself pickled where that works."""
+    trace = error.__traceback__
+    for _ in range(skip):
+        trace = trace.tb_next if trace is not None else None
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    told: dict[str, Any] = {
+        "type": type(error).__name__,
+        "message": str(error)[:MOST_TRACEBACK],
+        "traceback": text[-MOST_TRACEBACK:],
+        "pickle": None,
+    }
+    with contextlib.suppress(Exception):  # an exception that cannot be pickled is told in words
+        import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
+
+        told["pickle"] = base64.b64encode(cloudpickle.dumps(error.with_traceback(None))).decode()
+    return json.dumps(told).encode()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

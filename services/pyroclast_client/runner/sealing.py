@@ -1,0 +1,169 @@
+"""Results on their way back: sealed by HMAC, in a termination message, in frames of a log, or in a store.
+
+Runs in pods too, so it knows only the standard library. A seal binds the content, its kind and its place to the key of the Job,
+to the index, and to the uid of the pod: whoever lacks the key can neither make a result nor pass one off for another.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+INLINE_BYTES = 2048
+"""A result up to this size is in the termination message, of which kubelets keep 4,096 bytes."""
+
+LOG_BYTES = 1 << 20
+"""A result up to this size is at the end of the log."""
+
+FRAME = "\x1epyroclast "
+FRAME_CHARACTERS = 8000
+VERSION = 1
+
+FIELDS = ("v", "kind", "encoding", "place", "index", "attempt", "size", "sha256")
+KINDS = ("value", "error", "mismatch", "unloadable", "too-large")
+
+
+class SealError(Exception):
+    """A result that does not carry the seal, or whose content is not what was sealed."""
+
+
+def sealed(key: bytes, kind: str, encoding: str, place: str, index: int, attempt: str, payload: bytes) -> str:
+    """The message about `payload`, whose content it holds when the place is `inline`.
+
+    Args:
+        key: bytes, of the Job.
+        kind: one of KINDS.
+        encoding: `pickle` or `json`.
+        place: `inline`, `log`, `store` or `none`.
+        index: of the pod in its task.
+        attempt: uid of the pod.
+        payload: bytes.
+    """
+    values = (VERSION, kind, encoding, place, index, attempt, len(payload), hashlib.sha256(payload).hexdigest())
+    message: dict[str, Any] = dict(zip(FIELDS, values))
+    message["mac"] = _mac(key, message)
+    if place == "inline":
+        message["data"] = base64.b64encode(payload).decode()
+    return json.dumps(message, separators=(",", ":"))
+
+
+def opened(key: bytes, text: str, index: int, attempt: str) -> dict[str, Any]:
+    """The message in `text`, once its seal is found right for this index and pod.
+
+    Raises:
+        SealError: there is no message, or its seal is not right.
+    """
+    try:
+        message: dict[str, Any] = json.loads(text)
+        given = str(message["mac"])
+        expected = _mac(key, message)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SealError("there is no sealed message") from error
+    if not hmac.compare_digest(expected, given):
+        raise SealError("the seal is not that of the Job")
+    if (message["v"], message["index"], message["attempt"]) != (VERSION, index, attempt):
+        raise SealError("the seal is of another index or pod")
+    return message
+
+
+def content(message: dict[str, Any], payload: bytes) -> bytes:
+    """`payload`, once it is found to be what was sealed.
+
+    Raises:
+        SealError: it is not.
+    """
+    if len(payload) != message["size"] or hashlib.sha256(payload).hexdigest() != message["sha256"]:
+        raise SealError("the content is not what was sealed")
+    return payload
+
+
+def inline(message: dict[str, Any]) -> bytes:
+    """The content of a message whose place is `inline`."""
+    try:
+        return content(message, base64.b64decode(message.get("data", ""), validate=True))
+    except (TypeError, binascii.Error) as error:
+        raise SealError("the content is not base64") from error
+
+
+def frames(payload: bytes) -> list[str]:
+    """The lines that carry `payload` in a log."""
+    text = base64.b64encode(payload).decode()
+    parts = [text[start : start + FRAME_CHARACTERS] for start in range(0, len(text), FRAME_CHARACTERS)]
+    return [f"{FRAME}{number + 1}/{len(parts)} {part}" for number, part in enumerate(parts)]
+
+
+def number_of_frames(size: int) -> int:
+    """How many lines carry a payload of that size."""
+    return -(-(-(-size // 3) * 4) // FRAME_CHARACTERS)
+
+
+def unframed(lines: Iterable[str]) -> bytes | None:
+    """The payload in the last complete row of frames among `lines`; None when there is none."""
+    found: list[str] = []
+    payload = ""
+    for line in lines:
+        match = re.search(FRAME + r"(\d+)/(\d+) ([A-Za-z0-9+/=]*)", line)
+        if match:
+            number, total, part = int(match[1]), int(match[2]), match[3]
+            found = [part] if number == 1 else [*found, part] if number == len(found) + 1 else []
+            if number == total and len(found) == total:
+                payload = "".join(found)
+    try:
+        return base64.b64decode(payload, validate=True) if payload else None
+    except binascii.Error:
+        return None
+
+
+def folder_of(store: str) -> Path | None:
+    """The folder that a store's URL names, when it is one of this machine's file system; None for others."""
+    if store.startswith("file://"):
+        return Path(store[len("file://") :])
+    return None if "://" in store else Path(store)
+
+
+def put(store: str, name: str, payload: bytes) -> None:
+    """Write `payload` into the store, whole or not at all."""
+    folder = folder_of(store)
+    if folder is None:
+        filesystem, root = _fsspec().core.url_to_fs(store)
+        path = root.rstrip("/") + "/" + name
+        filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        filesystem.pipe_file(path + ".new", payload)
+        filesystem.mv(path + ".new", path)
+        return
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.write_bytes(payload)
+    draft.replace(path)
+
+
+def got(store: str, name: str) -> bytes | None:
+    """What `put` wrote; None when nothing is there."""
+    folder = folder_of(store)
+    try:
+        if folder is not None:
+            return (folder / name).read_bytes()
+        filesystem, root = _fsspec().core.url_to_fs(store)
+        return bytes(filesystem.cat_file(root.rstrip("/") + "/" + name))
+    except FileNotFoundError:
+        return None
+
+
+def _fsspec() -> Any:
+    """Loads what only stores beyond the file system need, then also in the image."""
+    return importlib.import_module("fsspec")
+
+
+def _mac(key: bytes, message: dict[str, Any]) -> str:
+    text = json.dumps([message[field] for field in FIELDS], separators=(",", ":"))
+    return hmac.new(key, text.encode(), "sha256").hexdigest()

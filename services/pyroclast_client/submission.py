@@ -1,0 +1,96 @@
+"""Submits a function's Job: first its Secret, then the Job, then the Job is made the owner of the Secret.
+
+Each step can be repeated after a client died in between: the same submission finds what it has made already.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from pyroclast.api.types import JOBS, SECRETS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import AlreadyExists, Forbidden, NotFound
+from pyroclast_client import errors
+from pyroclast_client.documents import Document, label_of
+from pyroclast_client.marks import PAYLOAD, SUBMISSION
+from pyroclast_client.translation import translating
+
+__all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "withdraw"]
+
+
+async def create_job(kube: Client, document: Document, *, dry_run: bool = False) -> Document:
+    """Create a prepared Job, or find that this submission has made it already.
+
+    Raises:
+        Rejected: the server does not take it, or another Job has its name.
+    """
+    what, metadata = label_of(document), document["metadata"]
+    with translating(what):
+        try:
+            return await kube.create(JOBS, document, dry_run=dry_run, strict=True)
+        except AlreadyExists:
+            there = await kube.get(JOBS, Key(metadata["namespace"], metadata["name"]))
+    if _submission(there) == _submission(document):
+        return there
+    text = f"{what} is there already, and differs from this one; choose another name, or delete it"
+    raise errors.Rejected(text, [errors.Cause("metadata.name", text)])
+
+
+async def make_secret(kube: Client, document: Document) -> Document:
+    """Create the Secret of a Job, or find the one that this submission has made already.
+
+    Raises:
+        Rejected: the server does not take it, or another submission has one of that name.
+    """
+    what, metadata = label_of(document), document["metadata"]
+    with translating(what):
+        try:
+            return await kube.create(SECRETS, document, strict=True)
+        except AlreadyExists:
+            there = await _read(kube, Key(metadata["namespace"], metadata["name"]))
+    if _submission(there) == _submission(document):
+        return there
+    text = f"{what} is there already, of another submission; choose another name for the Job, or delete the Secret"
+    raise errors.Rejected(text, [errors.Cause("metadata.name", text)])
+
+
+async def give_to(kube: Client, secret: Document, job: Document) -> None:
+    """Make the Job the owner of the Secret, so that they go together."""
+    metadata = job["metadata"]
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": metadata["name"], "uid": metadata["uid"]}
+    key = Key(metadata["namespace"], secret["metadata"]["name"])
+    with translating(label_of(secret)):
+        await kube.patch(SECRETS, key, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
+
+
+async def withdraw(kube: Client, secret: Document) -> None:
+    """Delete the Secret of a Job that was refused. An account that may not delete leaves it, labelled."""
+    try:
+        await kube.delete(SECRETS, Key(secret["metadata"]["namespace"], secret["metadata"]["name"]))
+    except (Forbidden, NotFound):
+        return
+
+
+async def key_of(kube: Client, name: Key) -> bytes:
+    """The key that results of a Job are sealed with, by the name of its Secret."""
+    with translating(f"Secret {name}"):
+        return key_of_secret(await _read(kube, name))
+
+
+def key_of_secret(secret: Document) -> bytes:
+    """The key in a Secret."""
+    return base64.b64decode(secret["data"]["key"])
+
+
+async def _read(kube: Client, name: Key) -> dict[str, Any]:
+    """A Secret of ours. Users may patch their own and read none: a patch that changes nothing answers with the object."""
+    try:
+        return await kube.get(SECRETS, name)
+    except Forbidden:
+        return await kube.patch(SECRETS, name, {"metadata": {"labels": {PAYLOAD: "true"}}}, PatchKind.MERGE)
+
+
+def _submission(document: Document) -> str | None:
+    found = (document["metadata"].get("annotations") or {}).get(SUBMISSION)
+    return str(found) if found else None

@@ -1,0 +1,182 @@
+"""The handle of a sweep: many calls of one function, whose failures do not end each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+
+from pyroclast_client import errors
+from pyroclast_client.documents import fresh_name
+from pyroclast_client.loops import iterated, run
+from pyroclast_client.notebook import sweep_html
+from pyroclast_client.results import Outcome
+
+if TYPE_CHECKING:
+    from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.functions import SweepCall
+    from pyroclast_client.handles import AsyncJob
+
+__all__ = ["AsyncSweep", "Sweep"]
+
+R = TypeVar("R")
+
+MOST_PODS: Final = 1000
+
+
+class AsyncSweep(Generic[R]):
+    """Calls that were submitted together, as one Job for each thousand."""
+
+    def __init__(self, client: AsyncClient, call: SweepCall[R]) -> None:
+        self.client = client
+        self.call = call
+        self.parts: list[tuple[AsyncJob[R], tuple[int, ...]]] = []
+        self._outcomes: dict[int, Outcome] = {}
+
+    def __repr__(self) -> str:
+        names = ", ".join(job.name for job, _ in self.parts)
+        return f"<{type(self).__name__} of {len(self)}: {names}>"
+
+    def __len__(self) -> int:
+        return len(self.call.arguments)
+
+    async def start(self, indices: Sequence[int], name: str, *, dry_run: bool = False) -> None:
+        """Submit the calls of these indices."""
+        chunks = [indices[start : start + MOST_PODS] for start in range(0, len(indices), MOST_PODS)]
+        for number, chunk in enumerate(chunks):
+            part = name if len(chunks) == 1 else f"{name}-{number}"
+            self.parts.append((await self.client.submit_part(self.call, chunk, part, dry_run=dry_run), tuple(chunk)))
+
+    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the word of the standard library
+        """Wait for the end of all calls; failures do not raise."""
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.gather(*(job.wait(check=False) for job, _ in self.parts))
+        except TimeoutError:
+            raise errors.TimedOut(f"{self!r} had not ended within {timeout:g} s; it goes on. `cancel()` ends it") from None
+        return self
+
+    async def as_completed(self) -> AsyncGenerator[Outcome]:
+        """What became of each call, as soon as it is known; the index is that of the arguments."""
+        told: asyncio.Queue[Outcome | BaseException | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(self._read(job, indices, told)) for job, indices in self.parts]
+        try:
+            left = len(tasks)
+            while left:
+                found = await told.get()
+                if isinstance(found, BaseException):
+                    raise found
+                if found is None:
+                    left -= 1
+                else:
+                    yield found
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - see above
+        """What each call returned, in the order of the arguments, with errors in place of values."""
+        outcomes = await self.outcomes(timeout)
+        return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
+
+    async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - see above
+        """What became of each call. Waits for the end of all."""
+        await self.wait(timeout)
+        for job, indices in self.parts:
+            for outcome in await job.outcomes():
+                index = indices[outcome.index]
+                self._outcomes[index] = replace(outcome, index=index)
+        return [self._outcomes[index] for index in sorted(self._outcomes)]
+
+    async def failed(self) -> list[int]:
+        """The indices of calls that failed. Waits for the end of all."""
+        return [outcome.index for outcome in await self.outcomes() if outcome.error is not None]
+
+    async def retry(self) -> Self:
+        """Submit exactly the calls that failed again; their new outcomes take the place of the old."""
+        if failed := await self.failed():
+            await self.start(failed, fresh_name(self.call.name))
+        return self
+
+    async def cancel(self) -> None:
+        """End the calls that have not ended."""
+        for job, _ in self.parts:
+            if not (await job.status()).is_finished:
+                await job.cancel()
+
+    async def _read(self, job: AsyncJob[R], indices: Sequence[int], told: asyncio.Queue[Outcome | BaseException | None]) -> None:
+        try:
+            async with aclosing(job.as_completed()) as outcomes:
+                async for outcome in outcomes:
+                    told.put_nowait(replace(outcome, index=indices[outcome.index]))
+        except errors.PyroclastError as error:
+            told.put_nowait(error)
+        told.put_nowait(None)
+
+
+class Sweep(Generic[R]):
+    """The handle of a sweep: the methods of `AsyncSweep` without `await`."""
+
+    def __init__(self, handle: AsyncSweep[R]) -> None:
+        self.handle = handle
+
+    def __repr__(self) -> str:
+        return repr(self.handle).replace("AsyncSweep", "Sweep")
+
+    def __len__(self) -> int:
+        return len(self.handle)
+
+    def _repr_html_(self) -> str:
+        return sweep_html(", ".join(job.name for job in self.jobs), [job.status for job in self.jobs])
+
+    @property
+    def jobs(self) -> list[Any]:
+        """The handles of its Jobs."""
+        from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
+
+        return [Job(job) for job, _ in self.handle.parts]
+
+    def wait(self, timeout: float | None = None) -> Self:
+        """Wait for the end of all calls; failures do not raise."""
+        run(self.handle.wait(timeout))
+        return self
+
+    def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:
+        """What each call returned, in the order of the arguments, with errors in place of values."""
+        return run(self.handle.results(timeout))
+
+    def as_completed(self) -> Iterator[Outcome]:
+        """What became of each call, as soon as it is known; the index is that of the arguments."""
+        return iterated(self.handle.as_completed())
+
+    def values(self, *, in_order: bool = True) -> Iterator[R]:
+        """The values as they come, or in the order of the arguments; the first error is raised."""
+        kept: dict[int, R] = {}
+        following = 0
+        for outcome in self.as_completed():
+            if outcome.error is not None:
+                raise outcome.error
+            if not in_order:
+                yield outcome.value
+                continue
+            kept[outcome.index] = outcome.value
+            while following in kept:
+                yield kept.pop(following)
+                following += 1
+
+    @property
+    def failed(self) -> list[int]:
+        """The indices of calls that failed. Waits for the end of all."""
+        return run(self.handle.failed())
+
+    def retry(self) -> Self:
+        """Submit exactly the calls that failed again; their new outcomes take the place of the old."""
+        run(self.handle.retry())
+        return self
+
+    def cancel(self) -> None:
+        """End the calls that have not ended."""
+        run(self.handle.cancel())

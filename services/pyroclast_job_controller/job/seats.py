@@ -1,0 +1,223 @@
+"""Seats of the Jobs: what their pods will ask for, as the API server makes them, and what becomes of the pods created on them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.records import Job, Pod, PodGroup, Task
+from pyroclast.api.types import PODS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.lifecycle.effects import Slot
+from pyroclast.lifecycle.gang import members, pods, seating
+from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.jobplugins import PluginError
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, SeatsError, TaskSeats, encode
+from pyroclast.lifecycle.seats.pods import template_of
+from pyroclast.lifecycle.seats.ways import Way, way_of_job, way_of_pod
+from pyroclast_job_controller.blocked import Blocked, Outage
+from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.plugins.use import adapted, plugins_of
+
+__all__ = ["REMEMBERED_SECONDS", "SeatPublisher", "Seating"]
+
+log = structlog.get_logger()
+
+REMEMBERED_SECONDS: Final = 600.0
+"""How long what the API server makes of a template is known: the next Jobs of it cost no dry run."""
+_MOST_REMEMBERED: Final = 2000
+_OF_THE_JOB: Final = frozenset({keys.JOB_NAME, keys.TEMPLATE_UID, keys.GROUP_NAME})
+_DRY: Final = "-seats"
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the API server makes of a template: the labels and annotations that it adds, and a pod; or why there are no seats."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pod: Pod | None
+    until: float
+    way: Way | None = None
+
+
+class SeatPublisher:
+    """Publishes the seats of Jobs on their PodGroups, if it is enabled. `clock`: seconds, never set back."""
+
+    def __init__(self, client: Client, schedulers: Collection[str], clock: Callable[[], float], *, is_enabled: bool) -> None:
+        self._client, self._schedulers, self._clock, self._is_enabled = client, schedulers, clock, is_enabled
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._asking: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
+
+    async def published(self, job: Job, group: dict[str, Any], *, forwarding: bool) -> dict[str, Any]:
+        """`group`, the PodGroup to create for `job`, with its seats, or with the word why there are none."""
+        if not self._is_enabled:
+            return group
+        try:
+            text = encode(await self._seats(job, forwarding=forwarding))
+        except SeatsError:
+            text = encode(Seats(way=Way.SIZE))
+        meta = group["metadata"]
+        return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.SEATS: text}}}
+
+    def seating(self, facts: JobFacts, memory: JobMemory, group_now: Callable[[Key], PodGroup | None]) -> Seating:
+        """The seats of a Job whose pods are to be created now; `group_now`: a PodGroup as it is while that goes on."""
+        group, seats = facts.group, seating.seats_of(facts.group)
+        if group is None or seats is None:
+            return Seating({}, memory.seats(""), lambda: False, lambda _: None)
+        placement = group.metadata.annotations.get(keys.PLACEMENT)
+
+        def stands() -> bool:
+            now = group_now(group.key)
+            return now is not None and now.metadata.annotations.get(keys.PLACEMENT) == placement
+
+        templates = {task.role: task.pod for task in seats.tasks}
+        return Seating(templates, memory.seats(group.metadata.uid), stands, lambda role: self._distrust(facts.job, role))
+
+    async def _seats(self, job: Job, *, forwarding: bool) -> Seats:
+        way = way_of_job(job, schedulers=self._schedulers, forwarding=forwarding)
+        tasks = []
+        for task in job.spec.tasks if way is None else ():
+            if not task.replicas:
+                continue
+            found = await self._template(job, task)
+            if isinstance(found, Way):
+                way = found
+                break
+            prefix = members.pod_name(job.metadata.name, task.name, 0)[:-1]
+            tasks.append(TaskSeats(role=task.name, prefix=prefix, count=task.replicas, pod=found))
+        return Seats(tasks=tuple(tasks)) if way is None and tasks else Seats(way=way or Way.SIZE)
+
+    async def _template(self, job: Job, task: Task) -> PodTemplate | Way:
+        """What scheduling will read of the pods of `task`, or why it gets no seats."""
+        try:
+            manifest = adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0))
+            wanted = msgspec.convert(manifest, Pod)
+        except (PluginError, msgspec.ValidationError):
+            return Way.REFUSED  # it is told of when the pods are created
+        if (way := way_of_pod(wanted, schedulers=self._schedulers)) is not None:
+            return way
+        sent = template_of(wanted)
+        key = _key(job, sent)
+        answer = await self._answer(key, manifest, sent)
+        if answer.pod is None:
+            return answer.way or Way.REFUSED
+        made = template_of(answer.pod)
+        return PodTemplate(
+            labels={**sent.labels, **answer.labels},
+            annotations={**sent.annotations, **answer.annotations},
+            spec=made.spec,
+        )
+
+    async def _answer(self, key: bytes, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
+        """The answer for pods of this kind: the known one, or that to one dry run for all Jobs that ask at the same time."""
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            answer = self._answers.get(key)
+            if answer is None or answer.until <= self._clock():
+                answer = await self._ask(manifest, sent)
+                self._keep(key, answer)
+        return answer
+
+    async def _ask(self, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
+        """Have the API server make the pod without keeping it. A name of its own: a pod of before may still have that one."""
+        until = self._clock() + REMEMBERED_SECONDS
+        named = {**manifest, "metadata": {**manifest["metadata"], "name": manifest["metadata"]["name"] + _DRY}}
+        try:
+            pod = msgspec.convert(await self._client.create(PODS, named, dry_run=True), Pod)
+        except KubeError as error:
+            log.info("seats.refused", pod=named["metadata"]["name"], reason=str(error))
+            return _Answer({}, {}, None, self._clock(), Way.REFUSED)  # asked again with the next Job
+        if (way := way_of_pod(pod, schedulers=self._schedulers)) is not None:
+            return _Answer({}, {}, None, until, way)
+        made = template_of(pod)
+        return _Answer(_added(sent.labels, made.labels), _added(sent.annotations, made.annotations), pod, until)
+
+    def _distrust(self, job: Job, role: str) -> None:
+        """Admission made another pod of a template than it had shown: let no Job of it have seats for a while."""
+        task = next((each for each in job.spec.tasks if each.name == role), None)
+        if task is None:
+            return
+        wanted = msgspec.convert(adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0)), Pod)
+        until = self._clock() + REMEMBERED_SECONDS
+        self._keep(_key(job, template_of(wanted)), _Answer({}, {}, None, until, Way.ADMISSION))
+
+    def _keep(self, key: bytes, answer: _Answer) -> None:
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        if len(self._answers) > _MOST_REMEMBERED:
+            self._answers.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """The seats of a gang while its pods are created. `templates`: what was published, by role.
+
+    `stands`: whether the placement is still what it was. `distrust` is told a role whose pods admission makes otherwise than it
+    had shown.
+    """
+
+    templates: Mapping[str, PodTemplate]
+    memory: JobMemory
+    stands: Callable[[], bool]
+    distrust: Callable[[str], None]
+
+    def take(self, slot: Slot, manifest: dict[str, Any]) -> str:
+        """Have the pod of `slot` created on its node, if that may still be; the node, empty if not."""
+        node = slot.node if slot.node and not self.memory.seats_refused and self.stands() else ""
+        if node:
+            manifest["spec"]["nodeName"] = node
+        return node
+
+    def misfit(self, slot: Slot, pod: Pod | None) -> Pod | None:
+        """Note that a pod was created on the seat of `slot`; the pod, if it asks for something else than was placed.
+
+        `pod` is None where it was there before.
+        """
+        self.memory.seated.add(Slot(slot.task, slot.index))
+        made, told = (template_of(pod) if pod is not None else None), self.templates.get(slot.task)
+        if made == told or pod is None or made is None:
+            return None
+        log.warning("seats.admission_differs", pod=str(pod.key), task=slot.task)
+        self.memory.seats_refused = Way.ADMISSION.value
+        self.distrust(slot.task)
+        if told is not None and made.spec == told.spec:
+            return None
+        self.memory.deleted.add(pod.metadata.uid)  # nobody evicts it
+        return pod
+
+    @contextlib.contextmanager
+    def closing_when_refused(self) -> Iterator[None]:
+        """Give the seats up when the API server does not take a pod: the gang is not whole, and holds them for nothing.
+
+        While a webhook is down the scheduler withdraws them, if that takes long.
+        """
+        try:
+            yield
+        except Outage:
+            raise
+        except Blocked:
+            self.memory.seats_refused = self.memory.seats_refused or Way.REFUSED.value
+            raise
+
+
+def _key(job: Job, sent: PodTemplate) -> bytes:
+    """What the pods of Jobs of one template in one namespace have in common."""
+    own = [{key: value for key, value in each.items() if key not in _OF_THE_JOB} for each in (sent.labels, sent.annotations)]
+    return _ENCODER.encode((job.metadata.namespace, *own, sent.spec))
+
+
+def _added(sent: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in made.items() if sent.get(key) != value}
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")

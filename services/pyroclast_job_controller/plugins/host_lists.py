@@ -1,0 +1,60 @@
+"""The files in which plugin `svc` tells each pod the addresses of all, split so that each ConfigMap can be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from pyroclast.api.records import Job, Task
+from pyroclast_job_controller.plugins.hosts import addresses, fit_variables
+
+__all__ = ["parts", "variables"]
+
+_LARGEST: Final = 900_000
+"""Bytes of a ConfigMap: the API server takes 1 MiB."""
+
+_LONGEST_FILE: Final = 400_000
+"""Bytes of one file: two fit into a ConfigMap, so that little room is lost."""
+
+
+def parts(job: Job) -> list[dict[str, str]]:
+    """The data of each ConfigMap. The first has all variables; a list that is too long goes on in files with a number."""
+    fitting = fit_variables(job)
+    small: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
+    for task in job.spec.tasks:
+        names = addresses(job, task)
+        listed, number = variables(task)
+        files += _files(task, names)
+        if task.name in fitting:
+            small[listed] = ",".join(names)
+        small[number] = str(len(names))
+    found, room = [dict[str, str]()], _LARGEST - sum(len(key) + len(value) for key, value in small.items())
+    for name, text in files:
+        size = len(name) + len(text)
+        if size > room:
+            found.append({})
+            room = _LARGEST
+        found[-1][name] = text
+        room -= size
+    found[0] |= small
+    return found
+
+
+def variables(task: Task) -> tuple[str, str]:
+    """The names of the variables with the hosts of `task`, and with their number."""
+    word = task.name.replace("-", "_").upper()
+    return f"VC_{word}_HOSTS", f"VC_{word}_NUM"
+
+
+def _files(task: Task, names: list[str]) -> Iterator[tuple[str, str]]:
+    """The file with the hosts of `task`, and those with the rest of them; in order of their names."""
+    name = f"{task.name.replace('-', '_')}.host"
+    lines, length, number = list[str](), 0, 0
+    for line in names:
+        if length + len(line) > _LONGEST_FILE:
+            yield (f"{name}.{number:03}" if number else name), "\n".join(lines) + "\n"
+            lines, length, number = [], 0, number + 1
+        lines.append(line)
+        length += len(line) + 1
+    yield (f"{name}.{number:03}" if number else name), "\n".join(lines)

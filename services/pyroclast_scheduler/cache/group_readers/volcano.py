@@ -1,0 +1,47 @@
+"""The reader of `scheduling.volcano.sh` PodGroups, which say all there is to know of a group themselves."""
+
+from __future__ import annotations
+
+from pyroclast.api import records
+from pyroclast.api.types import POD_GROUPS
+from pyroclast_scheduler.model.groups import Group, GroupSpec
+
+__all__ = ["group_of", "record_of"]
+
+
+def group_of(record: records.PodGroup) -> Group:
+    """The group that `record` describes."""
+    spec = record.spec
+    return Group(
+        kind=POD_GROUPS,
+        key=str(record.key),
+        metadata=record.metadata,
+        spec=GroupSpec(
+            min_member=spec.min_member,
+            min_task_member=spec.min_task_member,
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=spec.min_resources,
+            network_topology=spec.network_topology,
+            sub_group_policy=spec.sub_group_policy,
+        ),
+        status=record.status,
+    )
+
+
+def record_of(group: Group) -> records.PodGroup:
+    """The object that describes `group`, with the status that is being written."""
+    spec = group.spec
+    return records.PodGroup(
+        metadata=group.metadata,
+        spec=records.PodGroupSpec(
+            min_member=spec.min_member,
+            min_task_member=spec.min_task_member,
+            queue=spec.queue,
+            priority_class_name=spec.priority_class_name,
+            min_resources=spec.min_resources,
+            network_topology=spec.network_topology,
+            sub_group_policy=spec.sub_group_policy,
+        ),
+        status=group.status,
+    )

@@ -1,0 +1,86 @@
+"""Seats as tasks: what the table of seats says is carried out on the tasks of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from pyroclast.api import keys, records
+from pyroclast.lifecycle.seats.pods import is_seat
+from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
+from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.seats import Change, SeatTable
+from pyroclast_scheduler.model.tasks import TaskFacts, group_of
+
+__all__ = ["SeatTasks", "TaskPort"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPort:
+    """What seats do to the cache: `put` takes up a pod and tells whether that changed anything, `drop` forgets one by its uid.
+
+    `changed`: a session should look; `stale`: at all jobs. `now`: seconds.
+    """
+
+    tasks: Mapping[str, TaskFacts]
+    assumptions: Assumptions
+    put: Callable[[records.Pod], bool]
+    drop: Callable[[str], None]
+    changed: Callable[[], None]
+    stale: Callable[[], None]
+    now: Callable[[], float]
+
+
+class SeatTasks:
+    """Keeps the tasks of seats in step with their PodGroups and pods."""
+
+    def __init__(self, jobs: JobTable, port: TaskPort, *, is_enabled: bool) -> None:
+        self.table = SeatTable(is_enabled=is_enabled)
+        self._jobs = jobs
+        self._port = port
+
+    def follow(self, key: str) -> None:
+        """PodGroup `key` came, changed, went, or is believed to have another status."""
+        entry = self._jobs.entries.get(key)
+        group = None if entry is None else entry.current
+        if key not in self.table and (group is None or keys.SEATS not in group.metadata.annotations):
+            return
+        tasks = () if entry is None else entry.tasks.values()
+        names = [task.name for task in tasks if not is_seat(task.uid)]
+        self._carry_out(self.table.follow(key, group, names, self._port.now()))
+
+    def pod(self, pod: records.Pod, *, is_there: bool) -> None:
+        """A pod came or went: a seat whose pod is there is none."""
+        key = group_of(pod)
+        if key in self.table:
+            self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
+
+    def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
+        """The (UID, node) pairs of seats of PodGroup `job`, assumed already, are to be written; until then they count."""
+        nodes = {task.name: node for uid, node in placed if (task := self._port.tasks.get(uid)) is not None}
+        self._carry_out(self.table.claim(job, nodes, self._port.now()))
+
+    def unclaim(self, job: str) -> None:
+        """They could not be written."""
+        changes = self.table.unclaim(job)
+        self._carry_out(changes)
+        if changes:
+            self._port.stale()  # the session that decided this took the room as taken
+
+    def expire(self) -> None:
+        """Seats of PodGroups that went count no longer, once no creation can be under way."""
+        self._carry_out(self.table.expired(self._port.now()))
+
+    def _carry_out(self, changes: Iterable[Change]) -> None:
+        port = self._port
+        for uid, pod, node in changes:
+            port.assumptions.end(uid)
+            if pod is None:
+                port.drop(uid)
+                port.changed()
+                continue
+            if node:
+                port.assumptions.add(uid, Kind.BOUND, node, port.now())
+                port.assumptions.hold(uid, Kind.BOUND)  # it ends when the pod comes, or when the PodGroup says so
+            if port.put(pod):
+                port.changed()

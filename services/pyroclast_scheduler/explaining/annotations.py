@@ -1,0 +1,86 @@
+"""What the annotation of a PodGroup that waits should say, and when that is worth a write."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from pyroclast.api.waiting import Waiting, ahead_step
+from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
+
+__all__ = ["Start", "Turns", "is_worth_a_write", "waiting_of"]
+
+REST_SECONDS: Final = 300.0
+"""Between two writes to one PodGroup because of numbers alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a job is likely to start, in seconds since the epoch; `basis`: what that rests on."""
+
+    earliest: float
+    likely: float
+    latest: float
+    basis: str
+
+
+def waiting_of(book: WaitingBook, entry: WaitingEntry, start: Start | None = None) -> Waiting:
+    """What the annotation says."""
+    ahead = book.ahead(entry)
+    first = book.between(entry.record.queue, 0, 1)[0].key if ahead else ""
+    is_own = first.partition("/")[0] == entry.key.partition("/")[0]  # others may not be known to its readers
+    short = entry.short[0] if entry.short else None
+    return Waiting(
+        code=entry.code,
+        never=entry.is_never,
+        since=format_time(entry.since),
+        seen=format_time(entry.seen),
+        resource="" if short is None else short.resource,
+        asks="" if short is None else short.asked,
+        has="" if short is None else short.used or short.free or "",
+        may="" if short is None else short.limit or "",
+        ahead=ahead_step(ahead),
+        first=first if is_own else "",
+        start=None if start is None else (format_time(start.earliest), format_time(start.likely), format_time(start.latest)),
+        basis="" if start is None else start.basis,
+    )
+
+
+def is_worth_a_write(old: Waiting | None, new: Waiting | None) -> bool:
+    """Whether an annotation that says `old` should say `new`: another code, step in the order, or start by half its interval."""
+    if old is None or new is None:
+        return old is not new
+    if (old.code, old.never, old.ahead) != (new.code, new.never, new.ahead):
+        return True
+    if old.start is None or new.start is None:
+        return old.start is not new.start
+    earliest, likely, latest = map(_seconds, new.start)
+    return abs(likely - _seconds(old.start[1])) > (latest - earliest) / 2
+
+
+def _seconds(timestamp: str) -> float:
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+@dataclass(slots=True)
+class Turns:
+    """Goes round the jobs that wait, a few at a time, and finds those whose numbers are worth a write."""
+
+    _rest: deque[str] = field(default_factory=deque)
+    _written: dict[str, float] = field(default_factory=dict)
+
+    def next(self, keys: Iterable[str], is_due: Callable[[str], bool], now: float, *, most: int) -> str | None:
+        """The first key that is due among the next `most`; a key that was told rests for some minutes."""
+        if not self._rest:
+            self._rest.extend(keys)
+            self._written = {key: at for key, at in self._written.items() if now < at + REST_SECONDS}
+        for _ in range(min(most, len(self._rest))):
+            key = self._rest.popleft()
+            if now >= self._written.get(key, float("-inf")) + REST_SECONDS and is_due(key):
+                self._written[key] = now
+                return key
+        return None

@@ -1,0 +1,217 @@
+"""The scheduler's answer to "why does my Job wait?": code, numbers, order and holders, with the names that the asker may see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_codes import CODES, Stage
+from pyroclast.lifecycle.times import format_time
+from pyroclast.views.amounts import main_resources
+from pyroclast.views.documents import document
+from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
+from pyroclast_scheduler.model.amount_text import number
+from pyroclast_scheduler.model.causes import Shortage
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.reservations import Reservation
+
+__all__ = ["MOST_NAMESPACES", "Answerer", "Names", "answer_of", "queue_rows"]
+
+SHOWN: Final = 3
+_LOOKED_AT: Final = 100  # of those before it, and of those who hold what is short, for a name to show
+MOST_NAMESPACES: Final = 32
+"""Namespaces that are asked about for one answer; Jobs of others are counted."""
+
+_OF_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.HELD_BY_GUARANTEE})
+_LIMITLESS: Final = frozenset({PendingReason.NO_NODE_BIG_ENOUGH, PendingReason.TOO_FEW_NODES, PendingReason.ABOVE_CLUSTER})
+
+Names = Callable[[str], bool]
+"""Whether Jobs of a namespace may be named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answerer:
+    """What answers are made from: the book, all jobs by key, reservations, starts and ends of jobs, and the time.
+
+    `start`: the estimate of a job, or why there is none. `end`: when a job that runs is likely to end; None: nobody knows.
+    """
+
+    book: WaitingBook
+    jobs: Mapping[str, JobFacts]
+    now: float
+    reservations: Mapping[str, Reservation]
+    start: Callable[[str], Start | str]
+    end: Callable[[JobFacts], float | None]
+
+    def namespaces(self, entry: WaitingEntry, having: Sequence[tuple[JobFacts, int]]) -> list[str]:
+        """The namespaces of jobs that an answer may name, those that matter most first. `having`: see `holders`."""
+        ahead = (each.key for each in self.book.between(entry.record.queue, 0, min(_LOOKED_AT, self.book.ahead(entry))))
+        keys = [entry.key, entry.record.holder, *(facts.key for facts, _ in having[:_LOOKED_AT]), *ahead]
+        return list(dict.fromkeys(key.partition("/")[0] for key in keys if key))[:MOST_NAMESPACES]
+
+    def holders(self, entry: WaitingEntry) -> list[tuple[JobFacts, int]]:
+        """Who has how much of what is short, in its queue or in the cluster, the most first."""
+        short = _short(entry)
+        if short is None or entry.code in _LIMITLESS:
+            return []
+        is_own = CODES[entry.code].stage is Stage.IN_QUEUE and entry.code not in _OF_CLUSTER
+        queue = entry.record.queue
+        having = [
+            (facts, has)
+            for facts in self.jobs.values()
+            if (has := facts.sums.allocated.get(short.resource, 0)) > 0 and (not is_own or facts.queue == queue)
+        ]
+        return sorted(having, key=lambda each: (-each[1], each[0].key))
+
+
+def answer_of(source: Answerer, entry: WaitingEntry, names: Names, having: Sequence[tuple[JobFacts, int]]) -> dict[str, Any]:
+    """The document `Explanation` of a job that waits. `having`: see `Answerer.holders`."""
+    facts = source.jobs.get(entry.key)
+    place = source.book.ahead(entry)
+    ahead = source.book.between(entry.record.queue, 0, place)
+    start = source.start(entry.key)
+    facts_of_code = CODES[entry.code]
+    namespace, name = name_of(entry.key, facts)
+    fields = {
+        "metadata": {"namespace": namespace, "name": name},
+        "queue": entry.record.queue or (facts.queue if facts is not None else ""),
+        "phase": "" if facts is None else str(facts.phase),
+        "code": str(entry.code),
+        "never": entry.is_never,
+        "since": format_time(entry.since),
+        "waitedSeconds": 0 if facts is None else max(0, int(source.now - facts.created)),
+        "sentence": entry.record.sentence,
+        "resources": [_resource(each) for each in entry.short],
+        "position": {"position": place + 1, "total": source.book.length(entry.record.queue)},
+        "ahead": _ahead(source, entry, ahead, names),
+        "holders": _holders(source, entry, names, having),
+        "start": None if isinstance(start, str) else _start(start),
+        "startReason": start if isinstance(start, str) else "",
+        "trail": [{"code": str(past.code), "since": format_time(past.since)} for past in entry.past],
+        "help": facts_of_code.help,
+        "doc": f"docs/codes.md#{entry.code.lower()}",
+        "asOf": format_time(source.now),
+        "seen": format_time(entry.seen),
+        "complete": True,
+        "seesWholeCluster": True,
+    }
+    return document("Explanation", fields)
+
+
+def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: int) -> dict[str, Any]:
+    """The document `QueueOrder`: a part of those that wait in a queue, in the scheduler's order."""
+    rows = []
+    for at, entry in enumerate(source.book.between(queue, offset, offset + limit), offset + 1):
+        facts = source.jobs.get(entry.key)
+        namespace, name = name_of(entry.key, facts)
+        is_named = names(namespace)
+        start = source.start(entry.key)
+        rows.append({
+            "position": at,
+            "namespace": namespace if is_named else None,
+            "name": name if is_named else None,
+            "code": str(entry.code),
+            "never": entry.is_never,
+            "since": format_time(entry.since),
+            "priority": None if facts is None else facts.priority,
+            "ranks": source.book.ranks(entry),
+            "asks": {} if facts is None else _asks(facts),
+            "start": None if isinstance(start, str) else _start(start),
+        })  # fmt: skip
+    total = source.book.length(queue)
+    fields = {"queue": queue, "total": total, "offset": offset, "items": rows, "asOf": format_time(source.now)}
+    return document("QueueOrder", fields)
+
+
+def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
+    """Namespace and name as users know it: those of the Job where one controls the PodGroup."""
+    namespace, _, name = key.partition("/")
+    owner = None if facts is None else facts.group.metadata.controller
+    return namespace, owner.name if owner is not None and owner.kind == "Job" else name
+
+
+def _ahead(source: Answerer, entry: WaitingEntry, ahead: Sequence[WaitingEntry], names: Names) -> dict[str, Any]:
+    short = _short(entry)
+    found = [(each, source.jobs.get(each.key)) for each in ahead]
+    named = list(islice((pair for pair in found if names(pair[0].key.partition("/")[0])), SHOWN))
+    answer: dict[str, Any] = {
+        "jobs": [_asking(each.key, facts) for each, facts in named],
+        "others": len(found) - len(named),
+        "resource": None,
+        "amount": None,
+    }
+    if short is not None:
+        total = sum((facts.min_resources or {}).get(short.resource, 0) for _, facts in found if facts is not None)
+        answer |= {"resource": short.resource, "amount": number(short.resource, total)}
+    return answer
+
+
+def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequence[tuple[JobFacts, int]]) -> list[dict[str, Any]]:
+    if entry.record.holder:
+        return [_keeper(source, entry.record.holder, names)]
+    short = _short(entry)
+    if short is None or not having:
+        return []
+    resource = short.resource
+    named = list(islice((pair for pair in having if names(pair[0].namespace)), SHOWN))
+    found = [
+        {
+            **_asking(facts.key, facts),
+            "amount": number(resource, has),
+            "resource": resource,
+            "until": None if (end := source.end(facts)) is None else format_time(end),
+        }
+        for facts, has in named
+    ]
+    shown = {facts.key for facts, _ in named}
+    if rest := [has for facts, has in having if facts.key not in shown]:
+        others = {"namespace": None, "name": None, "others": len(rest), "resource": resource, "until": None}
+        found.append({**others, "amount": number(resource, sum(rest))})
+    return found
+
+
+def _keeper(source: Answerer, key: str, names: Names) -> dict[str, Any]:
+    """The gang that nodes are kept for, how many and until when."""
+    reservation = source.reservations.get(key)
+    facts = source.jobs.get(key)
+    who = _asking(key, facts) if names(key.partition("/")[0]) else {"namespace": None, "name": None, "others": 1}
+    promise = None if reservation is None else reservation.promise
+    nodes = sorted(reservation.nodes) if reservation is not None else []
+    return {
+        **who,
+        "amount": str(len(nodes)),
+        "resource": "nodes",
+        "nodes": nodes[:SHOWN],
+        "until": None if promise is None else format_time(promise),
+    }
+
+
+def _short(entry: WaitingEntry) -> Shortage | None:
+    return entry.short[0] if entry.short else None
+
+
+def _resource(short: Shortage) -> dict[str, str | None]:
+    names = ("resource", "asked", "used", "promised", "limit", "free", "largest")
+    return {name: getattr(short, name) for name in names}
+
+
+def _asking(key: str, facts: JobFacts | None) -> dict[str, Any]:
+    namespace, name = name_of(key, facts)
+    return {"namespace": namespace, "name": name, "asks": {} if facts is None else _asks(facts)}
+
+
+def _asks(facts: JobFacts) -> dict[str, str]:
+    return main_resources({name: number(name, amount) for name, amount in sorted((facts.min_resources or {}).items())})
+
+
+def _start(start: Start) -> dict[str, Any]:
+    return {
+        "earliest": format_time(start.earliest),
+        "likely": format_time(start.likely),
+        "latest": format_time(start.latest),
+        "basis": start.basis,
+    }

@@ -1,0 +1,92 @@
+"""A gang as the scheduler would see it if its Job were another: made from a Job, its PodGroup and pods included."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.gang import members, podgroups, pods
+from pyroclast.lifecycle.times import format_time
+from pyroclast.rules.jobs import defaults
+from pyroclast.rules.patches import applied
+from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.shapes import ShapeBook
+from pyroclast_scheduler.model.tasks import TaskFacts, task_of
+
+__all__ = ["MOST_PODS", "TooManyPods", "as_created", "gang_of", "job_of"]
+
+MOST_PODS: Final = 20_000
+"""Pods of a gang that is tried out; a larger one takes too long between two sessions."""
+
+
+class TooManyPods(ValueError):
+    """The gang is too large to be tried out."""
+
+
+def job_of(body: Mapping[str, Any]) -> records.Job:
+    """The record of a Job.
+
+    Raises:
+        ValueError: it does not read as one.
+    """
+    return members.named(msgspec.json.decode(orjson.dumps(body), type=records.Job, strict=False))
+
+
+def as_created(body: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A Job from a manifest as it would be once it is created: with the defaults of admission, and as old as `now`."""
+    whole = applied(dict(body), defaults.default(body))
+    meta = dict(whole.get("metadata") or {})
+    name = meta.get("name") or f"{meta.get('generateName') or 'job-'}tried"
+    namespace, created = meta.get("namespace") or "default", format_time(now)
+    whole["metadata"] = {**meta, "name": name, "namespace": namespace, "uid": "tried", "creationTimestamp": created}
+    whole.pop("status", None)
+    return whole
+
+
+def gang_of(
+    body: Mapping[str, Any], priorities: Mapping[str, int], default: int, *, phase: PodGroupPhase = PodGroupPhase.PENDING
+) -> JobFacts:
+    """The facts of the gang of a Job: all its pods wait. `priorities`: of PriorityClasses by name; `default`: without one.
+
+    Raises:
+        ValueError: the Job does not read as one, or a quantity makes no sense.
+        TooManyPods: see there.
+    """
+    job = job_of(body)
+    if sum(task.replicas for task in job.spec.tasks) > MOST_PODS:
+        raise TooManyPods(f"it has more than {MOST_PODS} pods")
+    manifest = podgroups.manifest(job, priorities)
+    manifest["metadata"] |= {"uid": f"tried-{job.metadata.uid}", "creationTimestamp": job.metadata.creation_timestamp}
+    manifest["status"] = {"phase": str(phase)}
+    group = msgspec.convert(manifest, records.PodGroup, strict=False)
+    book, tasks = ShapeBook(), []
+    for task in job.spec.tasks:
+        tasks += _tasks(job, task, book, priorities)
+    priority = priorities.get(group.spec.priority_class_name, default) if group.spec.priority_class_name else default
+    return JobFacts.of(volcano.group_of(group), tasks, priority=priority, queue=group.spec.queue)
+
+
+def _tasks(job: records.Job, task: records.Task, book: ShapeBook, priorities: Mapping[str, int]) -> list[TaskFacts]:
+    """The pods of a task: alike but for their names."""
+    if not task.replicas:
+        return []
+    manifest = pods.build(job, task, 0)
+    manifest["spec"].setdefault("priority", priorities.get(manifest["spec"].get("priorityClassName") or "", 0))
+    uid, replace = f"tried-{job.metadata.uid}-{task.name}", msgspec.structs.replace
+    manifest["metadata"] |= {"uid": uid, "creationTimestamp": job.metadata.creation_timestamp}
+    first = task_of(msgspec.convert(manifest, records.Pod, strict=False), book)
+    return [
+        replace(
+            first,
+            uid=f"{uid}-{index}",
+            name=members.pod_name(job.metadata.name, task.name, index),
+            index=index,
+        )
+        for index in range(task.replicas)
+    ]

@@ -1,0 +1,131 @@
+"""Changes of a Job that were proved to help, each by a dry run of the live actions and plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.waiting_codes import says_never
+from pyroclast_scheduler.explaining.changes import Change, Situation, candidates
+from pyroclast_scheduler.explaining.gangs import gang_of
+from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
+from pyroclast_scheduler.model.causes import WaitingRecord
+
+__all__ = ["Prover", "proved"]
+
+MOST_TRIALS: Final = 7
+MOST_CHANGES: Final = 5
+TRIAL_SECONDS: Final = 0.05
+_PRIORITY: Final = "priorityClassName"
+_REPEATED: Final = frozenset({"queue", "nodeSelector", "toleration"})
+
+
+class _Spent(Exception):
+    """No more trials may be made."""
+
+
+@dataclass(slots=True)
+class Prover:
+    """Tries changes of one Job, a few of them, and not for long.
+
+    Args:
+        case: the Job.
+        key: of its PodGroup, which is tried in its place.
+        engine: what decides.
+        position: the place in its queue of a job with such a record.
+        clock: seconds.
+        pause: waits until no session decides.
+    """
+
+    case: Situation
+    key: str
+    engine: Engine
+    position: Callable[[WaitingRecord], int]
+    clock: Callable[[], float]
+    pause: Callable[[], None] = lambda: None
+    left: int = MOST_TRIALS
+    seconds: float = MOST_TRIALS * TRIAL_SECONDS
+
+    def verdict(self, change: Change) -> Verdict:
+        """What becomes of the Job with a change.
+
+        Raises:
+            _Spent: no more trials may be made.
+        """
+        if self.left <= 0 or self.seconds <= 0:
+            raise _Spent
+        self.left -= 1
+        self.pause()
+        case, begin = self.case, self.clock()
+        known = case.snapshot.all_jobs.get(self.key)
+        phase = PodGroupPhase.PENDING if known is None or change.kind == "queue" else known.phase
+        gang = gang_of(change.body, case.priorities.values, case.priorities.default, phase=phase)
+        found = tried(case.snapshot, gang, self.engine, instead=self.key)
+        self.seconds -= self.clock() - begin
+        return found
+
+    def helping(self) -> Iterator[dict[str, Any]]:
+        """The changes that help, as fields of an answer.
+
+        Raises:
+            _Spent: no more trials may be made.
+        """
+        higher: list[Change] = []
+        done: set[str] = set()
+        for change in candidates(self.case):
+            if change.kind == _PRIORITY:
+                higher.append(change)
+            elif change.kind not in done:
+                found = self._told(change, self.verdict(change))
+                if found is not None:
+                    yield found
+                    done |= {change.kind} - _REPEATED
+        if higher:
+            yield from self._lowest(higher)
+
+    def _lowest(self, higher: list[Change]) -> Iterator[dict[str, Any]]:
+        """The lowest PriorityClass that does as much as the highest, as far as two more trials tell."""
+        best = self._told(higher[-1], self.verdict(higher[-1]))
+        if best is None:
+            return
+        for change in higher[:-1][:2]:
+            found = self._told(change, self.verdict(change))
+            if found is not None and found["when"] == best["when"]:
+                yield found
+                return
+        yield best
+
+    def _told(self, change: Change, verdict: Verdict) -> dict[str, Any] | None:
+        fields = {"change": change.text, "kind": change.kind, "value": change.value, "evictions": verdict.evictions}
+        if verdict.starts:
+            price = f", and {verdict.evictions} pods are evicted for it" if verdict.evictions else ""
+            return {**fields, "text": f"{change.text}: now{price}", "when": "now", "position": None, "code": None}
+        record = verdict.record
+        if record is None:
+            return None
+        now_never = says_never(record.sentence)
+        place = self.position(record) + 1
+        told = {**fields, "position": place, "code": str(record.code)}
+        if self.case.is_never and not now_never:
+            return {**told, "text": f"{change.text}: it waits then ({record.code})", "when": f"waits: {record.code}"}
+        if change.kind == _PRIORITY and not now_never and place < self.case.place:
+            return {**told, "text": f"{change.text}: position {place}", "when": f"position {place}"}
+        return None
+
+
+def proved(prover: Prover) -> dict[str, Any]:
+    """The fields `change` and `changeReason` of an answer."""
+    found: list[dict[str, Any]] = []
+    reason = ""
+    try:
+        for each in prover.helping():
+            found.append(each)
+            if len(found) == MOST_CHANGES:
+                break
+    except _Spent:
+        reason = "as many changes were tried as there is time for"
+    if not found:
+        reason = "no single change that was tried helps" if reason else "no single change helps"
+    return {"change": found, "changeReason": reason}

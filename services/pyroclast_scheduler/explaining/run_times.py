@@ -1,0 +1,40 @@
+"""How long jobs run: when those that run now began, and when they are likely to end."""
+
+from __future__ import annotations
+
+from pyroclast.resources import durations
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.tasks import readable_seconds
+
+__all__ = ["began", "declared_end", "declared_seconds"]
+
+_PLACED = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RELEASING})
+_GRACE = 1.0
+
+
+def began(facts: JobFacts) -> float | None:
+    """When the first pod of a job that runs was started, in seconds since the epoch; None if none was."""
+    starts = (task.pod.status.start_time for task in facts.tasks if task.status in _PLACED)
+    known = [seconds for text in starts if text and (seconds := readable_seconds(text)) is not None]
+    return min(known, default=None)
+
+
+def declared_seconds(facts: JobFacts) -> float | None:
+    """How long its user thinks that a job runs; None where nothing readable is said."""
+    text = facts.running_estimate
+    try:
+        seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
+    except durations.DurationError:
+        return None
+    return seconds if seconds > 0 else None
+
+
+def declared_end(facts: JobFacts, *, now: float) -> float | None:
+    """When a job that runs ends by its own estimate, which counts double when it is outlived; None: nobody knows."""
+    start, seconds = began(facts), declared_seconds(facts)
+    if start is None or seconds is None:
+        return None
+    while start + seconds + _GRACE < now:
+        seconds *= 2
+    return start + seconds

@@ -1,0 +1,68 @@
+"""Minimum run time: a pod that got its place a moment ago is not evicted to make room for others.
+
+The cluster's minimum is an argument of the action, a queue's an annotation, which holds for the queues below it too.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast_scheduler.model.causes import Withheld
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.tasks import Task, TaskFacts, readable_seconds
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["MinimumRunTime", "placed_at"]
+
+_ROOT: Final = "root"
+
+
+class MinimumRunTime:
+    """What one action heeds. Its argument is `minimumRunTime` (0s: none), a queue's annotation overrules it."""
+
+    def __init__(self, session: Session, arguments: Arguments) -> None:
+        self._session = session
+        self._default = arguments.seconds("minimumRunTime", "0s")
+        self._by_queue: dict[str, float] = {}
+        self._is_any = self._default > 0 or any(queue.facts.minimum_run_time for queue in session.queues.values())
+
+    def protects(self, task: Task, owner: Job, job: Job) -> bool:
+        """Whether `task` of `owner` must stay although `job` wants its place. It is noted for `job`, which waits for the time."""
+        if not self._is_any:
+            return False
+        queue = owner.facts.queue
+        minimum = self._of(queue)
+        if minimum <= 0:
+            return False
+        placed = placed_at(task.facts)
+        now = self._session.ports.now
+        until = (now if placed is None else placed) + minimum
+        if until <= now:
+            return False
+        known = self._session.withheld.get(job.facts.key)
+        if known is None or until < known.until:
+            pods = set() if known is None else known.pods
+            known = self._session.withheld[job.facts.key] = Withheld(queue, minimum, until, pods)
+        known.pods.add(task.uid)
+        return True
+
+    def _of(self, queue: str) -> float:
+        """The minimum for pods of `queue`: its own, else that of the nearest queue above it, else the cluster's."""
+        found = self._by_queue.get(queue)
+        if found is None:
+            name, seen = queue, set[str]()
+            while name in self._session.queues and name not in seen and found is None:
+                seen.add(name)
+                facts = self._session.queues[name].facts
+                found, name = facts.minimum_run_time, facts.parent or _ROOT
+            found = self._by_queue[queue] = self._default if found is None else found
+        return found
+
+
+def placed_at(task: TaskFacts) -> float | None:
+    """When the pod got its node, in seconds since the epoch; None where it does not say so yet."""
+    status = task.pod.status
+    placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
+    found = readable_seconds(placed.last_transition_time) if placed is not None else None
+    return readable_seconds(status.start_time) if found is None else found

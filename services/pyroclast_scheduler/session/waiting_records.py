@@ -1,0 +1,31 @@
+"""Makes the record of a job that waits from what a session found out."""
+
+from __future__ import annotations
+
+from pyroclast.api import pending
+from pyroclast.api.enums import PodGroupConditionType
+from pyroclast_scheduler.model.causes import Cause, WaitingRecord
+from pyroclast_scheduler.model.groups import GroupStatus
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.session.session import Session
+
+__all__ = ["record_of"]
+
+
+def record_of(session: Session, job: Job, cause: Cause, status: GroupStatus) -> WaitingRecord:
+    """The record of a job that waits for `cause`, of which `status` is written."""
+    message, before = _said(status), _said(job.facts.group.status)
+    summary = pending.summary_of(message) or str(cause)
+    is_new = message != before or not message
+    return WaitingRecord(
+        cause.reason,
+        summary.partition(": ")[2],
+        job.facts.queue,
+        session.job_key(job),
+        tuple(cause.short()) if is_new else None,
+        cause.holder,
+    )
+
+
+def _said(status: GroupStatus) -> str:
+    return next((each.message for each in status.conditions if each.type == PodGroupConditionType.UNSCHEDULABLE), "")

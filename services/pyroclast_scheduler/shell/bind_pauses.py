@@ -1,0 +1,81 @@
+"""How long a PodGroup waits whose binds are refused. The pauses are the PodGroup's: its pods may be made again meanwhile."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+__all__ = ["BindPauses"]
+
+_FIRST: Final = 0.1  # seconds until refused pods may be placed again …
+_LONGEST: Final = 5.0  # … doubling up to this, so that a gang is complete again within 10 s
+_FIRST_OF_ALL: Final = 10.0  # seconds that the whole gang waits once its pods were deleted for it …
+_LONGEST_OF_ALL: Final = 300.0  # … doubling up to this: what was mended is noticed within minutes
+
+
+@dataclass(slots=True)
+class _Record:
+    """`refused`: the names of pods that were not bound since; `times`, `releases`: how often in a row; `until`: the next try."""
+
+    uid: str
+    refused: set[str] = field(default_factory=set)
+    times: int = 0
+    releases: int = 0
+    until: float = 0.0
+    last: float = 0.0
+
+
+class BindPauses:
+    """Keeps pauses by key and UID of the PodGroup. Times are seconds of any clock that does not go back."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[str, _Record] = OrderedDict()  # what was refused longest ago first
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def refuse(self, job: str, uid: str, pod: str, now: float) -> float:
+        """A bind of a pod was refused; seconds until the pod may be placed again. Pods of one gang wait for one moment."""
+        record = self._record(job, uid)
+        record.refused.add(pod)
+        record.last = now
+        self._records.move_to_end(job)
+        if now >= record.until:
+            record.until = now + min(_FIRST * 2.0**record.times, _LONGEST)
+            record.times = min(record.times + 1, 30)
+        self._forget_old(now)
+        return record.until - now
+
+    def release(self, job: str, uid: str, now: float) -> float:
+        """Pods of an incomplete gang are deleted; seconds that the gang waits, 0 where no bind of it was refused."""
+        record = self._records.get(job)
+        if record is None or record.uid != uid:
+            return 0.0
+        record.until = now + min(_FIRST_OF_ALL * 2.0**record.releases, _LONGEST_OF_ALL)
+        record.releases = min(record.releases + 1, 30)
+        return record.until - now
+
+    def left(self, job: str, now: float) -> float:
+        """Seconds until pods of the PodGroup may be placed again."""
+        record = self._records.get(job)
+        return 0.0 if record is None else max(0.0, record.until - now)
+
+    def bound(self, job: str, pod: str) -> None:
+        """A pod was bound: with the last of those that were refused, the next refusal is the first again."""
+        record = self._records.get(job)
+        if record is not None:
+            record.refused.discard(pod)
+            if not record.refused:
+                del self._records[job]
+
+    def _record(self, job: str, uid: str) -> _Record:
+        record = self._records.get(job)
+        if record is None or record.uid != uid:
+            record = self._records[job] = _Record(uid)
+        return record
+
+    def _forget_old(self, now: float) -> None:
+        """Drop what was not refused for long: pods of other names may have been bound instead."""
+        while (first := next(iter(self._records.items())))[1].last < now - 2 * _LONGEST_OF_ALL:
+            del self._records[first[0]]

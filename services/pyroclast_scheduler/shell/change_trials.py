@@ -1,0 +1,148 @@
+"""Finds out which changes would let a Job start: reads the Job, and tries changes in a thread of its own between sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from pyroclast.api import pending, records
+from pyroclast.api.types import JOBS, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.lifecycle.times import format_time
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.book import Past, WaitingEntry
+from pyroclast_scheduler.explaining.changes import Priorities, Situation
+from pyroclast_scheduler.explaining.gangs import TooManyPods, as_created, gang_of
+from pyroclast_scheduler.explaining.proofs import Prover, proved
+from pyroclast_scheduler.explaining.trials import Engine, Verdict, tried
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.session import Action, PluginFactory
+from pyroclast_scheduler.shell.explainer import Explainer
+from pyroclast_scheduler.shell.loop import Loop
+
+__all__ = ["ChangeTrials", "priorities_of"]
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS: Final = 1.0  # for which a trial waits for a session to end
+
+
+class ChangeTrials:
+    """Takes the key of a PodGroup, and gives the fields `change` and `changeReason` of the answer; one at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        loop: Loop,
+        explainer: Explainer,
+        configuration: Callable[[], Configuration],
+        *,
+        actions: Mapping[str, Action],
+        plugins: Mapping[str, PluginFactory],
+    ) -> None:
+        self._client, self._cache, self._loop, self._explainer = client, cache, loop, explainer
+        self._configuration, self._actions, self._plugins = configuration, actions, plugins
+        self._features = NodeFeatures()
+        self._thread = ThreadPoolExecutor(1, "explain")
+
+    async def __call__(self, key: str) -> dict[str, Any]:
+        """What helps the Job of a PodGroup."""
+        facts = self._cache.facts().get(key)
+        owner = None if facts is None else facts.group.metadata.controller
+        if facts is None or owner is None or owner.kind != JOBS.kind:
+            return _none("only what a Job asks for can be changed")
+        try:
+            body = await self._client.get(JOBS, Key(facts.namespace, owner.name))
+        except KubeError as error:
+            return _none(f"the Job cannot be read: {error}")
+        entry = self._explainer.book.get(key)
+        if entry is None:
+            return _none("it waits no more")
+        priorities = priorities_of(self._cache.priorities)
+        try:
+            gang = gang_of(body, priorities.values, priorities.default, phase=facts.phase)
+        except TooManyPods as error:
+            return _none(f"no change is tried: {error}")
+        ports = self._loop.circumstances()
+        book = self._explainer.book
+        case = Situation(
+            body,
+            gang,
+            entry.code,
+            entry.short,
+            self._cache.view(),
+            priorities,
+            (ports.reservations or {}).get(entry.record.holder),
+            ports.now,
+            place=book.ahead(entry) + 1,
+            is_never=entry.is_never,
+        )
+        position = partial(book.place_of, key)
+        prover = Prover(case, key, self._engine(), position, time.perf_counter, pause=self._between_sessions)
+        return await self._in_thread(partial(proved, prover))
+
+    async def fits(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], WaitingEntry | None]:
+        """What would become of a Job that does not exist: fields of the answer, and why it would wait, None if it started.
+
+        Raises:
+            ValueError: it makes no sense, or is too large to be tried.
+        """
+        now = self._loop.circumstances().now
+        priorities = priorities_of(self._cache.priorities)
+        whole = as_created(body, now)
+        gang = gang_of(whole, priorities.values, priorities.default)
+        engine = self._engine()
+        view = self._cache.view()
+        if gang.queue not in view.queues:
+            raise ValueError(pending.missing_queue(gang.queue))
+        verdict = await self._in_thread(partial(self._tried, view, gang, engine))
+        meta = whole["metadata"]
+        fields = {"metadata": {"namespace": meta["namespace"], "name": meta["name"]}, "queue": gang.queue}
+        if verdict.record is None:
+            sentence = "it would start at once" if verdict.starts else "it would be let in; nobody says why it would wait"
+            price = f", and {verdict.evictions} pods would be evicted for it" if verdict.evictions else ""
+            answer = {"code": None, "never": False, "sentence": sentence + price, "phase": "", "evictions": verdict.evictions}
+            return fields | answer | {"asOf": format_time(now), "complete": True, "seesWholeCluster": True}, None
+        entry = WaitingEntry(gang.key, verdict.record, now)
+        entry.past.append(Past(entry.code, now))
+        place = self._explainer.book.ahead(entry) + 1
+        case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
+        book = self._explainer.book
+        prover = Prover(case, gang.key, engine, partial(book.place_of, gang.key), time.perf_counter, pause=self._between_sessions)
+        return fields | await self._in_thread(partial(proved, prover)), entry
+
+    def _tried(self, view: Snapshot, gang: JobFacts, engine: Engine) -> Verdict:
+        self._between_sessions()
+        return tried(view, gang, engine)
+
+    def _engine(self) -> Engine:
+        return Engine(self._configuration(), self._actions, self._plugins, self._loop.circumstances(), self._features)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _between_sessions(self) -> None:
+        self._loop.quiet.wait(_PATIENCE_SECONDS)
+
+
+def priorities_of(classes: Mapping[str, records.PriorityClass]) -> Priorities:
+    """PriorityClasses as trials want them."""
+    default = next((each.value for each in classes.values() if each.global_default), 0)
+    return Priorities({name: each.value for name, each in classes.items()}, default)
+
+
+def _none(why: str) -> dict[str, Any]:
+    return {"change": [], "changeReason": why}

@@ -1,0 +1,203 @@
+"""`GET /explain/…`: why a Job waits, and who waits in a queue, answered from what the last sessions found out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from pyroclast.runtime.access import Access, Denied, Reader
+from pyroclast.views.documents import document
+from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
+from pyroclast_scheduler.explaining.book import WaitingEntry
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.tasks import native_key
+
+if TYPE_CHECKING:
+    from aiohttp import web  # a scheduler that serves nothing needs none of it
+
+__all__ = ["PATH", "ExplainServer", "finder"]
+
+PATH: Final = "explain"
+AT_ONCE: Final = 4
+MOST_ROWS: Final = 1000
+MOST_BYTES: Final = 1 << 20
+_FITS: Final = f"{PATH}/fits"
+_ROWS: Final = 100
+_MOST_OFFSET: Final = 10_000_000
+
+Changes = Callable[[str], Awaitable[dict[str, Any]]]
+"""Changes of a job, by the key of its PodGroup, that were proved to help; fields of the answer."""
+
+
+Fits = Callable[[Mapping[str, Any]], Awaitable[tuple[dict[str, Any], WaitingEntry | None]]]
+"""What would become of a Job: fields of the answer, and the entry that it would have in the book, None if it started."""
+
+
+class BadQuestion(ValueError):
+    """The question makes no sense; the text says what would."""
+
+
+class ExplainServer:
+    """Answers requests below `/explain/`.
+
+    Args:
+        source: what answers are made from, as of now.
+        find: the key of the PodGroup of a Job by namespace and name, or of a PodGroup by its own name; empty for none.
+        access: says who may read what.
+        changes: finds out which changes would help; asked for with `changes=true`.
+        fits: finds out what would become of a Job that does not exist.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], Answerer],
+        find: Callable[[str, str], str],
+        access: Access,
+        changes: Changes | None = None,
+        fits: Fits | None = None,
+    ) -> None:
+        self._source, self._find, self._access, self._changes, self._fits = source, find, access, changes, fits
+        self._busy = 0
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to a request; more than a few at once are sent away."""
+        is_question = request.method == "POST" and request.path.strip("/") == _FITS
+        if request.method not in {"GET", "HEAD"} and not is_question:
+            return _error(405, "explanations can only be read")
+        if self.is_busy:
+            return _error(429, f"{AT_ONCE} explanations are being worked out; ask again in a second", {"Retry-After": "1"})
+        self._busy += 1
+        try:
+            reader = await self._access.reader(request)
+            answer = await (self._would_fit(request, reader) if is_question else self._answer(request, reader))
+        except BadQuestion as error:
+            return _error(400, str(error))
+        except Denied as error:
+            return _error(error.status, str(error))
+        finally:
+            self._busy -= 1
+        if answer is None:
+            return _error(404, f"no session has found out of {request.path[:200]} that it waits")
+        return _response(200, answer)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether as many answers are being worked out as may be at once."""
+        return self._busy >= AT_ONCE
+
+    async def _answer(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
+        match request.path.strip("/").split("/"):
+            case [_, "jobs", namespace, name]:
+                return await self._job(request.query, reader, namespace, name)
+            case [_, "queues", queue]:
+                return await self._queue(request.query, reader, queue)
+        return None
+
+    async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, name: str) -> dict[str, Any] | None:
+        if not await reader.visible([namespace]):
+            raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
+        source = self._source()
+        key = self._find(namespace, name)
+        entry = source.book.get(key)
+        if entry is None:
+            return None
+        answer = await self._told(reader, source, entry, query)
+        if self._changes is not None and query.get("changes") == "true":
+            answer |= await self._changes(key)
+        return answer
+
+    async def _would_fit(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
+        """The answer about a Job in the body; nothing is written anywhere."""
+        if self._fits is None:
+            return None
+        body = await _read_job(request)
+        namespace = str(body["metadata"].get("namespace") or "default")
+        if not await reader.visible([namespace]):
+            raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
+        try:
+            fields, entry = await self._fits(body)
+        except ValueError as error:
+            raise BadQuestion(f"this Job cannot be tried: {str(error)[:500]}") from error
+        if entry is None:
+            return document("Explanation", fields)
+        source = self._source()
+        return await self._told(reader, source, entry, request.query) | fields
+
+    async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
+        """The answer, with names of the namespaces that the asker may see; on demand of only some of these."""
+        having = source.holders(entry)
+        found = frozenset(await reader.visible(source.namespaces(entry, having)))
+        only = query.get("namespaces")
+        visible = found if only is None else found & set(only.split(","))
+        return answer_of(source, entry, visible.__contains__, having)
+
+    async def _queue(self, query: Mapping[str, str], reader: Reader, queue: str) -> dict[str, Any]:
+        limit = _number(query, "limit", _ROWS, least=1, most=MOST_ROWS)
+        offset = _number(query, "offset", 0, least=0, most=_MOST_OFFSET)
+        source = self._source()
+        keys = [each.key for each in source.book.between(queue, offset, offset + limit)]
+        visible = frozenset(await reader.visible(dict.fromkeys(key.partition("/")[0] for key in keys)))
+        only = query.get("namespaces")
+        if only is not None:
+            visible &= set(only.split(","))
+        return queue_rows(source, queue, visible.__contains__, offset, limit)
+
+
+def finder(jobs: Callable[[], Mapping[str, JobFacts]]) -> Callable[[str, str], str]:
+    """Finds the PodGroup of a Job among `jobs`."""
+
+    def find(namespace: str, name: str) -> str:
+        known = jobs()
+        for key in (f"{namespace}/{name}", native_key(namespace, name)):
+            if key in known:
+                return key
+        for key, facts in known.items():
+            owner = facts.group.metadata.controller if facts.namespace == namespace else None
+            if owner is not None and owner.kind == "Job" and owner.name == name:
+                return key
+        return ""
+
+    return find
+
+
+async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
+    """The Job in the body of a request.
+
+    Raises:
+        BadQuestion: it is too large, or no Job.
+    """
+    content = bytearray()
+    async for chunk in request.content.iter_chunked(1 << 16):
+        content += chunk
+        if len(content) > MOST_BYTES:
+            raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")
+    try:
+        body = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise BadQuestion(f"the body is no JSON: {error}") from error
+    is_job = isinstance(body, dict) and body.get("kind") == "Job" and isinstance(body.get("spec"), dict)
+    if not is_job or not isinstance(body.get("metadata"), dict):
+        raise BadQuestion("the body is no Job: it has no kind Job, metadata or spec")
+    found: dict[str, Any] = body
+    return found
+
+
+def _number(query: Mapping[str, str], name: str, default: int, *, least: int, most: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if text.isdecimal() and len(text) < 10 and least <= int(text) <= most:
+        return int(text)
+    raise BadQuestion(f'{name}: "{text[:20]}" is no whole number from {least} to {most}')
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    return _response(status, {"message": message}, headers)
+
+
+def _response(status: int, answer: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> web.Response:
+    from aiohttp import web  # noqa: PLC0415 - see above
+
+    return web.Response(status=status, body=orjson.dumps(answer), content_type="application/json", headers=headers)

@@ -1,0 +1,90 @@
+"""What is written on PodGroups of Kubernetes itself: kube-scheduler's condition in its words, ours beside it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from pyroclast.api import pending
+from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupConditionType, PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler.model.groups import Group
+from pyroclast_scheduler.shell.patches import condition, reason_class
+
+__all__ = ["conditions_patch", "said_class"]
+
+_STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
+_LONGEST_MESSAGE: Final = 32_768
+_PRESENT: Final = " pods present"  # how many is what its user waits for
+
+
+class _Said(NamedTuple):
+    """One condition without its time."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+    @property
+    def mark(self) -> tuple[str, str, str]:
+        """What it says, without its numbers: it is only written again when this changes."""
+        if self.reason == PendingReason.PODS_MISSING or self.message.endswith(_PRESENT):
+            return self.type, self.status, f"{self.reason}|{self.message}"
+        return self.type, self.status, reason_class(self.reason, self.message)
+
+
+def said_class(group: Group, evicted: str = "") -> tuple[tuple[str, str, str], ...]:
+    """What a group should say, without its numbers."""
+    return tuple(each.mark for each in _wanted(group, evicted))
+
+
+def conditions_patch(group: Group, now: str, evicted: str = "") -> dict[str, Any] | None:
+    """The strategic merge patch of the status of `group` that makes it say what it should; None if it does.
+
+    `evicted`: why all of its pods were evicted, until they have places again; empty if they were not.
+    """
+    known = {each.type: each for each in group.said}
+    wanted = _wanted(group, evicted)
+    made: list[dict[str, Any]] = []
+    for each in wanted:
+        before = known.get(each.type)
+        if before is not None and _Said(before.type, before.status, before.reason, before.message).mark == each.mark:
+            continue
+        since = before.last_transition_time if before is not None and before.status == each.status else None
+        body = condition(each.type, each.status, each.reason, each.message[:_LONGEST_MESSAGE], since or now)
+        made.append({**body, "observedGeneration": group.metadata.generation})
+    types = {each.type for each in wanted}
+    if NativeConditionType.DISRUPTION_TARGET in known.keys() - types:
+        made.append({"$patch": "delete", "type": str(NativeConditionType.DISRUPTION_TARGET)})
+    return {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": made}} if made else None
+
+
+def _wanted(group: Group, evicted: str) -> list[_Said]:
+    status, hold = group.status, group.spec.hold
+    kinds = {each.type: each for each in status.conditions}
+    unschedulable = kinds.get(PodGroupConditionType.UNSCHEDULABLE)
+    is_started = status.phase in _STARTED
+    text = "" if unschedulable is None or is_started else pending.parted(unschedulable.message)[1]
+    code, _, why = text.partition(": ")
+    found: list[_Said] = []
+    if is_started or _was_started(group):
+        found.append(_Said(NativeConditionType.INITIALLY_SCHEDULED, "True", NativeConditionReason.SCHEDULED))
+    elif code:
+        is_error = hold is not None and hold.is_error
+        reason = NativeConditionReason.SCHEDULER_ERROR if is_error else NativeConditionReason.UNSCHEDULABLE
+        found.append(_Said(NativeConditionType.INITIALLY_SCHEDULED, "False", reason, why))
+    if code:
+        found.append(_Said(NativeConditionType.QUEUED, "True", code, why))
+    elif is_started:
+        found.append(_Said(NativeConditionType.QUEUED, "False", NativeConditionReason.ADMITTED))
+    before = next((each for each in group.said if each.type == NativeConditionType.DISRUPTION_TARGET), None)
+    if evicted:
+        found.append(_Said(NativeConditionType.DISRUPTION_TARGET, "True", NativeConditionReason.PREEMPTION, evicted))
+    elif before is not None and not is_started:
+        found.append(_Said(before.type, before.status, before.reason, before.message))
+    return found
+
+
+def _was_started(group: Group) -> bool:
+    """Whether it says already that it has started, which is never taken back."""
+    return any(each.type == NativeConditionType.INITIALLY_SCHEDULED and each.status == "True" for each in group.said)

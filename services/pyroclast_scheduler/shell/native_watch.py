@@ -1,0 +1,137 @@
+"""Watching Kubernetes' own PodGroups, where the API server has them: many have not, and some only once it is switched on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Protocol
+
+import orjson
+import structlog
+
+from pyroclast.api import records
+from pyroclast.api.records.meta import ObjectRecord
+from pyroclast.api.types import BATCH_JOBS, NAMESPACES, NATIVE_POD_GROUPS, ResourceType
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.informer import Informer
+from pyroclast_scheduler.cache.cache import Cache
+
+__all__ = ["LOOK_SECONDS", "NativeWatch", "kind_served"]
+
+log = structlog.get_logger()
+
+LOOK_SECONDS: Final = 300.0
+"""Between two looks whether the API server has them now, or has another version."""
+
+_VERSIONS: Final = ("v1", "v1beta1")  # the better one first; the alphas were other APIs
+_FIRST_LIST_SECONDS: Final = 10.0  # decisions wait so long for the first list: without it gangs that run would not count
+
+
+class Taker(Protocol):
+    """Takes up PodGroups, as they were and as they are, None where there is none."""
+
+    def native_group_changed(
+        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
+    ) -> None: ...
+
+
+async def kind_served(client: Client) -> ResourceType | None:
+    """What the API server serves them as; None if it does not, or only in a version that is none of ours.
+
+    Raises:
+        KubeError: it did not say.
+    """
+    group = NATIVE_POD_GROUPS.group
+    try:
+        offered = {each.get("version") for each in (await _document(client, f"/apis/{group}")).get("versions") or ()}
+        for version in _VERSIONS:
+            if version not in offered:
+                continue
+            listed = (await _document(client, f"/apis/{group}/{version}")).get("resources") or ()
+            if any(each.get("name") == NATIVE_POD_GROUPS.plural for each in listed):
+                return ResourceType(group, version, NATIVE_POD_GROUPS.plural, NATIVE_POD_GROUPS.kind)
+    except NotFound:
+        return None
+    return None
+
+
+class NativeWatch:
+    """Looks for them until they are there, and follows them from then on with the objects that name queues for them.
+
+    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        taker: Taker,
+        watch: Callable[[Informer[Any]], None],
+        *,
+        pause: float = LOOK_SECONDS,
+    ) -> None:
+        self._client = client
+        self._cache = cache
+        self._taker = taker
+        self._watch = watch
+        self._pause = pause
+        self._followed: dict[ResourceType, Informer[records.NativePodGroup]] = {}
+        self._is_absence_told = False
+        self._trouble = ""
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(self._pause)
+            await self.look()
+
+    async def start(self) -> None:
+        """Look for the first time, and wait a while for the first list of what is found."""
+        await self.look()
+        try:
+            async with asyncio.timeout(_FIRST_LIST_SECONDS):
+                for informer in self._followed.values():
+                    await informer.synced()
+        except TimeoutError:
+            log.warning("native_groups.not_listed", seconds=_FIRST_LIST_SECONDS)
+
+    async def look(self) -> None:
+        """Ask the API server once, and follow what it has and is not followed yet."""
+        try:
+            kind = await kind_served(self._client)
+        except KubeError as error:  # the next look may succeed
+            if self._trouble != str(error):
+                self._trouble = str(error)
+                log.warning("native_groups.not_asked", error=self._trouble)
+            return
+        self._trouble = ""
+        if kind is None:
+            if not self._is_absence_told:
+                self._is_absence_told = True
+                log.info("native_groups.not_served", group=NATIVE_POD_GROUPS.group, versions=_VERSIONS)
+        elif kind not in self._followed:
+            self._follow(kind)
+
+    def _follow(self, kind: ResourceType) -> None:
+        log.info("native_groups.served", version=kind.version)
+        groups = Informer(self._client, kind, records.NativePodGroup)
+        groups.on_change(partial(self._changed, kind))
+        if not self._followed:
+            jobs = Informer(self._client, BATCH_JOBS, ObjectRecord)
+            jobs.on_change(self._cache.natives.job_changed)
+            namespaces = Informer(self._client, NAMESPACES, records.Namespace)
+            namespaces.on_change(self._cache.natives.namespace_changed)
+            self._watch(jobs)
+            self._watch(namespaces)
+        self._followed[kind] = groups
+        self._watch(groups)
+
+    def _changed(self, kind: ResourceType, old: records.NativePodGroup | None, new: records.NativePodGroup | None) -> None:
+        self._taker.native_group_changed(old, new, kind)
+
+
+async def _document(client: Client, path: str) -> dict[str, Any]:
+    found = orjson.loads(await client.request("GET", path))
+    return found if isinstance(found, dict) else {}

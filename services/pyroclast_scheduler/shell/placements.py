@@ -1,0 +1,91 @@
+"""Writing where the pods of a gang go that do not exist yet: one guarded write, together with the phase."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from pyroclast.api import keys, records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.types import POD_GROUPS, Key
+from pyroclast.kube.backoff import Backoff
+from pyroclast.kube.client import Client
+from pyroclast.kube.errors import KubeError
+from pyroclast.lifecycle.seats.contract import SeatsError
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.groups import Group
+
+__all__ = ["Placements", "read_group"]
+
+log = structlog.get_logger()
+
+
+class Placements:
+    """Adds placements to the writes of PodGroups, and finds out what became of those that were not answered with success."""
+
+    def __init__(self, client: Client, cache: Cache) -> None:
+        self._client = client
+        self._cache = cache
+        self._writing: set[str] = set()
+
+    def restart(self) -> None:
+        """Nothing that was decided before is under way."""
+        self._writing.clear()
+        self.sweep(lambda _: False)
+
+    def sweep(self, is_wished: Callable[[str], bool]) -> None:
+        """Take back what was decided and is not going to be written; `is_wished`: whether a write of the PodGroup is to come."""
+        for key in self._cache.seats.table.claims():
+            if key not in self._writing and not is_wished(key):
+                self._cache.seats.unclaim(key)
+
+    def joined(self, group: Group, status: records.PodGroupStatus, patch: dict[str, Any] | None) -> dict[str, Any] | None:
+        """`patch`, which makes the status of `group` this one, with what is to be said of its seats; None if there is nothing."""
+        key, meta, table = str(group.key), group.metadata, self._cache.seats.table
+        if key not in table or status.phase is PodGroupPhase.PENDING:
+            return patch
+        try:
+            text = table.placement(key)
+        except SeatsError as error:
+            log.info("placement.too_long", podgroup=key, reason=str(error))
+            self._cache.seats.unclaim(key)
+            return patch
+        if text:
+            self._writing.add(key)
+            guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+            return {**(patch or {}), "metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
+        if patch is not None and table.is_used_up(key):  # every pod is there: the write that is due anyway takes it along
+            return {**patch, "metadata": {"uid": meta.uid, "annotations": {keys.PLACEMENT: None}}}
+        return patch
+
+    async def settled(self, key: str, body: dict[str, Any] | None) -> dict[str, Any] | None:
+        """The PodGroup as it is after a write that was answered with `body`, None where it was not answered with success.
+
+        A refusal may mean our own write: its answer was lost, and it was sent again.
+        """
+        if key not in self._writing or body is not None:
+            return body
+        return await read_group(self._client, key)
+
+    def conclude(self, key: str) -> None:
+        """What became of a write is known to the cache: what is not there by now is taken back."""
+        if key in self._writing:
+            self._writing.discard(key)
+            self._cache.seats.unclaim(key)
+
+
+async def read_group(client: Client, key: str) -> dict[str, Any] | None:
+    """PodGroup `key` as the API server has it now; None if it is gone. Waits while no answer comes."""
+    namespace, _, name = key.partition("/")
+    backoff = Backoff(0.2, 5.0)
+    while True:
+        try:
+            found, _ = await client.list(POD_GROUPS, namespace, field_selector=f"metadata.name={name}")
+        except KubeError as error:
+            log.debug("podgroup.not_read", podgroup=str(Key(namespace, name)), error=str(error))
+            await asyncio.sleep(backoff.next())
+        else:
+            return found[0] if found else None

@@ -1,0 +1,124 @@
+"""Seats whose pods do not come: withdrawn after a while, or at once when their node is lost, so that others get the room.
+
+A withdrawn seat still counts until who makes the pods has confirmed that no more come: it takes the seats off the PodGroup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from pyroclast.api import keys, records
+from pyroclast.api.types import POD_GROUPS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.errors import KubeError
+from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.response_records import readable
+from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
+from pyroclast.lifecycle.seats.ways import Way
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.seats import Outstanding
+from pyroclast_scheduler.model.features import tolerates
+from pyroclast_scheduler.model.groups import Group
+from pyroclast_scheduler.model.shapes import Toleration
+
+__all__ = ["ABANDONED_SECONDS", "PATIENCE_SECONDS", "SeatKeeper", "closes_to"]
+
+log = structlog.get_logger()
+
+PATIENCE_SECONDS: Final = 30.0
+"""How long seats are kept while none of their pods is created."""
+ABANDONED_SECONDS: Final = 60.0
+"""How long withdrawn seats count while nobody confirms: longer than any request to create a pod may be under way."""
+_LOOK_SECONDS: Final = 1.0
+_FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
+_CLOSED: Final = records.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_EVENT: Final = "SeatsWithdrawn"
+_SAID: Final = {
+    Way.STALLED: f"no pod of the gang was created on its node for {PATIENCE_SECONDS:.0f} s: they are placed once they exist",
+    Way.NODE_LOST: "a node went, or takes no new pods, before the pods of the gang were created: they are placed once they exist",
+}
+
+
+class SeatKeeper:
+    """Looks after seats that were placed; `run` must be running. `now`: seconds, those of the cache."""
+
+    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float]) -> None:
+        self._client = client
+        self._cache = cache
+        self._recorder = recorder
+        self._now = now
+        self._told: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Withdraw and give back what is due, and tell of annotations that make no sense."""
+        self._cache.seats.expire()
+        self._tell()
+        for key, seats in list(self._cache.seats.table.outstanding()):
+            idle = self._now() - seats.since
+            if seats.withdrawn:
+                if idle >= ABANDONED_SECONDS:
+                    await self._write(key, seats.group, None)
+            elif any(self._is_lost(name, pod) for name, pod in seats.nodes.items()):
+                await self._withdraw(key, seats, Way.NODE_LOST)
+            elif idle >= PATIENCE_SECONDS:
+                await self._withdraw(key, seats, Way.STALLED)
+
+    def _is_lost(self, name: str, pod: records.Pod) -> bool:
+        row = self._cache.nodes.rows.get(name)
+        node = None if row is None else self._cache.nodes.records[row]
+        return node is None or closes_to(node, pod)
+
+    async def _withdraw(self, key: str, seats: Outstanding, why: Way) -> None:
+        try:
+            placement = parse_placement(seats.group.metadata.annotations.get(keys.PLACEMENT, ""))
+            text = encode(msgspec.structs.replace(placement, withdrawn=why.value))
+        except SeatsError:
+            return  # it changed meanwhile: the next look sees what it says
+        if await self._write(key, seats.group, text):
+            log.warning("seats.withdrawn", podgroup=key, reason=why.value)
+            self._recorder.event(Reference.of(seats.group, POD_GROUPS), "Warning", _EVENT, f"{why}: {_SAID[why]}")
+
+    async def _write(self, key: str, group: Group, text: str | None) -> bool:
+        meta = group.metadata
+        guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch: dict[str, Any] = {"metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
+        try:
+            body = await self._client.patch(POD_GROUPS, Key(meta.namespace, meta.name), patch, PatchKind.MERGE)
+        except KubeError as error:  # the next look sees what there is
+            log.debug("placement.not_written", podgroup=key, error=str(error))
+            return False
+        answer = readable(body, records.PodGroup)
+        if answer is not None:
+            self._cache.group_changed(None, answer)
+        return True
+
+    def _tell(self) -> None:
+        """Tell once of each annotation that is ignored."""
+        problems = self._cache.seats.table.problems
+        for key in [key for key in self._told if key not in problems]:
+            del self._told[key]
+        for key, problem in problems.items():
+            group = self._cache.group(key)
+            if group is not None and self._told.get(key) != problem:
+                self._told[key] = problem
+                self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "SeatsIgnored", problem)
+
+
+def closes_to(node: records.Node, pod: records.Pod) -> bool:
+    """Whether `node` takes no new pods like `pod`: it is cordoned, or has a taint that the pod does not tolerate."""
+    taints = [taint for taint in node.spec.taints if taint.effect in _FORBIDDING]
+    if node.spec.unschedulable:
+        taints.append(_CLOSED)
+    tolerations = [Toleration(each.key, each.operator, each.value, each.effect) for each in pod.spec.tolerations]
+    return any(not any(tolerates(each, taint) for each in tolerations) for taint in taints)

@@ -1,0 +1,61 @@
+"""Series of who waits: how many by queue and code, what they ask for, and how long the oldest has waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from pyroclast_scheduler.explaining.waits import Waits
+
+__all__ = ["WaitingSeries"]
+
+_KEPT_SECONDS: Final = 600.0  # a series shows 0 for so long before it goes, so that boards see it end
+
+
+class WaitingSeries:
+    """Gauges that are brought up to date by `show`; amounts are in cores, bytes and whole devices."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, text: str, *labels: str) -> _Kept:
+            return _Kept(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
+
+        self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
+        self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
+        self._oldest = gauge("oldest_waiting_seconds", "How long the oldest Job that waits has waited")
+        self._held = gauge("estimate_held_ratio", "Which part of the last estimates of starts held")
+        self._width = gauge("estimate_width_seconds", "How wide the last estimates of starts were, the median")
+        self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
+
+    def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
+        """Show by queue which part of the last estimates held, and how wide they were."""
+        self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
+        self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
+
+    def show(self, measured: Waits, now: float) -> None:
+        """Show what was measured `now`."""
+        self._jobs.show(measured.jobs, now)
+        self._resources.show(measured.resources, now)
+        self._oldest.show(measured.oldest, now)
+        self._unexamined.show(measured.unexamined, now)
+
+
+class _Kept:
+    """One gauge, of which series that are gone show 0 for a while and then go too."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._last: dict[tuple[str, ...], float] = {}
+
+    def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+            self._last[labels] = now
+        for labels, at in list(self._last.items()):
+            if labels in values:
+                continue
+            self._gauge.labels(*labels).set(0)
+            if now > at + _KEPT_SECONDS:
+                self._gauge.remove(*labels)
+                del self._last[labels]

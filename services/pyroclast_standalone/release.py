@@ -1,0 +1,95 @@
+"""`pyroclast release`: takes our finalizers off what an uninstalled Pyroclast has left, so that it can be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pyroclast.api.keys import FLOW_FINALIZER
+from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, Key, ResourceType
+from pyroclast.kube.client import Client, Json, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.lifecycle.hyperjobs import FINALIZER
+
+from .errors import CommandError
+from .takeover.inventory import DEPLOYMENTS
+
+__all__ = ["refuse_beside_ours", "release", "release_all"]
+
+_HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, FINALIZER))
+"""The kinds that our programs hold until their Jobs are gone, and how."""
+
+_TRIES: Final = 5
+
+
+async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
+    """Take our finalizers off all objects of the cluster. Nothing is deleted.
+
+    Returns:
+        0.
+
+    Raises:
+        CommandError: Pyroclast still runs in the cluster, or somebody else writes to an object all the time.
+        KubeError: the API server does not answer.
+    """
+    async with Client(load_config(str(kubeconfig))) as client:
+        await refuse_beside_ours(client)
+        released = await release_all(client)
+    for kind, key in released:
+        say(f"released: {kind.kind} {key}")
+    say(f"{len(released)} objects can be deleted now." if released else "No object has a finalizer of Pyroclast.")
+    return 0
+
+
+async def refuse_beside_ours(client: Client) -> None:
+    """See that no program of ours runs.
+
+    Raises:
+        CommandError: one does.
+    """
+    ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
+    running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
+    if running:
+        raise CommandError(f"Pyroclast still runs here ({', '.join(running)}): `helm uninstall` it first, then run this again")
+
+
+async def release_all(client: Client) -> list[tuple[ResourceType, Key]]:
+    """Take our finalizers off all objects that have one; those objects. Other finalizers stay.
+
+    Raises:
+        CommandError: somebody else writes to an object all the time.
+    """
+    released = []
+    for kind, finalizer in _HELD:
+        try:
+            items = (await client.list(kind))[0]
+        except NotFound:  # the kind is not installed
+            continue
+        for item in items:
+            key = Key(item["metadata"]["namespace"], item["metadata"]["name"])
+            if await _release(client, kind, key, item, finalizer):
+                released.append((kind, key))
+    return released
+
+
+async def _release(client: Client, kind: ResourceType, key: Key, item: Json, finalizer: str) -> bool:
+    for _ in range(_TRIES):
+        meta = item["metadata"]
+        left = [each for each in meta.get("finalizers") or () if each != finalizer]
+        if left == (meta.get("finalizers") or []):
+            return False
+        patch = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": left}}
+        try:
+            await client.patch(kind, key, patch, PatchKind.MERGE)
+        except NotFound:
+            return False
+        except Conflict:
+            try:
+                item = await client.get(kind, key)
+            except NotFound:
+                return False
+        else:
+            return True
+    raise CommandError(f"{kind.kind} {key}: somebody else writes to it all the time; run this again")

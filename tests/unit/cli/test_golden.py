@@ -1,0 +1,178 @@
+"""What every command prints, in every form of `-o`, of a cluster with something and with nothing in it.
+
+`UPDATE_GOLDEN=1` writes the files anew; read the difference before you keep it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pyroclast_cli import programs
+from tests.unit.cli.golden.server import serving
+
+FOLDER = Path(__file__).with_name("golden")
+FORMS = (
+    "table",
+    "wide",
+    "name",
+    "json",
+    "yaml",
+    "csv",
+    "jsonpath={range .items[*]}{.name} {end}",
+    "custom-columns=N:.name",
+    "xml",
+)
+LISTS = (
+    "waiting",
+    "running",
+    "order -q research",
+    "queues",
+    "queues --tree",
+    "nodes",
+    "nodes --by zone",
+    "nodes --by tier",
+    "top jobs",
+    "top tasks",
+    "top queues",
+    "top nodes",
+    "timeline big",
+    "tree etl",
+    "explain second",
+    "explain huge",
+    "explain typo",
+    "explain big",
+    "explain queue/research",
+    "explain node/gpu-1",
+    "history",
+    "history big",
+    "efficiency big",
+    "report usage",
+    "report cluster",
+    "report waits",
+)
+OTHERS = (
+    "waiting -A --sort-by name",
+    "waiting -q research -u bob",
+    "waiting -l team=none",
+    "waiting --sort-by size",
+    "waiting --limit 1 --no-headers",
+    "running -l team=vision",
+    "explain nothing",
+    "explain queue/nothing",
+    "explain node/nothing",
+    "order",
+    "order nothing",
+    "tree nothing",
+    "timeline nothing",
+    "history nothing",
+    "history --limit 99999",
+    "nodes -l zone=a",
+    "commands",
+)
+ORIGINAL = (
+    "vcctl job list -n team",
+    "vcctl job view -N big -n team",
+    "vcctl queue list",
+    "vcctl queue get -n research",
+    "vcctl jobflow list -n team",
+    "vcctl jobflow describe -N etl -n team",
+    "vcctl jobtemplate list -n team",
+    "vcctl pod list -n team",
+    "vjobs -N team",
+    "vqueues",
+)
+PROGRAMS: dict[str, Callable[[list[str]], int]] = {
+    "vcctl": programs.vcctl,
+    "vjobs": programs.vjobs,
+    "vqueues": programs.vqueues,
+}
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[str]:
+    with serving(is_empty=True) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """No kubeconfig of whoever runs the tests, and times of one zone."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TZ", "UTC")
+    for name in ("KUBECONFIG", "PYROCLAST_RECORDER", "PYROCLAST_BOARD"):
+        monkeypatch.delenv(name, raising=False)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def transcript(capsys: pytest.CaptureFixture[str], server: str, command: str) -> str:
+    """The command, what it prints, and how it ends."""
+    program, *words = shlex.split(command)
+    namespace = ["-n", "team"] if program == "vcctl" and _takes_namespace(words) else []
+    status = PROGRAMS[program]([*words, *namespace, "--master", server] if words != ["commands"] else words)
+    printed = capsys.readouterr()
+    assert "\x1b" not in printed.out + printed.err, "no colour where nobody looks"
+    ended = f"{printed.err.replace(server, 'SERVER')}[exit status {status}]\n" if status or printed.err else ""
+    return f"$ {command}\n{printed.out.replace(server, 'SERVER')}{ended}\n"
+
+
+def _takes_namespace(words: list[str]) -> bool:
+    """Whether a command of ours is about a namespace that it does not name."""
+    return words[0] in {"waiting", "running", "timeline", "tree", "explain", "history", "efficiency"} or words[:2] in (
+        ["top", "jobs"],
+        ["top", "tasks"],
+        ["top", "queues"],
+    )
+
+
+def compare(name: str, text: str) -> None:
+    file = FOLDER / f"{name}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(text)
+    assert text == file.read_text()
+
+
+def title(command: str) -> str:
+    return command.replace(" ", "-").replace("/", "-").replace("--", "-")
+
+
+@pytest.mark.parametrize("command", LISTS)
+def test_every_form(command: str, full: str, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = [transcript(capsys, full, f"vcctl {command} -o {shlex.quote(form)}") for form in FORMS]
+    told += ["# in an empty cluster\n", *(transcript(capsys, empty, f"vcctl {command} -o {shlex.quote(form)}") for form in FORMS)]
+    compare(title(command), "".join(told))
+
+
+def test_other_flags(full: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compare("other-flags", "".join(transcript(capsys, full, f"vcctl {command}") for command in OTHERS))
+
+
+def test_commands_of_the_original(full: str, empty: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = [transcript(capsys, full, command) for command in ORIGINAL]
+    told += ["# in an empty cluster\n", *(transcript(capsys, empty, command) for command in ORIGINAL)]
+    compare("original", "".join(told))
+
+
+@pytest.mark.parametrize("command", ["waiting", "explain second", "nodes", "job list -n team"])
+def test_names_are_never_cut(
+    command: str, full: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    for columns in ("20", "80", "200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        told.append(transcript(capsys, full, f"vcctl {command}"))
+    assert len(set(told)) == 1

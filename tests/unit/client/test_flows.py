@@ -1,0 +1,212 @@
+"""Flows in Python: what they compile to, what cannot be compiled, and how they run here."""
+
+import sys
+
+import pytest
+import yaml
+
+import pyroclast_client as pc
+from pyroclast_client import errors
+from pyroclast_client.compilation import Surroundings
+
+AROUND = Surroundings("default", image="py", store="file:///shared")
+
+
+@pc.task
+def extract(day: str) -> list[int]:
+    return [int(each) for each in day.split("-")]
+
+
+@pc.task
+def clean(part: int) -> int:
+    return part * 2
+
+
+@pc.task(retries=3, backoff="1s", gang=2)
+def train(parts: list[int]) -> int:
+    return sum(parts)
+
+
+@pc.task
+def alarm() -> None:
+    raise RuntimeError("alarm")
+
+
+@pc.task
+def report() -> str:
+    return "done"
+
+
+@pc.flow(keep=False)
+def nightly(day: str):
+    raw = extract(day)
+    parts = clean.each(raw, count=3, parallel=2)
+    with pc.when(parts):
+        fit = train(parts)
+    with pc.otherwise():
+        bell = alarm()
+    report.after(fit, bell, any=True)()
+    return fit
+
+
+def entries_of(flow, *arguments):
+    made = flow.call(*arguments).compiled(AROUND)
+    suffix = "-" + made.flow["metadata"]["name"].rpartition("-")[2]
+    text = yaml.safe_dump(made.flow["spec"]["flows"]).replace(suffix, "")
+    return {entry.pop("name"): entry for entry in yaml.safe_load(text)}
+
+
+def test_a_flow_compiles_to_entries_with_all_their_parts():
+    assert entries_of(nightly, "2026-11-24") == {
+        "extract": {},
+        "clean": {"dependsOn": {"targets": ["extract"]}, "for": {"count": 3, "parallel": 2}},
+        "train": {
+            "dependsOn": {"targets": ["clean"]},
+            "if": {"target": "clean", "phase": ["Completed"]},
+            "else": ["alarm"],
+            "retry": {"limit": 3, "backoff": "1s"},
+        },
+        "alarm": {},
+        "report": {"dependsOn": {"targets": ["train", "alarm"], "strategy": "any"}},
+    }
+
+
+def test_each_entry_has_a_template_and_all_share_one_secret():
+    made = nightly.call("2026-11-24").compiled(AROUND)
+    assert [each["metadata"]["name"] for each in made.templates] == [each["name"] for each in made.flow["spec"]["flows"]]
+    assert {name for name in made.secret["data"] if name.startswith("payload")} == {f"payload-{name}" for name in made.names}
+    fitting = made.templates[2]["spec"]
+    assert fitting["minAvailable"] == fitting["tasks"][0]["replicas"] == 2
+    assert made.flow["spec"]["jobRetainPolicy"] == "delete"
+
+
+def test_the_same_call_makes_the_same_text_and_another_call_another():
+    made, again, other = (nightly.call(day).compiled(AROUND) for day in ("2026-11-24", "2026-11-24", "2026-11-25"))
+    assert made == again
+    assert made.flow["metadata"]["name"] != other.flow["metadata"]["name"]
+
+
+def test_conditions_combine_to_expressions():
+    @pc.flow
+    def choosing():
+        first, second = report(), report()
+        with pc.when(first.failed & ~(second.exit_code == 3)), pc.when(second.failed):
+            alarm()
+
+    entry = entries_of(choosing)["alarm"]
+    assert entry["dependsOn"]["targets"] == ["report", "report-2"]
+    assert entry["if"]["expression"] == (
+        '((targets["report"].phase == "Failed") && (!(targets["report-2"].exitCode == 3)))'
+        ' && (targets["report-2"].phase == "Failed")'
+    )
+
+
+def test_a_service_is_waited_for_by_its_port():
+    @pc.flow
+    def serving():
+        server = report()
+        alarm.after(server.when_listening(8080))()
+
+    assert entries_of(serving)["alarm"]["dependsOn"] == {
+        "targets": ["report"],
+        "probe": {"tcpSocketList": [{"taskName": "main", "port": 8080}]},
+    }
+
+
+def a_truth():
+    if report():
+        alarm()
+
+
+def a_length():
+    len(extract("1"))
+
+
+def a_loop():
+    for _ in extract("1"):
+        alarm()
+
+
+def an_unknown_length():
+    clean.each(extract("1"))
+
+
+def an_item():
+    clean(extract("1")[0])
+
+
+def a_lonely_otherwise():
+    with pc.otherwise():
+        alarm()
+
+
+def a_value_of_no_node():
+    alarm()
+    return 3
+
+
+def no_task():
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "instead"),
+    [
+        (a_truth, "with pc.when(node.succeeded):"),
+        (a_length, "node.items(COUNT)"),
+        (a_loop, "task.each(node.items(COUNT))"),
+        (an_unknown_length, "each(extract, count=COUNT)"),
+        (an_item, "a task that takes it out of its argument"),
+        (a_lonely_otherwise, "with pc.when"),
+        (a_value_of_no_node, "return what a task gave"),
+        (no_task, "call functions with @pc.task"),
+    ],
+)
+def test_what_cannot_be_compiled_names_file_line_and_construct(function, instead):
+    with pytest.raises(errors.FlowError) as caught:
+        pc.flow(function).call().compiled(AROUND)
+    line = function.__code__.co_firstlineno
+    assert any(str(caught.value).startswith(f"{__file__}:{line + more}: ") for more in range(4)), caught.value
+    assert instead in str(caught.value)
+
+
+def test_a_value_that_is_handed_over_needs_a_store_and_an_order_does_not():
+    @pc.flow
+    def handing():
+        train(extract("1-2"))
+
+    @pc.flow
+    def ordering():
+        report.after(alarm())()
+
+    with pytest.raises(errors.Usage, match="the value of extract is handed to another task, which needs a store"):
+        handing.call().compiled(Surroundings("default", image="py"))
+    ordering.call().compiled(Surroundings("default", image="py"))
+
+
+def test_when_outside_a_flow_is_told():
+    with pytest.raises(errors.FlowError, match="outside a flow"), pc.otherwise():
+        pass
+
+
+def test_a_flow_runs_here_in_order(monkeypatch):
+    assert nightly.local("2026-11-24") == 2 * (2026 + 11 + 24)
+
+    @pc.task
+    def broken() -> None:
+        raise OSError("no")
+
+    @pc.flow
+    def tolerant():
+        bad = broken()
+        with pc.when(bad.failed):
+            return report()
+
+    @pc.flow
+    def intolerant():
+        return report.after(broken())()
+
+    assert tolerant.local() == "done"
+    with pytest.raises(OSError, match="no"):
+        intolerant.local()
+    assert sys.version_info >= (3, 11)

@@ -1,0 +1,80 @@
+"""Pods whose node is lost: they are waited for, unless the administrator gives up on them after a while."""
+
+import asyncio
+
+import pytest
+
+from pyroclast.api.types import COMMANDS, JOBS, NODES, PODS, Key
+from pyroclast.kube.client import PatchKind
+
+from .cluster import NS, running_cluster, task
+from .test_controller import command
+
+GRACE = 1
+
+
+@pytest.fixture
+async def cluster():
+    async with running_cluster() as running:
+        running.holding.add("all")
+        running.lost.add("n1")
+        yield running
+
+
+async def node(cluster, name, ready):
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    await cluster.client.create(NODES, body)
+    status = {"conditions": [{"type": "Ready", "status": ready, "reason": "r", "message": "m"}]}
+    await cluster.client.patch(NODES, Key("", name), {"status": status}, PatchKind.MERGE, subresource="status")
+
+
+async def running_job(cluster, ready):
+    if ready is not None:
+        await node(cluster, "n1", ready)
+    rows = task(replicas=2)
+    rows["template"]["spec"] |= {"terminationGracePeriodSeconds": GRACE, "nodeName": "n1"}
+    await cluster.job("j", rows)
+    await cluster.reaches("j", "Running")
+
+
+@pytest.mark.parametrize("ready", [None, "Unknown", "False"])
+async def test_they_are_given_up_when_asked_for(cluster, ready):
+    await cluster.kill()
+    await cluster.start(give_up_lost_pods_after="1s")
+    await running_job(cluster, ready)
+    await command(cluster, "RestartJob")
+    await cluster.reaches("j", "Restarting")
+
+    async def made_again():
+        pods = (await cluster.client.list(PODS, NS))[0]
+        return len(pods) == 2 and not any("deletionTimestamp" in pod["metadata"] for pod in pods)
+
+    await cluster.until(made_again)
+    assert (await cluster.client.get(JOBS, Key(NS, "j")))["status"]["retryCount"] == 1
+
+
+async def test_they_are_waited_for_without_that_and_the_job_hears_commands_all_the_same(cluster):
+    await running_job(cluster, None)
+    await command(cluster, "RestartJob")
+    await cluster.reaches("j", "Restarting")
+    await command(cluster, "AbortJob")
+    await cluster.reaches("j", "Aborting")
+    await command(cluster, "TerminateJob")
+    await cluster.reaches("j", "Terminating")
+
+    async def heard():
+        return not (await cluster.client.list(COMMANDS, NS))[0]
+
+    await cluster.until(heard)
+    assert len(await cluster.names(PODS)) == 2
+
+
+async def test_a_node_that_is_ready_may_take_its_time(cluster):
+    await cluster.kill()
+    await cluster.start(give_up_lost_pods_after="1s")
+    await running_job(cluster, "True")
+    uids = {pod["metadata"]["uid"] for pod in (await cluster.client.list(PODS, NS))[0]}
+    await command(cluster, "RestartJob")
+    await cluster.reaches("j", "Restarting")
+    await asyncio.sleep(GRACE + 2)
+    assert {pod["metadata"]["uid"] for pod in (await cluster.client.list(PODS, NS))[0]} == uids

@@ -1,0 +1,317 @@
+"""Jobs whose gangs are placed before their pods exist: what the controller publishes, creates on nodes, and gives up."""
+
+import asyncio
+import copy
+
+import pytest
+
+from pyroclast.api import keys
+from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import Forbidden, ServerError
+from pyroclast.lifecycle.seats.contract import Seat, encode, parse_placement, parse_seats, placed
+
+from .cluster import NS, task
+from .memory_cluster import in_virtual_time, key_of
+
+
+def seats(scenario):
+    """Run a scenario with the switch on."""
+    in_virtual_time(scenario, seats=True)
+
+
+def group(cluster, name="j"):
+    return next(
+        (each for key, each in cluster.server.of(POD_GROUPS).items() if key.name.startswith(f"{name}-0")),
+        None,
+    )
+
+
+def published(cluster, name="j"):
+    found = group(cluster, name)
+    text = found["metadata"]["annotations"].get(keys.SEATS) if found else None
+    return parse_seats(text) if text else None
+
+
+def place(cluster, nodes, name="j", *, withdrawn=""):
+    """Let the gang in with this placement: (role, index) to node."""
+    found = placed(published(cluster, name).generation, {Seat(*seat): node for seat, node in nodes.items()})
+    body = {"metadata": {"annotations": {keys.PLACEMENT: encode(found)}}, "status": {"phase": "Inqueue"}}
+    cluster.server.patch(POD_GROUPS, key_of(group(cluster, name)), body, PatchKind.MERGE)
+
+
+def withdraw(cluster, why="Stalled"):
+    found = group(cluster)["metadata"]["annotations"][keys.PLACEMENT]
+    text = encode(type(parse_placement(found))(nodes=parse_placement(found).nodes, withdrawn=why))
+    cluster.server.patch(
+        POD_GROUPS, key_of(group(cluster)), {"metadata": {"annotations": {keys.PLACEMENT: text}}}, PatchKind.MERGE
+    )
+
+
+def nodes(cluster):
+    return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in cluster.pods()}
+
+
+def writes(cluster, verb, kind):
+    return cluster.server.writes[verb, kind.qualified]
+
+
+def job_with(way):
+    """A scenario: the PodGroup says that the present way is gone, and why."""
+
+    async def scenario(cluster):
+        await cluster.until(lambda: published(cluster))
+        assert (published(cluster).way, published(cluster).tasks) == (way, ())
+        cluster.admit()
+        await cluster.until(lambda: len(nodes(cluster)) == 2)
+        assert set(nodes(cluster).values()) == {""}
+
+    return scenario
+
+
+def test_pods_are_created_on_their_nodes_with_one_write_each():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2), task("b", 1))
+        await cluster.until(lambda: published(cluster))
+        assert [(each.role, each.prefix, each.count) for each in published(cluster).tasks] == [("a", "j-a-", 2), ("b", "j-b-", 1)]
+        place(cluster, {("a", 0): "n1", ("a", 1): "n2", ("b", 0): "n2"})
+        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2", "j-b-0": "n2"}
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        assert (writes(cluster, "dry run", PODS), writes(cluster, "create", PODS)) == (2, 3)
+        assert writes(cluster, "patch", POD_GROUPS) == 0  # all of them are the scheduler's
+
+    seats(scenario)
+
+
+def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes_one():
+    async def scenario(cluster):
+        for index in range(5):
+            cluster.job(f"j{index}", task("a", 2))
+            await cluster.until(lambda index=index: published(cluster, f"j{index}"))
+        assert writes(cluster, "dry run", PODS) == 1
+        found = published(cluster, "j4").tasks[0].pod
+        assert found.labels[keys.JOB_NAME] == "j4"
+        assert found.annotations[keys.GROUP_NAME] == group(cluster, "j4")["metadata"]["name"]
+
+        await asyncio.sleep(601)
+        cluster.job("late", task("a", 2))
+        await cluster.until(lambda: published(cluster, "late"))
+        assert writes(cluster, "dry run", PODS) == 2
+
+    seats(scenario)
+
+
+def test_jobs_of_a_template_that_come_together_share_one_dry_run():
+    async def scenario(cluster):
+        for index in range(20):
+            cluster.job(f"j{index:02}", task("a", 2))
+        await cluster.until(lambda: all(published(cluster, f"j{index:02}") for index in range(20)))
+        assert writes(cluster, "dry run", PODS) == 1
+
+    seats(scenario)
+
+
+def test_a_gang_let_in_without_a_placement_goes_the_present_way():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2))
+        await cluster.until(lambda: published(cluster))
+        cluster.admit()
+        await cluster.until(lambda: len(nodes(cluster)) == 2)
+        assert set(nodes(cluster).values()) == {""}
+
+    seats(scenario)
+
+
+def test_what_has_no_place_of_its_own_is_created_without_a_node():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 3, minAvailable=2))
+        await cluster.until(lambda: published(cluster))
+        place(cluster, {("a", 0): "n1", ("a", 2): "n1"})
+        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "", "j-a-2": "n1"}
+
+    seats(scenario)
+
+
+def test_without_the_switch_nothing_is_published():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2))
+        await cluster.until(lambda: group(cluster))
+        assert keys.SEATS not in group(cluster)["metadata"]["annotations"]
+        assert writes(cluster, "dry run", PODS) == 0
+
+    in_virtual_time(scenario)
+
+
+def test_a_job_cannot_say_for_others_where_its_pods_go():
+    async def scenario(cluster):
+        forged = {keys.SEATS: "x", keys.PLACEMENT: "y", "mine": "z"}
+        body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": "j", "namespace": NS, "annotations": forged}}
+        cluster.server.create(JOBS, {**body, "spec": {"minAvailable": 1, "queue": "default", "tasks": [task("a", 1)]}})
+        await cluster.until(lambda: group(cluster))
+        assert {**group(cluster)["metadata"]["annotations"]} == {"mine": "z"}
+
+    in_virtual_time(scenario)
+
+
+def sidecar(pod):
+    pod = copy.deepcopy(pod)
+    pod["spec"]["containers"].append({"name": "side", "resources": {"requests": {"cpu": "1"}}})
+    return pod
+
+
+def test_what_admission_adds_is_published():
+    async def scenario(cluster):
+        cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
+        cluster.job("j", task("a", 2))
+        await cluster.until(lambda: published(cluster))
+        assert [each.name for each in published(cluster).tasks[0].pod.spec.containers][-1] == "side"
+        place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
+        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n1"})
+
+    seats(scenario)
+
+
+def test_where_admission_differs_pods_that_do_not_fit_go_and_the_gang_goes_the_present_way():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 4))
+        await cluster.until(lambda: published(cluster))
+        cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
+        place(cluster, {("a", index): "n1" for index in range(4)})
+        await cluster.until(lambda: len(nodes(cluster)) == 4 and set(nodes(cluster).values()) == {""})
+        assert (published(cluster).way, published(cluster).generation) == ("Admission", 2)
+        assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
+        assert cluster.status("j").get("retryCount", 0) == 0
+        cluster.job("k", task("a", 4))  # of the same template
+        await cluster.until(lambda: published(cluster, "k"))
+        assert published(cluster, "k").way == "Admission"
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+
+    seats(scenario)
+
+
+def test_withdrawn_seats_are_confirmed_before_pods_come_without_them():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 3))
+        await cluster.until(lambda: published(cluster))
+
+        def admit(kind, item):
+            if kind == PODS:
+                raise ServerError(500, "InternalError", "the webhook is down")
+            return item
+
+        cluster.server.admit = admit
+        place(cluster, {("a", index): "n1" for index in range(3)})
+
+        await asyncio.sleep(5)
+        withdraw(cluster)
+        await asyncio.sleep(5)
+        said = []
+        cluster.server.on_write = lambda type_, kind, item: said.append((kind, published(cluster).way))
+        cluster.server.admit = lambda _, item: item
+        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        assert set(nodes(cluster).values()) == {""}
+        assert {way for kind, way in said if kind == PODS.qualified} == {"Stalled"}
+
+    seats(scenario)
+
+
+def test_a_gang_that_is_refused_a_pod_gives_all_its_seats_back():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 3))
+        await cluster.until(lambda: published(cluster))
+
+        def admit(kind, item):
+            if kind == PODS and item["metadata"]["name"] == "j-a-2":
+                raise Forbidden(403, "Forbidden", 'pods "j-a-2" is forbidden: exceeded quota: q')
+            return item
+
+        cluster.server.admit = admit
+        place(cluster, {("a", index): "n1" for index in range(3)})
+        await cluster.until(lambda: published(cluster) and published(cluster).way == "Refused")
+        cluster.drain()
+        await cluster.until(lambda: all(not node for node in nodes(cluster).values()), within=20)
+        cluster.server.admit = lambda _, item: item
+        await cluster.until(lambda: len(nodes(cluster)) == 3, within=200)
+        assert set(nodes(cluster).values()) == {""}
+
+    seats(scenario)
+
+
+def test_a_pod_that_is_made_again_is_bound_like_any():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2), policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+        await cluster.until(lambda: published(cluster))
+        place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
+        await cluster.until(lambda: len(nodes(cluster)) == 2)
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+
+    seats(scenario)
+
+
+def test_a_controller_that_starts_anew_goes_on_with_the_placement():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 3))
+        await cluster.until(lambda: published(cluster))
+        await cluster.replica.kill()
+        place(cluster, {("a", index): f"n{index}" for index in range(3)})
+        await cluster.start_controller()
+        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        assert nodes(cluster) == {"j-a-0": "n0", "j-a-1": "n1", "j-a-2": "n2"}
+
+    seats(scenario)
+
+
+def test_a_gang_that_was_scaled_before_it_was_placed_gives_its_seats_up():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2))
+        await cluster.until(lambda: published(cluster))
+        body = cluster.server.of(JOBS)[Key(NS, "j")]
+        spec = copy.deepcopy(body["spec"])
+        spec["tasks"][0]["replicas"] = 3
+        cluster.server.patch(JOBS, Key(NS, "j"), {"spec": spec}, PatchKind.MERGE)
+        await cluster.until(lambda: published(cluster).way == "Scaled")
+        cluster.admit()
+        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        assert set(nodes(cluster).values()) == {""}
+
+    seats(scenario)
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        pytest.param({"affinity": {"nodeAffinity": {"a": 1}}}, "Affinity", id="affinity"),
+        pytest.param({"schedulerName": "other"}, "Scheduler", id="scheduler"),
+        pytest.param({"schedulingGates": [{"name": "g"}]}, "Gates", id="gates"),
+    ],
+)
+def test_who_goes_the_present_way_and_why(spec, way):
+    async def scenario(cluster):
+        row = task("a", 2)
+        row["template"]["spec"] |= spec
+        cluster.job("j", row)
+        await job_with(way)(cluster)
+        assert writes(cluster, "dry run", PODS) == 0
+
+    seats(scenario)
+
+
+def test_a_dry_run_that_is_refused_keeps_no_job_from_its_pods():
+    async def scenario(cluster):
+        def admit(kind, item):
+            if kind == PODS and item["metadata"]["name"].endswith("-seats"):
+                raise Forbidden(403, "Forbidden", "no dry runs here")
+            return item
+
+        cluster.server.admit = admit
+        cluster.job("j", task("a", 2))
+        await job_with("Refused")(cluster)
+
+    seats(scenario)

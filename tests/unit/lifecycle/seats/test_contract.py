@@ -1,0 +1,133 @@
+"""The annotations of seats and placements: what is written reads back, and whatever else stands there is refused in words."""
+
+import contextlib
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api import records
+from pyroclast.lifecycle.seats.contract import (
+    LONGEST,
+    MOST_SEATS,
+    PodTemplate,
+    Seat,
+    Seats,
+    SeatsError,
+    TaskSeats,
+    encode,
+    parse_placement,
+    parse_seats,
+    placed,
+)
+
+words = st.text(max_size=12)
+nodes = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
+tolerations = st.builds(records.Toleration, key=words, value=words, toleration_seconds=st.none() | st.integers(0, 600))
+containers = st.builds(
+    records.Container,
+    name=words,
+    resources=st.builds(records.Resources, requests=st.dictionaries(words, st.integers(0, 2**40) | words, max_size=3)),
+)
+specs = st.builds(
+    records.PodSpec,
+    priority=st.none() | st.integers(-(2**31), 2**31),
+    node_selector=st.dictionaries(words, words, max_size=3),
+    tolerations=st.lists(tolerations, max_size=2).map(tuple),
+    containers=st.lists(containers, max_size=2).map(tuple),
+    init_containers=st.lists(containers, max_size=1).map(tuple),
+    overhead=st.dictionaries(words, words, max_size=2),
+)
+templates = st.builds(
+    PodTemplate, labels=st.dictionaries(words, words, max_size=3), annotations=st.dictionaries(words, words), spec=specs
+)
+
+
+@st.composite
+def any_seats(draw):
+    count = draw(st.integers(0, 4))
+    tasks = tuple(
+        TaskSeats(role=f"role{i}", prefix=f"job-role{i}-", count=draw(st.integers(0, 50)), pod=draw(templates))
+        for i in range(count)
+    )
+    way = draw(st.sampled_from(["", "Claims"])) if not tasks else ""
+    return Seats(generation=draw(st.integers(1, 9)), tasks=tasks, way=way)
+
+
+@given(any_seats())
+def test_seats_read_back(seats):
+    assert parse_seats(encode(seats)) == seats
+
+
+@given(
+    st.dictionaries(st.builds(Seat, st.sampled_from(["a", "b", "a-b"]), st.integers(0, 300)), nodes, max_size=40),
+    st.integers(1, 9),
+)
+def test_placements_read_back(found, generation):
+    placement = parse_placement(encode(placed(generation, found)))
+    assert placement.seats() == found
+    assert placement.generation == generation
+
+
+def test_equal_nodes_in_a_row_are_one_entry():
+    found = {Seat("w", index): "n1" if index < 400 else "n2" for index in range(1000)}
+    assert encode(placed(1, found)) == '{"nodes":{"w":[["n1",400],["n2",600]]},"version":1}'
+
+
+@given(st.text())
+def test_for_any_text_nothing_but_its_own_error_is_raised(text):
+    for parse in (parse_seats, parse_placement):
+        with contextlib.suppress(SeatsError):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param('{"version":2}', "version: 2 is not known", id="another version"),
+        pytest.param('{"generation":0}', "generation: 0 is below 1", id="no generation"),
+        pytest.param('{"way":"Claims","tasks":[{"role":"a","prefix":"a-","count":1}]}', "way: there are tasks", id="both"),
+        pytest.param('{"tasks":[{"role":"","prefix":"a-","count":1}]}', r"tasks\[0\].role: is empty", id="no role"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"A ","count":1}]}', r"tasks\[0\].prefix: 'A '", id="no name"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":-1}]}', r"tasks\[0\].count", id="negative"),
+        pytest.param(f'{{"tasks":[{{"role":"a","prefix":"a-","count":{MOST_SEATS + 1}}}]}}', "are more than", id="many"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":1},{"role":"a","prefix":"b-","count":1}]}', "role", id="twice"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":1},{"role":"b","prefix":"a-","count":1}]}', "name", id="names"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":"x"}]}', "count", id="no number"),
+        pytest.param("[]", "object", id="a list"),
+        pytest.param(" " * (LONGEST + 1), "characters", id="long"),
+    ],
+)
+def test_what_is_no_text_of_seats(text, message):
+    with pytest.raises(SeatsError, match=message):
+        parse_seats(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param('{"nodes":{"w":[["n1",0]]}}', r"nodes.w: 0 seats in a row", id="none in a row"),
+        pytest.param('{"nodes":{"w":[["../x",1]]}}', r"nodes.w: '../x' is no name of a node", id="no node"),
+        pytest.param(f'{{"nodes":{{"w":[["n",{MOST_SEATS + 1}]]}}}}', "are more than", id="many"),
+        pytest.param('{"version":0}', "version: 0 is not known", id="another version"),
+        pytest.param('{"nodes":{"w":["n1"]}}', "array", id="no run"),
+    ],
+)
+def test_what_is_no_text_of_a_placement(text, message):
+    with pytest.raises(SeatsError, match=message):
+        parse_placement(text)
+
+
+def test_what_is_too_long_for_an_annotation_is_not_written():
+    long = PodTemplate(labels={"a": "x" * LONGEST})
+    with pytest.raises(SeatsError, match="at most"):
+        encode(Seats(tasks=(TaskSeats(role="a", prefix="a-", count=1, pod=long),)))
+
+
+def test_the_text_has_no_fields_that_say_nothing():
+    text = encode(Seats(tasks=(TaskSeats(role="w", prefix="j-w-", count=2, pod=PodTemplate(labels={"empty": ""})),)))
+    assert msgspec.json.decode(text) == {
+        "version": 1,
+        "tasks": [{"role": "w", "prefix": "j-w-", "count": 2, "pod": {"labels": {"empty": ""}}}],
+    }

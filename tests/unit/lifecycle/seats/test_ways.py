@@ -1,0 +1,85 @@
+"""Who is placed before its pods exist, and the one word for everybody else; and the pod that stands for a seat."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import keys, records
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, TaskSeats, encode, parse_seats
+from pyroclast.lifecycle.seats.pods import is_seat, pod_of, template_of
+from pyroclast.lifecycle.seats.ways import Way, way_of_job, way_of_pod
+from tests.unit.lifecycle.builders import job, task
+
+OURS = ("volcano",)
+
+
+def pod(**spec):
+    meta = {"name": "j-w-3", "namespace": "n", "labels": {"app": "x", keys.TASK_INDEX: "3"}}
+    meta["annotations"] = {keys.TASK_SPEC: "w", keys.TASK_INDEX: "3", keys.JOB_VERSION: "2", "other.io/a": "b"}
+    meta["annotations"] |= spec.pop("annotations", {})
+    container = {"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}} | spec.pop("container", {})
+    return msgspec.convert(
+        {"metadata": meta, "spec": {"schedulerName": "volcano", "containers": [container], **spec}}, records.Pod
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        pytest.param({}, None, id="simple"),
+        pytest.param({"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a"}], "overhead": {"cpu": "1"}}, None, id="selector"),
+        pytest.param({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {}}]}, None, id="plain volumes"),
+        pytest.param({"nodeName": "n1"}, Way.NODE, id="node"),
+        pytest.param({"schedulerName": "default-scheduler"}, Way.SCHEDULER, id="scheduler"),
+        pytest.param({"schedulingGates": [{"name": "g"}]}, Way.GATES, id="gates"),
+        pytest.param({"annotations": {keys.QUEUE_ALLOCATION_GATE: "true"}}, Way.GATES, id="gate of the queue"),
+        pytest.param({"resourceClaims": [{"name": "r"}]}, Way.RESOURCE_CLAIMS, id="resource claims"),
+        pytest.param({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, Way.CLAIMS, id="claim"),
+        pytest.param({"volumes": [{"name": "v", "ephemeral": {}}]}, Way.CLAIMS, id="ephemeral claim"),
+        pytest.param({"container": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}, Way.DEVICES, id="device"),
+        pytest.param({"annotations": {keys.NUMA_TOPOLOGY_POLICY: "restricted"}}, Way.DEVICES, id="cpus"),
+        pytest.param({"affinity": {"podAntiAffinity": {}}}, Way.AFFINITY, id="affinity"),
+        pytest.param({"topologySpreadConstraints": [{"maxSkew": 1}]}, Way.AFFINITY, id="spread"),
+        pytest.param({"container": {"ports": [{"hostPort": 80}]}}, Way.PORTS, id="port"),
+        pytest.param({"hostNetwork": True}, Way.PORTS, id="host network"),
+    ],
+)
+def test_the_way_of_a_pod(spec, way):
+    assert way_of_pod(pod(**spec), schedulers=OURS) is way
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        pytest.param({}, None, id="simple"),
+        pytest.param({"networkTopology": {"mode": "hard"}}, Way.TOPOLOGY, id="topology"),
+        pytest.param({"volumes": [{"mountPath": "/a", "volumeClaimName": "c"}]}, Way.CLAIMS, id="claim"),
+        pytest.param({"schedulerName": "other"}, Way.SCHEDULER, id="scheduler"),
+        pytest.param({"tasks": [task("w", 1, dependsOn={"name": ["m"]})]}, Way.DEPENDS_ON, id="depends"),
+        pytest.param({"tasks": [task("w", 1, topologyPolicy="best-effort")]}, Way.DEVICES, id="cpus"),
+        pytest.param({"tasks": [task("w", 4, partitionPolicy={"partitionSize": 2})]}, Way.TOPOLOGY, id="partitions"),
+    ],
+)
+def test_the_way_of_a_job(spec, way):
+    found = job(**{"tasks": [task("w", 1)], "schedulerName": "volcano", **spec})
+    assert way_of_job(found, schedulers=OURS, forwarding=False) is way
+    assert way_of_job(found, schedulers=OURS, forwarding=True) is Way.FORWARDING
+
+
+def test_a_seat_stands_for_the_pod_that_will_be_made():
+    made = pod(nodeSelector={"a": "b"}, tolerations=[{"key": "t", "tolerationSeconds": 300}])
+    seats = Seats(tasks=(TaskSeats(role="w", prefix="j-w-", count=5, pod=template_of(made)),))
+    group = records.PodGroup(metadata=records.Meta(name="g", namespace="n", uid="u"))
+    found = pod_of(group, parse_seats(encode(seats)).tasks[0], 3)
+    assert template_of(found).spec == template_of(made).spec
+    assert found.metadata.labels == made.metadata.labels
+    assert found.metadata.annotations == {keys.TASK_SPEC: "w", keys.TASK_INDEX: "3", keys.GROUP_NAME: "g"}
+    assert (found.metadata.name, found.metadata.namespace) == ("j-w-3", "n")
+    assert is_seat(found.metadata.uid)
+
+
+def test_siblings_have_one_template_wherever_they_are():
+    one, other = pod(), pod(nodeName="n7")
+    other.metadata.labels[keys.TASK_INDEX] = "8"
+    assert template_of(one) == template_of(other)
+    assert template_of(one) != template_of(pod(container={"resources": {"requests": {"cpu": "2"}}}))
+    assert PodTemplate() == template_of(records.Pod())

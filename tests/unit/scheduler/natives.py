@@ -1,0 +1,102 @@
+"""PodGroups of Kubernetes' own API and their pods, as the watches show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.session.configuration import parse
+from tests.scenarios import objects
+
+__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "gang", "namespace", "pod", "world"]
+
+_TEXT = """
+actions: "{actions}allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: capacity
+  - name: nodeorder
+"""
+SETTINGS, WITHOUT_ENQUEUE = (
+    parse(_TEXT.format(actions=actions), actions=registry.actions(), plugins=registry.plugins()) for actions in ("enqueue, ", "")
+)
+
+
+def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **given: Any) -> records.NativePodGroup:
+    """A PodGroup; `minimum` None: policy basic. `spec`, `labels`, `annotations`, `owner` (apiVersion, kind, uid) as given."""
+    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
+    conditions = [{"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}] if started else []
+    metadata = {
+        "name": name,
+        "namespace": objects.NAMESPACE,
+        "uid": given.get("uid", f"uid-{name}"),
+        "creationTimestamp": objects.timestamp(objects.NOW - 60),
+        "labels": given.get("labels", {}),
+        "annotations": given.get("annotations", {}),
+        "ownerReferences": [_owner(given["owner"])] if "owner" in given else [],
+    }
+    body = {
+        "metadata": metadata,
+        "spec": {"schedulingPolicy": policy, **given.get("spec", {})},
+        "status": {"conditions": conditions},
+    }
+    return msgspec.convert(body, records.NativePodGroup)
+
+
+def pod(name: str, group: str = "g", **given: Any) -> records.Pod:
+    """A pod of 1 cpu; `node`, `phase`, `labels`, `annotations`, `age`, `cpu` and `spec` as given."""
+    node = given.get("node", "")
+    metadata = {
+        "name": name,
+        "namespace": objects.NAMESPACE,
+        "uid": given.get("uid", f"uid-{name}"),
+        "creationTimestamp": objects.timestamp(objects.NOW - given.get("age", 30)),
+        "labels": given.get("labels", {}),
+        "annotations": given.get("annotations", {}),
+        "ownerReferences": [_owner(given["owner"])] if "owner" in given else [],
+    }
+    requests = {"cpu": str(given.get("cpu", 1))}
+    spec = {
+        "schedulerName": given.get("scheduler", "volcano"),
+        "nodeName": node,
+        "priority": given.get("priority", 0),
+        "schedulingGroup": {"podGroupName": group} if group else None,
+        "containers": [{"name": "c", "resources": {"requests": requests}}],
+        **given.get("spec", {}),
+    }
+    status = {"phase": given.get("phase", "Running" if node else "Pending")}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, records.Pod)
+
+
+def namespace(queue: str) -> records.Namespace:
+    """The Namespace of the pods, which names a queue."""
+    annotations = {"scheduling.volcano.sh/queue-name": queue}
+    return msgspec.convert({"metadata": {"name": objects.NAMESPACE, "annotations": annotations}}, records.Namespace)
+
+
+def world(nodes: Mapping[str, int | tuple[int, Mapping[str, str]]], *queues: list[Any], now: list[float] | None = None) -> Cache:
+    """A cache with nodes of so many cpus, and labels, and with queues beside `default`."""
+    clock = [0.0] if now is None else now
+    cache = Cache(now=lambda: clock[0])
+    for name, size in nodes.items():
+        cpus, labels = size if isinstance(size, tuple) else (size, {})
+        cache.node_changed(None, objects.node([name, cpus, "8Gi", {"labels": dict(labels)}]))
+    for queue in [["default"], *queues]:
+        cache.queue_changed(None, objects.queue(queue))
+    return cache
+
+
+def _owner(given: tuple[str, str, str]) -> dict[str, Any]:
+    api_version, kind, uid = given
+    return {"apiVersion": api_version, "kind": kind, "name": kind.lower(), "uid": uid, "controller": True}

@@ -1,0 +1,119 @@
+"""A PodGroup whose binds are refused waits longer each time, also when its pods are made again meanwhile."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from pyroclast.api.types import EVENTS, PODS, Key
+from pyroclast.kube.errors import KubeError
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.shell.bind_pauses import BindPauses
+from tests.scenarios import objects
+
+JOB = "t/g"
+
+
+def test_pods_that_are_made_again_wait_as_long_as_those_before_them():
+    pauses, now, delays = BindPauses(), 100.0, []
+    for _ in range(9):
+        delays.append(pauses.refuse(JOB, "u", "g-0", now))
+        now += delays[-1]
+    assert [round(each, 3) for each in delays] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0, 5.0]
+
+
+def test_many_pods_that_are_refused_together_are_one_refusal():
+    pauses = BindPauses()
+    delays = [pauses.refuse(JOB, "u", f"g-{i}", 100.0 + i / 1000) for i in range(50)]
+    assert [round(100.0 + i / 1000 + delay, 3) for i, delay in enumerate(delays)] == [100.1] * 50
+    assert pauses.refuse(JOB, "u", "g-0", 100.2) == pytest.approx(0.2)
+
+
+def test_a_gang_whose_pods_are_deleted_waits_longer_each_time():
+    pauses, now, delays = BindPauses(), 100.0, []
+    for _ in range(7):
+        pauses.refuse(JOB, "u", "g-0", now)
+        delays.append(pauses.release(JOB, "u", now + 5))
+        now += 5 + delays[-1]
+    assert delays == [10, 20, 40, 80, 160, 300, 300]
+    assert pauses.left(JOB, now - 1) == 1
+
+
+ENDS = {
+    "the refused pod is bound": (lambda pauses: pauses.bound(JOB, "g-0"), 0),
+    "another pod is bound": (lambda pauses: pauses.bound(JOB, "g-1"), 10),
+    "the PodGroup is made again": (lambda pauses: pauses.refuse(JOB, "v", "g-0", 101.0), 0),
+    "nothing was refused for long": (lambda pauses: pauses.refuse("t/other", "w", "p", 5000.0), 0),
+}
+
+
+@pytest.mark.parametrize(("event", "want"), ENDS.values(), ids=ENDS)
+def test_what_was_refused_counts_until(event, want):
+    pauses = BindPauses()
+    pauses.refuse(JOB, "u", "g-0", 100.0)
+    event(pauses)
+    assert pauses.release(JOB, "u", 200.0) == want
+
+
+def world():
+    cache = Cache()
+    cache.queue_changed(None, objects.queue(["q"]))
+    cache.group_changed(None, objects.pod_group(["g", "q", 1]))
+    cache.pod_changed(None, objects.pod(["g-0", "g", "-", 1, "1Gi"]))
+    return cache
+
+
+def test_pods_that_come_while_their_gang_is_paused_are_held_too():
+    cache = world()
+    cache.pause(JOB)
+    cache.pod_changed(None, objects.pod(["g-1", "g", "-", 1, "1Gi"]))
+    cache.pod_changed(None, objects.pod(["other", "o", "-", 1, "1Gi"]))
+    cache.release("t-g-1")  # a pause of the pod alone ends before
+    assert cache.snapshot().held == {"t-g-0", "t-g-1"}
+    cache.resume(JOB)
+    assert cache.snapshot().held == set()
+    assert [facts.key for facts in cache.snapshot().jobs] == [JOB]
+
+
+def test_a_gang_that_is_made_again_is_not_paused():
+    cache = world()
+    cache.pause(JOB)
+    group = cache.written(JOB)
+    cache.group_changed(group, None)
+    cache.pod_changed(objects.pod(["g-0", "g", "-", 1, "1Gi"]), None)
+    cache.group_changed(None, msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, uid="new")))
+    cache.pod_changed(None, objects.pod(["g-0", "g", "-", 1, "1Gi"]))
+    assert cache.snapshot().held == set()
+
+
+async def test_a_gang_of_which_a_bind_is_always_refused_is_not_placed_and_deleted_in_circles(cluster):
+    await cluster.node("n1", cpu="8")
+    await cluster.gang("g", 2, phase="Inqueue")
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "g-w-0"}, "target": target}
+    await cluster.client.create(PODS, body, namespace="default", name="g-w-0", subresource="binding")
+    for _ in range(30):  # all that is tried until the gang is released, and more
+        cluster.server.fail_next("create", "pods", 403)
+
+    async def released():
+        events, _ = await cluster.client.list(EVENTS)
+        pods, _ = await cluster.client.list(PODS)
+        return "GangReleased" in {event["reason"] for event in events} and all(
+            pod["metadata"]["name"] != "g-w-0" or "deletionTimestamp" in pod["metadata"] for pod in pods
+        )
+
+    async with cluster.scheduler():
+        await cluster.until(released, within=15)
+        await cluster.client.delete(PODS, Key("default", "g-w-0"), grace_seconds=0)
+        await cluster.until(lambda: made_again(cluster))
+        await asyncio.sleep(4.0)
+        assert await cluster.places("g-") == {"g-w-0": None, "g-w-1": None}
+
+
+async def made_again(cluster):
+    """As its controller does it, once the failures that nobody met are used up."""
+    try:
+        await cluster.pod("g-w-0", "g", "1", owner=await cluster.group("g"))
+    except KubeError:
+        return False
+    return True

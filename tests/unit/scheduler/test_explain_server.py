@@ -1,0 +1,168 @@
+"""The scheduler's answers to "why does my Job wait?": position, names that add up, holders, rights and bounds."""
+
+from __future__ import annotations
+
+import json
+from unittest.mock import PropertyMock, patch
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from pyroclast.api.types import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import load_config
+from pyroclast.runtime.access import Access
+from pyroclast_scheduler.explaining.answers import Answerer
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.run_times import declared_end
+from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
+from pyroclast_standalone.apiserver.running import running_server
+from tests.scenarios import objects
+from tests.unit.scheduler.test_causes import CAPACITY, decide, pods
+
+PENDING = {"phase": "Pending"}
+CASE = {
+    "nodes": [["n1", 64, "99Gi"]],
+    "queues": [["q", {"capability": {"cpu": 16}}]],
+    "podgroups": [
+        [
+            "big",
+            "q",
+            1,
+            {"phase": "Running", "minRes": {"cpu": 9}, "annotations": {"scheduling.volcano.sh/running-estimate": "1h"}},
+        ],
+        ["small", "q", 1, {"phase": "Running", "minRes": {"cpu": 3}}],
+        ["hidden", "q", 1, {"phase": "Running", "minRes": {"cpu": 2}, "ns": "other"}],
+        ["first", "q", 1, {**PENDING, "minRes": {"cpu": 9}, "class": 9}],
+        ["secret", "q", 1, {**PENDING, "minRes": {"cpu": 7}, "class": 8, "ns": "other"}],
+        ["third", "q", 1, {**PENDING, "minRes": {"cpu": 5}, "class": 7}],
+        ["mine", "q", 1, {**PENDING, "minRes": {"cpu": 4}, "class": 1}],
+        ["never", "q", 1, {**PENDING, "minRes": {"cpu": 40}, "class": 0}],
+    ],
+    "pods": [
+        *pods("big", 1, 9, "n1"),
+        *pods("small", 1, 3, "n1"),
+        *pods("hidden", 1, 2, "n1", ns="other"),
+    ],
+}
+
+
+def answerer():
+    outcome, cache = decide(CASE, CAPACITY)
+    book = WaitingBook()
+    book.ranked_by = outcome.ranked_by
+    book.take(outcome.records, outcome.seen, objects.NOW, since={})
+    starts = "no estimate is made"
+    return Answerer(book, cache.facts(), objects.NOW, {}, lambda _: starts, lambda facts: declared_end(facts, now=objects.NOW))
+
+
+def request_of(path, address="127.0.0.1", token="", method="GET"):
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = make_mocked_request(method, path, headers=headers)
+    request.transport.get_extra_info.side_effect = lambda name, default=None: (address, 1) if name == "peername" else default
+    return request
+
+
+@pytest.fixture
+async def client():
+    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
+        yield client
+
+
+def server_of(client):
+    source = answerer()
+    return ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+
+
+async def asked(server, *args, **options):
+    response = await server(request_of(*args, **options))
+    return response.status, json.loads(response.body)
+
+
+async def test_a_gang_behind_three_others_says_its_place_and_amounts_that_add_up(client):
+    status, answer = await asked(server_of(client), "/explain/jobs/t/mine")
+    assert (status, answer["code"], answer["never"]) == (200, "QueueFull", False)
+    assert answer["position"] == {"position": 4, "total": 5}
+    assert [(each["namespace"], each["name"]) for each in answer["ahead"]["jobs"]] == [
+        ("t", "first"),
+        ("other", "secret"),
+        ("t", "third"),
+    ]
+    assert (answer["ahead"]["others"], answer["ahead"]["resource"], answer["ahead"]["amount"]) == (0, "cpu", "21")
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("big", "9"), ("small", "3"), ("hidden", "2")]
+    (short,) = answer["resources"]
+    assert (short["asked"], short["used"], short["limit"]) == ("4", "14", "16")
+    assert answer["doc"] == "docs/codes.md#queuefull"
+    assert [each["code"] for each in answer["trail"]] == ["QueueFull"]
+
+
+async def test_a_never_says_so(client):
+    status, answer = await asked(server_of(client), "/explain/jobs/t/never")
+    assert (status, answer["code"], answer["never"], answer["start"]) == (200, "AboveQueueLimit", True, None)
+
+
+@pytest.mark.parametrize("path", ["/explain/jobs/t/mine?namespaces=t", "/explain/queues/q?namespaces=t"])
+async def test_an_asker_may_ask_for_fewer_names(client, path):
+    status, answer = await asked(server_of(client), path)
+    assert status == 200
+    assert "secret" not in json.dumps(answer)
+    assert "hidden" not in json.dumps(answer)
+    assert "mine" in json.dumps(answer)
+
+
+async def test_names_of_namespaces_that_a_user_may_not_see_are_counted(client):
+    await client.create(NAMESPACES, {"metadata": {"name": "t"}})
+    group = "rbac.authorization.k8s.io"
+    rule = {"apiGroups": ["batch.volcano.sh"], "resources": ["jobs"], "verbs": ["list"]}
+    await client.create(ROLES, {"metadata": {"name": "r", "namespace": "t"}, "rules": [rule]})
+    tokens = {}
+    for name in ("member", "stranger"):
+        await client.create(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": "t"}})
+        made = await client.create(SERVICE_ACCOUNTS, {"spec": {}}, namespace="t", name=name, subresource="token")
+        tokens[name] = made["status"]["token"]
+    reference = {"apiGroup": group, "kind": "Role", "name": "r"}
+    subject = {"kind": "ServiceAccount", "name": "member", "namespace": "t"}
+    await client.create(ROLE_BINDINGS, {"metadata": {"name": "b", "namespace": "t"}, "roleRef": reference, "subjects": [subject]})
+    server, away = server_of(client), "10.0.0.9"
+    assert (await asked(server, "/explain/jobs/t/mine", away))[0] == 401
+    assert (await asked(server, "/explain/jobs/t/mine", away, "nonsense"))[0] == 401
+    assert (await asked(server, "/explain/jobs/t/mine", away, tokens["stranger"]))[0] == 403
+    assert (await asked(server, "/explain/jobs/other/secret", away, tokens["member"]))[0] == 403
+    status, answer = await asked(server, "/explain/jobs/t/mine", away, tokens["member"])
+    assert status == 200
+    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["first", "third"]
+    assert (answer["ahead"]["others"], answer["ahead"]["amount"]) == (1, "21")
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("big", "9"), ("small", "3"), (None, "2")]
+    _, rows = await asked(server, "/explain/queues/q", away, tokens["member"])
+    assert [row["name"] for row in rows["items"]] == ["first", None, "third", "mine", "never"]
+    assert not {"secret", "hidden"} & set(json.dumps([answer, rows]).replace('"', " ").split())
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=-1", "limit=0", "limit=1000000", "limit=1001", "limit=x", "offset=-1", "offset=" + "9" * 40]
+)
+async def test_what_is_out_of_bounds_is_refused(client, query):
+    status, answer = await asked(server_of(client), f"/explain/queues/q?{query}")
+    assert status == 400
+    assert "is no whole number from" in answer["message"]
+
+
+async def test_a_part_of_the_order(client):
+    _, answer = await asked(server_of(client), "/explain/queues/q?offset=1&limit=2")
+    assert [(row["position"], row["name"]) for row in answer["items"]] == [(2, "secret"), (3, "third")]
+    assert answer["total"] == 5
+    assert [row["ranks"]["priority"] for row in answer["items"]] == [-8.0, -7.0]
+
+
+@pytest.mark.parametrize("path", ["/explain/jobs/t/none", "/explain/jobs/t/big", "/explain/nothing", "/explain"])
+async def test_what_does_not_wait_is_not_found(client, path):
+    assert (await asked(server_of(client), path))[0] == 404
+
+
+async def test_it_can_only_be_read_and_not_by_many_at_once(client):
+    server = server_of(client)
+    assert (await asked(server, "/explain/queues/q", method="POST"))[0] == 405
+    with patch.object(ExplainServer, "is_busy", new_callable=PropertyMock, return_value=True):
+        status, answer = await asked(server, "/explain/queues/q")
+    assert status == 429
+    assert str(AT_ONCE) in answer["message"]

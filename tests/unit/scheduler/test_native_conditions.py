@@ -1,0 +1,201 @@
+"""What is written on PodGroups of Kubernetes itself, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.types import NATIVE_POD_GROUPS, Key, ResourceType
+from pyroclast.kube.client import PatchKind
+from pyroclast.kube.errors import ApiError as Unavailable
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupSpec, GroupStatus, Hold
+from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.shell.native_conditions import conditions_patch
+from pyroclast_scheduler.shell.writer import Writer
+from tests.unit.scheduler import natives
+from tests.unit.scheduler.deciding import decided
+
+NOW, BEFORE = "2027-01-15T08:00:00Z", "2027-01-15T07:00:00Z"
+SCHEDULED = ("PodGroupInitiallyScheduled", "True", "Scheduled", "")
+ADMITTED = ("pyroclast.dev/Queued", "False", "Admitted", "")
+FULL = "3/3 tasks in gang unschedulable NodesFull: not now: 2 of 3 have room"
+NODES_FULL = ("PodGroupInitiallyScheduled", "False", "Unschedulable", "not now: 2 of 3 have room")
+QUEUED = ("pyroclast.dev/Queued", "True", "NodesFull", "not now: 2 of 3 have room")
+MISSING = "PodsMissing: 2 of 3 pods present"
+MIXED = Hold(PendingReason.LEFT_OUT, "got 5 and 0", is_error=True)
+
+
+def group(
+    phase: PodGroupPhase,
+    text: str = "",
+    said: Sequence[tuple[str, str, str, str]] = (),
+    *,
+    hold: Hold | None = None,
+) -> Group:
+    unschedulable = [GroupCondition(type="Unschedulable", status="True", reason="x", message=text)] if text else []
+    written = tuple(
+        records.NativeCondition(type=kind, status=status, reason=reason, message=message, last_transition_time=BEFORE)
+        for kind, status, reason, message in said
+    )
+    return Group(
+        kind=NATIVE_POD_GROUPS,
+        key="t/g",
+        metadata=records.Meta(name="g", namespace="t", uid="u", generation=4),
+        spec=GroupSpec(hold=hold),
+        status=GroupStatus(phase=phase, conditions=tuple(unschedulable)),
+        keeps_phase=False,
+        said=written,
+    )
+
+
+P = PodGroupPhase
+CASES = {
+    "it starts": (group(P.RUNNING), [SCHEDULED, ADMITTED]),
+    "it has started and says so": (group(P.RUNNING, said=[SCHEDULED, ADMITTED]), []),
+    "it waits": (group(P.INQUEUE, FULL), [NODES_FULL, QUEUED]),
+    "other numbers are not worth a write": (
+        group(P.INQUEUE, FULL.replace("2 of", "1 of"), said=[NODES_FULL, QUEUED]),
+        [],
+    ),
+    "how many pods are present is": (
+        group(P.PENDING, MISSING, said=[
+            ("PodGroupInitiallyScheduled", "False", "Unschedulable", "1 of 3 pods present"),
+            ("pyroclast.dev/Queued", "True", "PodsMissing", "1 of 3 pods present"),
+        ]),
+        [
+            ("PodGroupInitiallyScheduled", "False", "Unschedulable", "2 of 3 pods present"),
+            ("pyroclast.dev/Queued", "True", "PodsMissing", "2 of 3 pods present"),
+        ],
+    ),
+    "its pods contradict each other": (
+        group(P.PENDING, "LeftOut: got 5 and 0", hold=MIXED),
+        [
+            ("PodGroupInitiallyScheduled", "False", "SchedulerError", "got 5 and 0"),
+            ("pyroclast.dev/Queued", "True", "LeftOut", "got 5 and 0"),
+        ],
+    ),
+    "once it has started it is not taken back": (group(P.UNKNOWN, FULL, said=[SCHEDULED, ADMITTED]), [QUEUED]),
+    "nothing is known yet": (group(P.PENDING), []),
+}  # fmt: skip
+
+
+def made(patch: dict[str, Any] | None) -> list[tuple[str, str, str, str]]:
+    found = [] if patch is None else patch["status"]["conditions"]
+    return [(each["type"], each["status"], each["reason"], each["message"]) for each in found]
+
+
+@pytest.mark.parametrize(("given", "want"), CASES.values(), ids=CASES.keys())
+def test_conditions(given: Group, want: list[tuple[str, str, str, str]]):
+    assert made(conditions_patch(given, NOW)) == want
+
+
+def test_the_time_moves_with_the_status_alone():
+    patch = conditions_patch(group(P.INQUEUE, FULL, said=[(*NODES_FULL[:3], "other")]), NOW)
+    assert patch is not None
+    assert [each["lastTransitionTime"] for each in patch["status"]["conditions"]] == [BEFORE, NOW]
+    assert {each["observedGeneration"] for each in patch["status"]["conditions"]} == {4}
+    assert patch["metadata"] == {"uid": "u"}
+
+
+class Server:
+    """Takes patches, and shows them as the watch does; refuses the first `refusals` of them."""
+
+    def __init__(self, cache: Cache, refusals: int = 0) -> None:
+        self.cache = cache
+        self.refusals = refusals
+        self.patches: list[tuple[float, str, list[tuple[str, str, str, str]]]] = []
+
+    async def patch(self, kind: ResourceType, key: Key, patch: dict[str, Any], how: PatchKind, **more: Any) -> dict[str, Any]:
+        if kind is not NATIVE_POD_GROUPS:
+            return {}
+        assert (how, more["subresource"]) == (PatchKind.STRATEGIC, "status")
+        self.patches.append((asyncio.get_running_loop().time(), key.name, made(patch)))
+        if len(self.patches) <= self.refusals:
+            raise Unavailable(503, "ServiceUnavailable", "later")
+        record = next(each for each in self.cache.natives.records() if each.key == key)
+        said = msgspec.convert(patch["status"]["conditions"], tuple[records.NativeCondition, ...])
+        types = {each.type for each in said}
+        kept = tuple(each for each in record.status.conditions if each.type not in types)
+        status = records.NativePodGroupStatus(conditions=(*kept, *said))
+        self.cache.natives.group_changed(record, msgspec.structs.replace(record, status=status))
+        return {}
+
+
+class Silent:
+    def event(self, *_: Any, **__: Any) -> None:
+        """Nobody listens."""
+
+
+async def sessions(cache: Cache, server: Server, seconds: int) -> None:
+    """A session every second, with what it finds out written."""
+    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    for _ in range(seconds):
+        outcome, _ = decided(cache, natives.SETTINGS)
+        await writer.take(outcome)
+        await asyncio.sleep(1)
+    writing.cancel()
+    await asyncio.wait([writing])
+
+
+@pytest.mark.looptime
+async def test_a_group_is_written_when_what_it_says_changes_and_not_more_often_than_every_5_seconds():
+    cache = natives.world({"n": 3})
+    cache.natives.group_changed(None, natives.gang())
+    server = Server(cache)
+    writing = asyncio.create_task(sessions(cache, server, 60))
+    for i in range(3):
+        await asyncio.sleep(2)
+        cache.pod_changed(None, natives.pod(f"p{i}"))
+    await asyncio.sleep(20)
+    for i in range(3):
+        cache.pod_changed(natives.pod(f"p{i}"), natives.pod(f"p{i}", node="n"))
+    await writing
+    times = [at for at, _, _ in server.patches]
+    assert all(later - earlier >= 5 for earlier, later in itertools.pairwise(times))
+    first, last = server.patches[0][2], server.patches[-1][2]
+    assert first[0] == ("PodGroupInitiallyScheduled", "False", "Unschedulable", "2 of 3 pods present")
+    assert last == [SCHEDULED, ADMITTED]
+    assert len(times) <= 4
+
+
+@pytest.mark.looptime
+async def test_what_could_not_be_written_is_written_later():
+    cache = natives.world({"n": 2})
+    cache.natives.group_changed(None, natives.gang())
+    for i in range(2):
+        cache.pod_changed(None, natives.pod(f"p{i}"))
+    server = Server(cache, refusals=2)
+    await sessions(cache, server, 60)
+    assert len(server.patches) == 3
+    assert cache.group(native_key("t", "g")).said[0].message == "2 of 3 pods present"  # type: ignore[union-attr]
+
+
+@pytest.mark.looptime
+async def test_nothing_is_written_on_a_group_of_another_scheduler():
+    cache = natives.world({"n": 2})
+    cache.natives.group_changed(None, natives.gang(minimum=1))
+    for name, node in (("a", "n"), ("b", "")):
+        cache.pod_changed(None, natives.pod(name, node=node, scheduler="default-scheduler"))
+    server = Server(cache)
+    await sessions(cache, server, 20)
+    assert server.patches == []
+
+
+def test_that_it_is_evicted_is_said_until_its_pods_have_places_again():
+    says = ("DisruptionTarget", "True", "PreemptionByScheduler", "m")
+    assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED]), NOW, "m")) == [says]
+    assert made(conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW, "m")) == []
+    assert made(conditions_patch(group(P.PENDING, FULL, said=[SCHEDULED, QUEUED, says]), NOW)) == []
+    patch = conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW)
+    assert patch is not None
+    assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "DisruptionTarget"}]

@@ -1,0 +1,328 @@
+"""Kubernetes' own PodGroups, from the watches to what is decided of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.decide import decided as decided_again
+from pyroclast_scheduler.replay.state import encoded, read
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell.explain_server import finder
+from tests.scenarios import objects
+from tests.unit.scheduler.deciding import committed, decided
+from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, gang, namespace, pod, world
+
+KEY = native_key(objects.NAMESPACE, "g")
+ZONES = {f"{zone}{i}": (1, {"zone": zone}) for zone, size in (("a", 2), ("b", 4), ("c", 3)) for i in range(size)}
+BY_ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+
+
+def binds(cache: Cache) -> dict[str, str]:
+    """What a session binds: nodes by name of the pod."""
+    return {uid.removeprefix("uid-"): node for uid, node in decided(cache, SETTINGS)[1].items()}
+
+
+def evicted(cache: Cache) -> set[str]:
+    """The pods that a session evicts."""
+    _, commits = committed(cache, WITHOUT_ENQUEUE)
+    return {each.task.name for commit in commits for each in commit.evictions}
+
+
+def cause(cache: Cache) -> str:
+    """Why the group waits, as its status says it."""
+    outcome, _ = decided(cache, SETTINGS)
+    return next(each.message for each in outcome.statuses[KEY].conditions if each.type == "Unschedulable")
+
+
+def add(cache: Cache, count: int, group: str = "g", **given: Any) -> None:
+    for i in range(count):
+        cache.pod_changed(None, pod(f"{group}-{given.get('first', 0) + i}", group, **given))
+
+
+def test_a_gang_starts_whole_and_as_many_as_fit():
+    cache = world({"n": 3})
+    cache.natives.group_changed(None, gang())
+    add(cache, 5)
+    assert len(binds(cache)) == 3
+
+
+def test_a_gang_without_room_for_its_minimum_does_not_start():
+    cache = world({"n": 2})
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    assert binds(cache) == {}
+    assert cause(cache).endswith("AboveCluster: never: it asks for 3 cpu in all, and the cluster has 2 cpu")
+
+
+def test_pods_wait_for_their_group():
+    cache = world({"n": 3})
+    add(cache, 3)
+    assert binds(cache) == {}
+    cache.natives.group_changed(None, gang())
+    assert len(binds(cache)) == 3
+
+
+def test_a_quorum_that_is_missing_is_told_in_pods():
+    cache = world({"n": 3})
+    cache.natives.group_changed(None, gang())
+    add(cache, 2)
+    assert binds(cache) == {}
+    assert cause(cache).endswith("PodsMissing: 2 of 3 pods present")
+
+
+def test_the_minimum_is_followed_while_it_waits():
+    cache = world({"n": 2})
+    cache.natives.group_changed(None, gang(minimum=3))
+    add(cache, 3)
+    assert binds(cache) == {}
+    cache.natives.group_changed(gang(minimum=3), gang(minimum=4))
+    assert binds(cache) == {}
+    cache.natives.group_changed(gang(minimum=4), gang(minimum=2))
+    assert len(binds(cache)) == 2
+
+
+def test_pods_of_policy_basic_start_each_by_itself():
+    cache = world({"n": 2})
+    cache.natives.group_changed(None, gang(minimum=None))
+    add(cache, 3)
+    assert len(binds(cache)) == 2
+
+
+def test_of_two_gangs_that_do_not_fit_together_one_starts_whole():
+    cache = world({"n": 4})
+    for name in ("g", "h"):
+        cache.natives.group_changed(None, gang(name))
+        add(cache, 3, name)
+    assert sorted(binds(cache)) in (["g-0", "g-1", "g-2"], ["h-0", "h-1", "h-2"])
+
+
+def test_the_last_replacement_of_a_job_whose_peers_succeeded_starts():
+    now = [0.0]
+    cache = world({"n": 1}, now=now)
+    cache.natives.group_changed(None, gang(started=True))
+    for name in ("d", "e"):
+        cache.pod_changed(None, pod(name, node="n", phase="Succeeded"))
+    add(cache, 1)
+    assert binds(cache) == {}
+    now[0] = 3.0
+    cache.recheck()
+    assert binds(cache) == {"g-0": "n"}
+
+
+def test_a_group_that_goes_and_comes_again_starts_once():
+    cache = world({"n": 3})
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    cache.natives.group_changed(gang(), None)
+    assert binds(cache) == {}
+    cache.natives.group_changed(None, gang(uid="another"))
+    assert len(binds(cache)) == 3
+    assert cache.gone() == {KEY}
+
+
+def test_groups_of_one_name_in_both_apis_are_two():
+    cache = world({"n": 2})
+    cache.natives.group_changed(None, gang())
+    cache.group_changed(None, objects.pod_group(["g", "default", 2]))
+    add(cache, 2)
+    for i in range(2):
+        cache.pod_changed(None, objects.pod([f"v{i}", "g", "-", 1, "0"]))
+    assert sorted(binds(cache)) == ["t-v0", "t-v1"]
+    assert {job.key for job in cache.snapshot().all_jobs.values()} == {"t/g", KEY}
+
+
+def test_members_of_two_schedulers_or_priorities_are_refused():
+    cache = world({"n": 9})
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
+    assert binds(cache) == {}
+    assert "same .spec.schedulerName" in cause(cache)
+    cache.pod_changed(pod("x", scheduler="default-scheduler"), None)
+    assert len(binds(cache)) == 3
+    cache.pod_changed(None, pod("x", priority=5))
+    assert binds(cache) == {}
+    assert "got 5 and 0" in cause(cache)
+
+
+def test_a_gang_goes_to_the_domain_that_takes_most_of_it():
+    cache = world(ZONES | {"z": (9, {})})
+    cache.natives.group_changed(None, gang(spec=BY_ZONE))
+    add(cache, 4)
+    assert {node[0] for node in binds(cache).values()} == {"b"}
+    assert len(binds(cache)) == 4
+
+
+def test_of_domains_that_take_as_many_the_fullest_is_taken():
+    cache = world(ZONES | {"z": (9, {})})
+    cache.natives.group_changed(None, gang(spec=BY_ZONE))
+    add(cache, 3)
+    assert {node[0] for node in binds(cache).values()} == {"c"}
+
+
+def test_members_that_have_a_place_pin_the_domain():
+    cache = world(ZONES)
+    cache.natives.group_changed(None, gang(spec=BY_ZONE, started=True))
+    cache.pod_changed(None, pod("first", node="b0"))
+    add(cache, 2)
+    found = binds(cache)
+    assert len(found) == 2
+    assert {node[0] for node in found.values()} == {"b"}
+
+
+def test_members_in_two_domains_are_an_error():
+    cache = world(ZONES)
+    cache.natives.group_changed(None, gang(spec=BY_ZONE))
+    for name, node in (("x", "a0"), ("y", "b0")):
+        cache.pod_changed(None, pod(name, node=node))
+    add(cache, 2)
+    outcome, found = decided(cache, SETTINGS)
+    assert found == {}
+    why = "cannot determine domain for already scheduled pods: more than 1 domain found for pod group: a, b"
+    assert any(why in each.message for each in outcome.waiting)
+
+
+def test_no_domain_is_large_enough():
+    cache = world(ZONES | {"z": (9, {})})
+    cache.natives.group_changed(None, gang(minimum=5, spec=BY_ZONE))
+    add(cache, 5)
+    assert binds(cache) == {}
+    assert "TopologyTooNarrow: not now: no value of node label zone has nodes with room for the gang: 3 values" in cause(cache)
+
+
+def started(cache: Cache, name: str, size: int, *, priority: int = 0, **spec: Any) -> None:
+    """A gang that runs on the nodes n0, n1, …, one pod on each."""
+    cache.natives.group_changed(None, gang(name, size, started=True, spec={"priority": priority, **spec}))
+    for i in range(size):
+        cache.pod_changed(None, pod(f"{name}-{i}", name, node=f"n{i}", priority=priority))
+
+
+def test_a_gang_of_higher_priority_evicts_no_more_pods_than_it_needs():
+    cache = world({f"n{i}": 1 for i in range(4)})
+    started(cache, "low", 4)
+    cache.natives.group_changed(None, gang(minimum=2, spec={"priority": 100}))
+    add(cache, 2, priority=100)
+    assert len(evicted(cache)) == 2
+
+
+def test_it_evicts_nobody_if_it_would_not_start():
+    cache = world({f"n{i}": 1 for i in range(4)})
+    started(cache, "low", 4)
+    cache.natives.group_changed(None, gang(minimum=5, spec={"priority": 100}))
+    add(cache, 5, priority=100)
+    assert evicted(cache) == set()
+
+
+def test_a_group_that_goes_whole_goes_whole_in_preempt():
+    cache = world({f"n{i}": 1 for i in range(4)})
+    started(cache, "low", 4, disruptionMode={"all": {}})
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == {f"low-{i}" for i in range(4)}
+
+
+@pytest.mark.parametrize("critical", [False, True])
+def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
+    cache = world({f"n{i}": 1 for i in range(4)})
+    cache.natives.group_changed(None, gang("low", 2, started=True, spec={"disruptionMode": {"all": {}}}))
+    cache.pod_changed(None, pod("low-0", "low", node="n0"))
+    protected = {"priorityClassName": "system-node-critical"} if critical else {}
+    cache.pod_changed(None, pod("low-1", "low", node="n1", spec=protected))
+    started_here = {"annotations": {"volcano.sh/preemptable": "false"}}
+    for i in (2, 3):
+        cache.pod_changed(None, pod(f"x{i}", "", node=f"n{i}", **started_here))
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
+
+
+def test_a_group_that_is_protected_keeps_its_pods():
+    cache = world({f"n{i}": 1 for i in range(2)})
+    annotations = {"volcano.sh/preemptable": "false"}
+    cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
+    for i in range(2):
+        cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == set()
+
+
+def test_never_evicts_nobody():
+    cache = world({f"n{i}": 1 for i in range(2)})
+    started(cache, "low", 2)
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100, "preemptionPolicy": "Never"}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == set()
+
+
+def test_a_group_that_goes_whole_goes_whole_in_reclaim():
+    queues = [["q", {"deserved": {"cpu": 2}}], ["default", {"deserved": {"cpu": 0}, "reclaimable": True}]]
+    cache = world({f"n{i}": 1 for i in range(3)}, *queues)
+    started(cache, "low", 3, disruptionMode={"all": {}})
+    cache.natives.group_changed(None, gang(minimum=1, labels={"scheduling.volcano.sh/queue-name": "q"}))
+    add(cache, 1)
+    assert evicted(cache) == {"low-0", "low-1", "low-2"}
+
+
+def test_no_pod_of_another_scheduler_is_evicted():
+    cache = world({"n0": 1})
+    cache.natives.group_changed(None, gang("low", 1))
+    cache.pod_changed(None, pod("low-0", "low", node="n0", scheduler="default-scheduler"))
+    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
+    add(cache, 1, priority=100)
+    assert evicted(cache) == set()
+    assert cache.group(native_key("t", "low")) is None
+
+
+def test_a_namespace_names_the_queue_and_its_quota_holds():
+    cache = world({"n": 9}, ["q", {"capability": {"cpu": 2}}])
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    cache.natives.namespace_changed(None, namespace("q"))
+    assert binds(cache) == {}
+    assert "queue q" in cause(cache)
+    cache.natives.namespace_changed(namespace("q"), None)
+    assert len(binds(cache)) == 3
+
+
+def test_a_queue_that_does_not_exist_is_said_to_be_missing():
+    cache = world({"n": 9})
+    cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "gone"}))
+    add(cache, 3)
+    assert binds(cache) == {}
+    assert cache.left_out() == {KEY: "queue gone does not exist"}
+
+
+@pytest.mark.parametrize("name", ["g", "job"])
+def test_it_is_found_by_its_name_and_by_that_of_its_job(name: str):
+    cache = world({"n": 9})
+    cache.natives.group_changed(None, gang(owner=("batch/v1", "Job", "job-uid")))
+    add(cache, 3)
+    jobs = cache.snapshot().all_jobs
+    assert finder(lambda: jobs)(objects.NAMESPACE, name) == KEY
+
+
+def test_a_session_over_it_can_be_decided_again():
+    cache = world({"n": 9}, ["q"])
+    cache.natives.namespace_changed(None, namespace("q"))
+    cache.natives.group_changed(None, gang())
+    add(cache, 2)
+    cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
+    outcome, _ = decided(cache, SETTINGS)
+    cache.believe(KEY, outcome.statuses[KEY])
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
+    again = decided_again(state)
+    assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in cache.group(KEY).status.conditions]  # type: ignore[union-attr]
+    assert again.binds == {}
+
+
+def test_the_queue_counts_members_that_are_bound():
+    cache = world({"n": 9}, ["q"])
+    cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "q"}))
+    add(cache, 3, node="n")
+    assert cache.placed()["q"]["cpu"] == 3000

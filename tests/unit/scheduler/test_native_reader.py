@@ -1,0 +1,187 @@
+"""What is read of Kubernetes' own PodGroups: each fact of the mapping, with the pods and objects that it follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pyroclast.api import records
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.types import NATIVE_POD_GROUPS
+from pyroclast_scheduler.cache.group_readers import native
+from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.model.groups import Group, Hold
+from pyroclast_scheduler.model.shapes import ShapeBook
+from pyroclast_scheduler.model.tasks import task_of
+from tests.unit.scheduler.natives import gang, namespace, pod
+
+MIXED = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "default-scheduler"'
+PRIORITY = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"
+PARENT = "spec.parentCompositePodGroupName: CompositePodGroup c is not served by this scheduler; leave the field empty"
+KEY = "scheduling.volcano.sh/queue-name"
+
+
+def pods(count: int, **given: Any) -> list[records.Pod]:
+    return [pod(f"p-{i}", **given) for i in range(count)]
+
+
+def reading(record: records.NativePodGroup, found: Sequence[records.Pod], **given: Any) -> native.Reading | None:
+    book = ShapeBook()
+    members = native.Members([task_of(each, book) for each in found], given.pop("elsewhere", ()), given.pop("settled", 0.0))
+    queues = given.pop("queues", QueueSources())
+    return native.read(record, members, kind=NATIVE_POD_GROUPS, names=("volcano",), queues=queues, **given)
+
+
+def read(record: records.NativePodGroup, found: Sequence[records.Pod], **given: Any) -> Group:
+    what = reading(record, found, **given)
+    assert what is not None
+    return what.group
+
+
+@dataclass(frozen=True)
+class Case:
+    record: records.NativePodGroup
+    pods: Sequence[records.Pod]
+    want: dict[str, Any]
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+def missing(text: str) -> Hold:
+    return Hold(PendingReason.PODS_MISSING, text)
+
+
+DONE = [pod("d", node="n", phase="Succeeded"), pod("e", node="n", phase="Succeeded")]
+CASES = {
+    "basic starts with any pod": Case(gang(minimum=None), pods(5), {"min_member": 1, "hold": None}),
+    "a gang needs its minCount": Case(gang(), pods(5), {"min_member": 3, "hold": None}),
+    "a quorum that is missing is told in pods": Case(gang(), pods(2), {"hold": missing("2 of 3 pods present")}),
+    "a gang that never started counts no pod that succeeded": Case(
+        gang(), [*DONE, pod("p")], {"hold": missing("1 of 3 pods present")}
+    ),
+    "once started, peers that succeeded are not waited for": Case(
+        gang(started=True), [*DONE, pod("p", node="n")], {"min_member": 3, "hold": None}
+    ),
+    "the last replacement starts when nobody else comes": Case(
+        gang(started=True), [*DONE, pod("p")], {"min_member": 3, "hold": None}, {"settled": 2.0}
+    ),
+    "members that ended before it was written that it started count": Case(
+        gang(), [*DONE, pod("p", node="n")], {"min_member": 3, "hold": None}
+    ),
+    "until then others may be on their way": Case(
+        gang(started=True), [*DONE, pod("p")], {"hold": missing("1 of 3 pods present")}, {"settled": 1.0}
+    ),
+    "a gang of which all succeeded lacks nobody": Case(gang(minimum=2, started=True), DONE, {"min_member": 2, "hold": None}),
+    "priority is that of the group": Case(
+        gang(spec={"priority": 7}), pods(3, priority=7), {"priority": 7, "hold": None}
+    ),
+    "a pod of another priority is an error": Case(
+        gang(), [*pods(2), pod("x", priority=5)], {"hold": Hold(PendingReason.LEFT_OUT, PRIORITY, is_error=True)}
+    ),
+    "a pod of another scheduler is an error": Case(
+        gang(), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, MIXED, is_error=True)}, {"elsewhere": ["default-scheduler"]}
+    ),
+    "also one that is bound": Case(
+        gang(), [*pods(2), pod("x", node="n", scheduler="default-scheduler")],
+        {"hold": Hold(PendingReason.LEFT_OUT, MIXED, is_error=True)},
+    ),
+    "a group with a parent is held": Case(
+        gang(spec={"parentCompositePodGroupName": "c"}), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}
+    ),
+    "the minimum is the sum of the oldest members": Case(
+        gang(minimum=2), [pod("c", age=1, cpu=9), pod("a", age=3, cpu=2), pod("b", age=2, cpu=3)],
+        {"member_resources": {"cpu": 5000, "memory": 0, "pods": 2}},
+    ),
+    "disruptionMode all goes whole": Case(gang(spec={"disruptionMode": {"all": {}}}), pods(3), {"evicts_whole": True}),
+    "disruptionMode single does not": Case(gang(spec={"disruptionMode": {"single": {}}}), pods(3), {"evicts_whole": False}),
+    "preemptionPolicy Never of the group": Case(gang(spec={"preemptionPolicy": "Never"}), pods(3), {"never_preempts": True}),
+    "preemptionPolicy Never of all pods": Case(
+        gang(), pods(3, spec={"preemptionPolicy": "Never"}), {"never_preempts": True}
+    ),
+    "the group's policy goes before that of its pods": Case(
+        gang(spec={"preemptionPolicy": "PreemptLowerPriority"}), pods(3, spec={"preemptionPolicy": "Never"}),
+        {"never_preempts": False},
+    ),
+    "topology": Case(
+        gang(spec={"schedulingConstraints": {"topology": [{"key": "zone"}]}}), pods(3), {"topology_key": "zone"}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_facts(case: Case):
+    spec = read(case.record, case.pods, **case.given).spec
+    assert {name: getattr(spec, name) for name in case.want} == case.want
+
+
+def test_a_group_without_pods_of_ours_is_not_ours():
+    assert reading(gang(), []) is None
+    assert reading(gang(), [pod("x", node="n", scheduler="default-scheduler")]) is None
+
+
+def test_time_alone_may_change_what_is_read_while_members_are_missing():
+    found = reading(gang(started=True), [*DONE, pod("p")])
+    assert found is not None
+    assert found.is_timed
+    waiting = reading(gang(), pods(2))
+    assert waiting is not None
+    assert not waiting.is_timed
+
+
+def test_a_group_that_has_started_was_let_in():
+    assert read(gang(started=True), pods(3)).status.phase is PodGroupPhase.INQUEUE
+    assert read(gang(), pods(3)).status.phase is PodGroupPhase.PENDING
+
+
+def test_annotations_of_the_oldest_pod_speak_for_the_group_unless_it_speaks_itself():
+    record = gang(annotations={"volcano.sh/sla-waiting-time": "1h"})
+    given = {
+        "volcano.sh/sla-waiting-time": "2h",
+        "volcano.sh/revocable-zone": "*",
+        "other": "x",
+        "volcano.sh/preemptable": "false",
+    }
+    group = read(record, [pod("b", age=1, annotations={"volcano.sh/a": "b"}), pod("a", age=2, annotations=given)])
+    assert group.metadata.annotations == {"volcano.sh/sla-waiting-time": "1h", "volcano.sh/revocable-zone": "*"}
+
+
+JOB = ("batch/v1", "Job", "job-uid")
+
+
+def sources(*, job: str = "", space: str = "") -> QueueSources:
+    found = QueueSources()
+    if job:
+        found.job_changed(None, records.Meta(uid="job-uid", labels={KEY: job}))
+    if space:
+        found.namespace_changed(None, namespace(space).metadata)
+    return found
+
+
+QUEUES = {
+    "label of the PodGroup": ({"labels": {KEY: "a"}, "annotations": {KEY: "b"}}, {"labels": {KEY: "c"}}, ("d", "e"), "a"),
+    "annotation of the PodGroup": ({"annotations": {KEY: "b"}}, {"labels": {KEY: "c"}}, ("d", "e"), "b"),
+    "label of the pod": ({}, {"labels": {KEY: "c"}, "annotations": {KEY: "x"}}, ("d", "e"), "c"),
+    "annotation of the pod": ({}, {"annotations": {KEY: "x"}}, ("d", "e"), "x"),
+    "the Job": ({"owner": JOB}, {}, ("d", "e"), "d"),
+    "the Job of the pod": ({}, {"owner": JOB}, ("d", "e"), "d"),
+    "a Job of another kind is none": ({"owner": ("example.com/v1", "Job", "job-uid")}, {}, ("d", "e"), "e"),
+    "the Namespace": ({"owner": JOB}, {}, ("", "e"), "e"),
+    "nobody": ({}, {}, ("", ""), ""),
+}
+
+
+@pytest.mark.parametrize(("group", "member", "known", "want"), QUEUES.values(), ids=QUEUES.keys())
+def test_queue(group: dict[str, Any], member: dict[str, Any], known: tuple[str, str], want: str):
+    found = read(gang(**group), [pod("p", **member)], queues=sources(job=known[0], space=known[1]))
+    assert found.spec.queue == want
+
+
+def test_the_oldest_member_names_the_queue_until_something_is_bound():
+    members = [pod("young", age=1, labels={KEY: "a"}), pod("old", age=2, labels={KEY: "b"})]
+    assert read(gang(minimum=1), members).spec.queue == "b"
+    assert read(gang(minimum=1), members, fixed_queue="a").spec.queue == "b"
+    bound = [pod("young", age=1, node="n", labels={KEY: "a"}), members[1]]
+    assert read(gang(minimum=1), bound, fixed_queue="a").spec.queue == "a"

@@ -1,0 +1,157 @@
+"""The service and the PodGroups of Kubernetes itself, on an API server that serves them, does not, or only later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key
+from pyroclast_scheduler.shell import native_watch
+from pyroclast_scheduler.shell.native_watch import kind_served
+from pyroclast_standalone.apiserver.kinds import pod_defaults
+from tests.unit.scheduler.conftest import Cluster
+
+_ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def definition(*versions: str) -> dict[str, Any]:
+    """A definition that has an API server serve the kind, as the server of Kubernetes does."""
+    schema = {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}
+    kind = NATIVE_POD_GROUPS
+    return {
+        "apiVersion": CRDS.api_version,
+        "kind": CRDS.kind,
+        "metadata": {
+            "name": kind.qualified,
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for tests"},
+        },
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced",
+            "names": {"plural": kind.plural, "singular": "podgroup", "kind": kind.kind, "listKind": "PodGroupList"},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": version == versions[-1],
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+                for version in versions
+            ],
+        },
+    }
+
+
+@pytest.fixture(autouse=True)
+def pods_name_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_defaults, "OFF", ())
+
+
+async def serve(cluster: Cluster, *versions: str) -> None:
+    await cluster.client.create(CRDS, definition(*versions))
+
+
+async def make_group(cluster: Cluster, name: str, policy: dict[str, Any], **spec: Any) -> None:
+    body = {
+        "apiVersion": NATIVE_POD_GROUPS.api_version,
+        "kind": NATIVE_POD_GROUPS.kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+    await cluster.client.create(NATIVE_POD_GROUPS, body, namespace="default")
+
+
+async def make_pods(cluster: Cluster, group: str, numbers: range) -> None:
+    for i in numbers:
+        requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": "default", "name": f"{group}-{i}"},
+            "spec": {
+                "schedulerName": "volcano",
+                "schedulingGroup": {"podGroupName": group},
+                "containers": [{"name": "c", "image": "i", "resources": requests}],
+            },
+        }
+        await cluster.client.create(PODS, body, namespace="default")
+
+
+async def bound(cluster: Cluster, prefix: str) -> int:
+    return sum(bool(node) for node in (await cluster.places(prefix)).values())
+
+
+async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
+    await serve(cluster, "v1beta1")
+    await cluster.node("n1")
+    await make_group(cluster, "g", {"gang": {"minCount": 3}})
+    await make_pods(cluster, "g", range(2))
+    async with cluster.scheduler():
+        await asyncio.sleep(2)
+        assert await bound(cluster, "g-") == 0
+        await make_pods(cluster, "g", range(2, 3))
+
+        async def is_whole() -> bool:
+            return await bound(cluster, "g-") == 3
+
+        async def is_counted() -> bool:
+            queue = await cluster.client.get(QUEUES, Key("", "default"))
+            return (queue.get("status") or {}).get("allocated", {}).get("cpu") == "3"
+
+        async def is_told() -> bool:
+            events, _ = await cluster.client.list(EVENTS)
+            about = {(each["involvedObject"]["apiVersion"], each["reason"]) for each in events}
+            return (NATIVE_POD_GROUPS.api_version, "Scheduled") in about
+
+        await cluster.until(is_whole)
+        await cluster.until(is_counted)
+        await cluster.until(is_told)
+
+
+async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Cluster, monkeypatch):
+    monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
+    structlog.reset_defaults()
+    with capture_logs() as logs:
+        async with cluster.scheduler():
+            await cluster.node("n1")
+            await asyncio.sleep(1.5)
+            await serve(cluster, "v1alpha2", "v1beta1")
+            await make_group(cluster, "g", {"basic": {}})
+            await make_pods(cluster, "g", range(1))
+
+            async def is_bound() -> bool:
+                return await bound(cluster, "g-") == 1
+
+            await cluster.until(is_bound)
+    told = [each["event"] for each in logs if each["event"].startswith("native_groups.")]
+    assert told == ["native_groups.not_served", "native_groups.served"]
+
+
+async def test_an_alpha_alone_is_not_served(cluster: Cluster):
+    assert await kind_served(cluster.client) is None
+    await serve(cluster, "v1alpha2")
+    assert await kind_served(cluster.client) is None
+
+
+async def test_the_best_version_is_taken(cluster: Cluster):
+    await serve(cluster, "v1beta1", "v1")
+    kind = await kind_served(cluster.client)
+    assert kind is not None
+    assert kind.version == "v1"
+
+
+async def test_switched_off_nothing_is_asked(cluster: Cluster):
+    await serve(cluster, "v1beta1")
+    await cluster.node("n1")
+    await make_group(cluster, "g", {"basic": {}})
+    await make_pods(cluster, "g", range(1))
+    async with cluster.scheduler(**{"native-workloads": "false"}):
+        await asyncio.sleep(2)
+        assert await bound(cluster, "g-") == 0
+        assert cluster.server.requests()["list", "podgroups"] <= 1  # those of Volcano

@@ -1,0 +1,187 @@
+"""The service places a gang before its pods exist: what it writes, and what it does when they do not come."""
+
+import asyncio
+
+import pytest
+
+from pyroclast.api import keys
+from pyroclast.api.types import EVENTS, NODES, POD_GROUPS, PODS, Key
+from pyroclast.kube.client import PatchKind
+from pyroclast.lifecycle.seats.contract import Seats, TaskSeats, encode, parse_placement
+from pyroclast.lifecycle.seats.pods import template_of
+from pyroclast_scheduler.shell import seat_keeper
+from tests.unit.scheduler.conftest import GROUP
+from tests.unit.scheduler.test_seat_table import changed, objects
+from tests.unit.scheduler.test_service import all_bound, phase_is, queues_of
+
+PLACES = {"place-before-pods": "true"}
+
+
+def seats(name, size, cpu):
+    pod = changed(objects.pod([f"{name}-w-0", name, "-", cpu, "1Gi", {"role": "w"}]), spec__schedulerName="volcano")
+    return Seats(tasks=(TaskSeats(role="w", prefix=f"{name}-w-", count=size, pod=template_of(pod)),))
+
+
+async def group(cluster, name, size, *, cpu=1, minimum=None, text=None):
+    body = {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {"namespace": "default", "name": name, "annotations": {keys.SEATS: text or encode(seats(name, size, cpu))}},
+        "spec": {"minMember": size if minimum is None else minimum, "queue": "default"},
+    }
+    await cluster.client.create(POD_GROUPS, body, namespace="default")
+
+
+def placement(cluster, name):
+    async def look():
+        text = (await cluster.group(name))["metadata"].get("annotations", {}).get(keys.PLACEMENT)
+        return parse_placement(text) if text else None
+
+    return look
+
+
+def no_placement(cluster, name):
+    async def look():
+        return keys.PLACEMENT not in (await cluster.group(name))["metadata"].get("annotations", {})
+
+    return look
+
+
+async def create(cluster, name, index, node, *, cpu="1"):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": "default", "name": f"{name}-w-{index}", "annotations": {GROUP: name, keys.TASK_SPEC: "w"}},
+        "spec": {"schedulerName": "volcano", "containers": [container], **({"nodeName": node} if node else {})},
+    }
+    await cluster.client.create(PODS, body, namespace="default")
+
+
+async def reasons(cluster):
+    events, _ = await cluster.client.list(EVENTS)
+    return [event["reason"] for event in events]
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(seat_keeper, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(seat_keeper, "ABANDONED_SECONDS", 1.0)
+    monkeypatch.setattr(seat_keeper, "_LOOK_SECONDS", 0.1)
+
+
+async def test_the_placement_comes_with_the_phase_in_one_write(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    async with cluster.scheduler(**PLACES):
+        await cluster.until(lambda: queues_of(cluster))
+        cluster.server.forget_requests()
+        await group(cluster, "g", 6)
+        found = (await cluster.until(placement(cluster, "g"))).seats()
+        assert {seat.index for seat in found} == set(range(6))
+        assert all(list(found.values()).count(node) <= 4 for node in ("n1", "n2"))
+        assert (await cluster.group("g"))["status"]["phase"] == "Inqueue"
+        assert cluster.server.requests()["patch", "podgroups"] == 1
+        for seat, node in found.items():
+            await create(cluster, "g", seat.index, node)
+        await cluster.until(phase_is(cluster, "g", "Running"))
+        await cluster.until(no_placement(cluster, "g"))
+        requests = cluster.server.requests()
+        assert (requests["create", "pods"], requests["patch", "pods"]) == (6, 0)
+        assert requests["patch", "podgroups"] <= 3
+
+
+async def test_two_gangs_get_different_room_and_a_restart_finds_it_taken(cluster):
+    await cluster.node("n1", cpu="4")
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "g", 3)
+        await cluster.until(placement(cluster, "g"))
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "h", 2)
+        await cluster.until(phase_is(cluster, "h", "Inqueue"))
+        assert await no_placement(cluster, "h")()  # it does not fit: it goes the present way
+        for index in range(2):
+            await create(cluster, "h", index, "")
+        await asyncio.sleep(1.0)
+        assert set((await cluster.places("h-")).values()) == {None}
+        await cluster.node("n2", cpu="4")
+        await cluster.until(all_bound(cluster, "h-"))
+        assert set((await cluster.places("h-")).values()) == {"n2"}
+
+
+async def test_a_gang_is_placed_although_others_write_to_its_group_meanwhile(cluster):
+    await cluster.node("n1", cpu="40")
+    async with cluster.scheduler(**PLACES):
+        for index in range(7):
+            await group(cluster, f"g{index}", 2)
+            body = {"metadata": {"labels": {"written": "meanwhile"}}}
+            await cluster.client.patch(POD_GROUPS, Key("default", f"g{index}"), body, PatchKind.MERGE)
+        for index in range(7):
+            found = await cluster.until(placement(cluster, f"g{index}"))
+            assert len(found.seats()) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_seats_that_nobody_takes_are_withdrawn_and_given_back(cluster):
+    await cluster.node("n1", cpu="4")
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "g", 4)
+        assert (await cluster.until(placement(cluster, "g"))).withdrawn == ""
+
+        async def withdrawn():
+            found = await placement(cluster, "g")()
+            return found is not None and found.withdrawn == "Stalled"
+
+        await cluster.until(withdrawn)
+        await cluster.until(no_placement(cluster, "g"))  # nobody confirms
+        await group(cluster, "h", 4)
+        await cluster.until(placement(cluster, "h"))
+        assert "SeatsWithdrawn" in await reasons(cluster)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("how", ["cordoned", "tainted", "gone"])
+async def test_a_node_that_takes_no_pods_any_more_revokes_its_seats(cluster, monkeypatch, how):
+    monkeypatch.setattr(seat_keeper, "PATIENCE_SECONDS", 60.0)
+    await cluster.node("n1", cpu="4")
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "g", 4)
+        await cluster.until(placement(cluster, "g"))
+        if how == "gone":
+            await cluster.client.delete(NODES, Key("", "n1"))
+        else:
+            taint = [{"key": "k", "effect": "NoSchedule"}]
+            spec = {"unschedulable": True} if how == "cordoned" else {"taints": taint}
+            await cluster.client.patch(NODES, Key("", "n1"), {"spec": spec}, PatchKind.MERGE)
+
+        async def withdrawn():
+            found = await placement(cluster, "g")()
+            return found is not None and found.withdrawn == "NodeLost"
+
+        await cluster.until(withdrawn)
+
+
+async def test_malformed_seats_are_told_of_and_the_gang_goes_the_present_way(cluster):
+    await cluster.node("n1", cpu="4")
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "g", 2, text='{"tasks": 7}')
+
+        async def told():
+            return "SeatsIgnored" in await reasons(cluster)
+
+        await cluster.until(told)
+        await cluster.until(phase_is(cluster, "g", "Inqueue"))
+        for index in range(2):
+            await create(cluster, "g", index, "")
+        await cluster.until(all_bound(cluster, "g-"))
+
+
+async def test_without_the_switch_seats_are_not_looked_at(cluster):
+    await cluster.node("n1", cpu="4")
+    async with cluster.scheduler():
+        await group(cluster, "g", 2)
+        await cluster.until(phase_is(cluster, "g", "Inqueue"))
+        assert await no_placement(cluster, "g")()
+        for index in range(2):
+            await create(cluster, "g", index, "")
+        await cluster.until(all_bound(cluster, "g-"))

@@ -1,0 +1,202 @@
+"""Seats in the cache: counted from what PodGroups and pods show, whoever looks and whenever it starts to."""
+
+import msgspec
+import pytest
+
+from pyroclast.api import keys
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, encode, parse_placement, placed
+from pyroclast.lifecycle.seats.pods import is_seat, template_of
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.seats import LINGER_SECONDS
+from pyroclast_scheduler.model.statuses import TaskStatus
+from tests.scenarios import objects
+from tests.unit.scheduler.test_cache import changed, used
+
+
+class Clock:
+    seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def pod(index, *, cpu=2, node=""):
+    made = objects.pod([f"g-w-{index}", "g", "-", cpu, "1Gi", {"role": "w"}])
+    return changed(made, spec__nodeName=node, metadata__annotations={**made.metadata.annotations, keys.TASK_SPEC: "w"})
+
+
+def group(count=2, *, nodes=None, phase=PodGroupPhase.PENDING, seats=None, placement=None, generation=1):
+    """A PodGroup with seats; `nodes`: by index, where they are placed."""
+    tasks = (TaskSeats(role="w", prefix="g-w-", count=count, pod=template_of(pod(0))),)
+    annotations = {keys.SEATS: seats or encode(Seats(tasks=tasks))}
+    if nodes is not None or placement:
+        found = {Seat("w", index): node for index, node in (nodes or {}).items()}
+        annotations[keys.PLACEMENT] = placement or encode(placed(generation, found))
+    made = objects.pod_group(["g", "q", count])
+    return changed(made, metadata__annotations=annotations, status__phase=str(phase))
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def cache(clock):
+    return made(clock)
+
+
+def made(clock, *, places=True):
+    cache = Cache(places_seats=places, now=clock)
+    cache.queue_changed(None, objects.queue(["q"]))
+    cache.node_changed(None, objects.node(["n1", 4, "8Gi"]))
+    cache.node_changed(None, objects.node(["n2", 4, "8Gi"]))
+    return cache
+
+
+def seats_of(cache):
+    return {task.name: (task.status, task.node) for task in cache.tasks.values() if is_seat(task.uid)}
+
+
+OPEN = (TaskStatus.PENDING, "")
+
+
+def on(node):
+    return (TaskStatus.BINDING, node)
+
+
+def test_open_seats_are_tasks_that_wait(cache):
+    cache.group_changed(None, group())
+    assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
+    (facts,) = cache.snapshot().jobs
+    assert [task.role for task in facts.tasks] == ["w", "w"]
+
+
+def test_where_it_is_switched_off_none_is_placed_and_those_that_were_count(clock):
+    cache = made(clock, places=False)
+    cache.group_changed(None, group())
+    assert seats_of(cache) == {}
+    cache.group_changed(None, group(nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE))
+    assert used(cache, "n1") == 4000
+
+
+def test_placed_seats_count_until_their_pods_are_there(cache):
+    cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
+    assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n2")}
+    cache.pod_changed(None, pod(0, node="n1"))
+    assert seats_of(cache) == {"g-w-1": on("n2")}
+    assert used(cache, "n1") == used(cache, "n2") == 2000
+
+
+def test_a_pod_that_goes_while_the_placement_stands_gives_its_seat_back_at_once(cache):
+    cache.group_changed(None, group(nodes={0: "n1"}, phase=PodGroupPhase.INQUEUE))
+    cache.pod_changed(None, pod(0, node="n1"))
+    cache.pod_changed(pod(0, node="n1"), None)
+    assert seats_of(cache) == {"g-w-0": on("n1")}
+
+
+def test_pods_that_were_there_before_the_group_are_no_seats(cache):
+    cache.pod_changed(None, pod(1, node="n2"))
+    cache.group_changed(None, group(nodes={0: "n1", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
+    assert seats_of(cache) == {"g-w-0": on("n1")}
+
+
+def test_a_gang_with_pods_or_in_another_phase_has_no_open_seats(cache):
+    cache.group_changed(None, group())
+    cache.pod_changed(None, pod(0))
+    assert seats_of(cache) == {}
+    cache.pod_changed(pod(0), None)
+    assert len(seats_of(cache)) == 2
+    cache.group_changed(None, group(phase=PodGroupPhase.INQUEUE))
+    assert seats_of(cache) == {}
+
+
+def claim(cache, nodes):
+    uids = {task.name: uid for uid, task in cache.tasks.items()}
+    pairs = [(uids[name], node) for name, node in nodes.items()]
+    assert cache.assume_all(pairs) is None
+    cache.seats.claim("t/g", pairs)
+
+
+def test_what_is_claimed_counts_while_it_is_written_and_only_that(cache):
+    cache.group_changed(None, group(3))
+    claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
+    cache.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
+    assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
+    placement = parse_placement(cache.seats.table.placement("t/g"))
+    assert placement.nodes == {"w": (("n1", 2),)}
+    cache.group_changed(None, group(3, nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE))
+    assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
+    assert cache.seats.table.claims() == []
+
+
+def test_what_could_not_be_written_is_open_again(cache):
+    cache.group_changed(None, group())
+    claim(cache, {"g-w-0": "n1", "g-w-1": "n2"})
+    cache.seats.unclaim("t/g")
+    assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
+    assert used(cache, "n1") == 0
+
+
+def test_what_another_leader_wrote_goes_before_what_was_claimed(cache):
+    cache.group_changed(None, group())
+    claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
+    cache.group_changed(None, group(nodes={0: "n2", 1: "n2"}, phase=PodGroupPhase.INQUEUE))
+    assert (used(cache, "n1"), used(cache, "n2")) == (0, 4000)
+
+
+def test_withdrawn_seats_count_until_that_is_confirmed(cache):
+    withdrawn = msgspec.structs.replace(placed(1, {Seat("w", 0): "n1"}), withdrawn="Stalled")
+    cache.group_changed(None, group(placement=encode(withdrawn), phase=PodGroupPhase.INQUEUE))
+    assert used(cache, "n1") == 2000
+    cache.group_changed(None, group(seats=encode(Seats(generation=2, way="Stalled")), phase=PodGroupPhase.INQUEUE))
+    assert used(cache, "n1") == 0
+
+
+def test_seats_of_a_gang_that_went_count_for_a_while(cache, clock):
+    there = group(nodes={0: "n1", 1: "n1"}, phase=PodGroupPhase.INQUEUE)
+    cache.group_changed(None, there)
+    cache.group_changed(there, None)
+    clock.seconds += LINGER_SECONDS - 0.1
+    cache.seats.expire()
+    assert used(cache, "n1") == 4000
+    clock.seconds += 0.2
+    cache.seats.expire()
+    assert (used(cache, "n1"), seats_of(cache)) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("annotations", "problem"),
+    [
+        pytest.param({"seats": "nonsense"}, "metadata.annotations[pyroclast.dev/seats]", id="seats"),
+        pytest.param({"placement": "{}x"}, "metadata.annotations[pyroclast.dev/placement]", id="placement"),
+        pytest.param({"nodes": {7: "n1"}}, "there is no seat 7", id="unknown seat"),
+    ],
+)
+def test_what_makes_no_sense_is_not_heeded_and_told(cache, annotations, problem):
+    cache.group_changed(None, group(**annotations))
+    assert seats_of(cache) == {}
+    assert problem in cache.seats.table.problems["t/g"]
+    cache.group_changed(None, group())
+    assert len(seats_of(cache)) == 2
+    assert cache.seats.table.problems == {}
+
+
+def test_a_placement_of_another_generation_is_none(cache):
+    cache.group_changed(None, group(nodes={0: "n1"}, generation=4))
+    assert seats_of(cache) == {"g-w-0": OPEN, "g-w-1": OPEN}
+
+
+def test_a_placement_on_a_node_that_is_not_there_counts_when_the_node_comes(cache):
+    cache.group_changed(None, group(nodes={0: "n9"}, phase=PodGroupPhase.INQUEUE))
+    cache.node_changed(None, objects.node(["n9", 4, "8Gi"]))
+    assert used(cache, "n9") == 2000
+
+
+def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
+    template = PodTemplate(spec=template_of(pod(0, cpu="many")).spec)
+    text = encode(Seats(tasks=(TaskSeats(role="w", prefix="g-w-", count=1, pod=template),)))
+    cache.group_changed(None, group(seats=text))
+    assert seats_of(cache) == {}
+    assert any("many" in reason for reason in cache.problems.values())

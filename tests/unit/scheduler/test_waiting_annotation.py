@@ -1,0 +1,146 @@
+"""A PodGroup that waits says so in its annotation; nothing is written while nothing changes."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+
+import aiohttp
+
+from pyroclast.api import keys
+from pyroclast_standalone.ports import free_port
+from tests.unit.scheduler.test_service import all_bound
+
+
+def said(group):
+    text = group["metadata"].get("annotations", {}).get(keys.WAITING)
+    return None if text is None else json.loads(text)
+
+
+async def listening(cluster, session):
+    """Return when the service answers."""
+
+    async def answers():
+        try:
+            async with session.get("/metrics") as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+    await cluster.until(answers)
+
+
+async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    async with cluster.scheduler():
+        await cluster.gang("g", 3, cpu="2500m")
+
+        async def told():
+            waiting = said(await cluster.group("g"))
+            return waiting if waiting and waiting["code"] != "PodsMissing" else None
+
+        waiting = await cluster.until(told)
+        assert (waiting["code"], waiting["ahead"]) == ("TooFewNodes", 0)
+        assert waiting["never"] is True
+        assert waiting["resource"] == "cpu"
+        await asyncio.sleep(2.5)
+        before = cluster.server.requests()["patch", "podgroups"]
+        await asyncio.sleep(3.0)
+        assert cluster.server.requests()["patch", "podgroups"] == before
+        await cluster.node("n3")
+        await cluster.until(all_bound(cluster, "g-"))
+
+        async def silent():
+            group = await cluster.group("g")
+            return group["status"]["phase"] == "Running" and said(group) is None
+
+        await cluster.until(silent)
+
+
+async def test_since_is_kept_over_a_restart(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    await cluster.gang("g", 3, cpu="2500m")
+
+    async def told():
+        waiting = said(await cluster.group("g"))
+        return waiting if waiting and waiting["code"] != "PodsMissing" else None
+
+    async with cluster.scheduler():
+        first = await cluster.until(told)
+    await asyncio.sleep(1.1)
+    async with cluster.scheduler():
+        await cluster.node("tiny", cpu="1")
+        await asyncio.sleep(2.0)
+        assert (await told())["since"] == first["since"]
+
+
+async def test_the_service_answers_why_a_gang_waits(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    port = free_port()
+    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
+    async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await listening(cluster, session)
+        await cluster.gang("g", 3, cpu="2500m")
+
+        async def answered():
+            async with session.get("/explain/jobs/default/g") as answer:
+                found = await answer.json() if answer.status == 200 else {}
+                return found if found.get("code") == "TooFewNodes" else None
+
+        answer = await cluster.until(answered)
+        assert answer["never"] is True
+        assert next((each["resource"], each["asked"], each["largest"]) for each in answer["resources"]) == ("cpu", "2500m", "4")
+        series = 'pyroclast_waiting_jobs{code="TooFewNodes",queue="default"} 1.0'
+
+        async def counted():
+            async with session.get("/metrics") as metrics:
+                return series in await metrics.text()
+
+        await cluster.until(counted)
+        async with session.get("/explain/queues/default") as order:
+            assert [(row["position"], row["code"]) for row in (await order.json())["items"]] == [(1, "TooFewNodes")]
+
+
+async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(cluster):
+    await cluster.node("n1")
+    port = free_port()
+    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
+    async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await listening(cluster, session)
+        await cluster.queue("small", capability={"cpu": "2"})
+
+        async def ask(body):
+            async with session.post(
+                "/explain/fits", data=io.BytesIO(body if isinstance(body, bytes) else json.dumps(body).encode())
+            ) as answer:
+                return answer.status, await answer.json() if answer.status != 404 else {}
+
+        def job(replicas, queue="default"):
+            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+            task = {"replicas": replicas, "template": {"spec": {"containers": [container]}}}
+            return {"kind": "Job", "metadata": {"name": "new"}, "spec": {"queue": queue, "tasks": [task]}}
+
+        async def known():
+            status, answer = await ask(job(3, "small"))
+            return answer if status == 200 else None
+
+        answer = await cluster.until(known)
+        await asyncio.sleep(2.0)
+        before = cluster.server.requests()
+        answer = (await ask(job(3, "small")))[1]
+        assert (answer["code"], answer["never"], answer["position"]["position"]) == ("AboveQueueLimit", True, 1)
+        helping = {(each["change"], each["when"]) for each in answer["change"]}
+        assert helping >= {("2 pods instead of 3", "now"), ("queue default", "now")}
+        status, answer = await ask(job(3))
+        assert (status, answer["code"], answer["sentence"]) == (200, None, "it would start at once")
+        for bad in (b"{", b"[]", b'{"kind": "Pod"}', json.dumps(job(3, "nowhere")).encode(), json.dumps(job(10**9)).encode()):
+            status, answer = await ask(bad)
+            assert (status, bool(answer["message"])) == (400, True)
+        assert (await ask(b'"' + b"x" * (2 << 20) + b'"'))[0] == 400
+        after = cluster.server.requests()
+        writes = ("create", "update", "patch", "delete")
+        assert {what: count for what, count in (after - before).items() if what[0] in writes and what[1] != "leases"} == {}
