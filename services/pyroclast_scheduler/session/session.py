@@ -78,8 +78,7 @@ class Session(Rules):
         *,
         uid: str = "",
     ) -> None:
-        self.uid = uid
-        self.ports = ports
+        self.uid, self.ports = uid, ports
         self.configuration = configuration
         self.snapshot = snapshot
         self.dimensions = snapshot.dimensions
@@ -111,6 +110,7 @@ class Session(Rules):
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
+        self.domain_of: dict[str, int] = {}  # by job, the code of the label's value where room is being made for it
         self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)

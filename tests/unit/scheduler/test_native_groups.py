@@ -241,6 +241,20 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
+def test_room_is_made_in_the_one_domain_that_can_have_it():
+    cache = world({f"{zone}{i}": (1, {"zone": zone}) for zone in "ab" for i in range(2)})
+    for zone, priority in (("a", 200), ("b", 10)):
+        cache.natives.group_changed(None, gang(f"in-{zone}", 2, started=True, spec={"priority": priority}))
+        for i in range(2):
+            cache.pod_changed(None, pod(f"in-{zone}-{i}", f"in-{zone}", node=f"{zone}{i}", priority=priority))
+    cache.natives.group_changed(None, gang("single", 1, started=True))
+    cache.pod_changed(cache.tasks["uid-in-a-0"].pod, None)
+    cache.pod_changed(None, pod("single-0", "single", node="a0"))
+    cache.natives.group_changed(None, gang(minimum=2, spec={"priority": 100, **BY_ZONE}))
+    add(cache, 2, priority=100)
+    assert evicted(cache) == {"in-b-0", "in-b-1"}
+
+
 def test_a_group_that_is_protected_keeps_its_pods():
     cache = world({f"n{i}": 1 for i in range(2)})
     annotations = {"volcano.sh/preemptable": "false"}

@@ -80,7 +80,7 @@ def read(
     living = [task for task in tasks if task.status in _LIVING]
     started = has_started(record) or _is_placed(spec, tasks)
     needed, is_timed = _needed(spec, tasks, living, members.settled_seconds, started=started)
-    hold = _mismatch(record, living, members.elsewhere) or _parent(spec)
+    hold = _mismatch(record, living, members.elsewhere) or _parent(spec) or _gated(living)
     if hold is None and len(living) < needed:
         hold = Hold(PendingReason.PODS_MISSING, f"{len(living)} of {needed} pods present")
     pinned = fixed_queue if any(task.status in ALLOCATED for task in tasks) else ""
@@ -152,6 +152,16 @@ def _mismatch(record: records.NativePodGroup, living: Sequence[TaskFacts], elsew
         return None
     text = f"all pods in a single pod group should have the same priority as the pod group's priority, got {other} and {wanted}"
     return Hold(PendingReason.LEFT_OUT, text, is_error=True)
+
+
+def _gated(living: Sequence[TaskFacts]) -> Hold | None:
+    """One pod behind a gate holds all of them; not behind that of its queue, which the scheduler opens itself."""
+    behind = [task for task in living if task.gates and not task.is_behind_queue_gate]
+    if not behind:
+        return None
+    gates = ", ".join(sorted({gate for task in behind for gate in task.gates}))
+    waits = "1 pod waits" if len(behind) == 1 else f"{len(behind)} pods wait"
+    return Hold(PendingReason.GATED, f"{waits} behind scheduling gates: {gates}")
 
 
 def _parent(spec: records.NativePodGroupSpec) -> Hold | None:
