@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.replay.capture import Ours, taken
@@ -333,6 +334,21 @@ def test_a_session_over_it_can_be_decided_again():
     again = decided_again(state)
     assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in cache.group(KEY).status.conditions]  # type: ignore[union-attr]
     assert again.binds == {}
+
+
+def test_pods_that_name_another_queue_than_the_oldest_are_told_of():
+    cache = world({"n": 9}, ["a"], ["b"])
+    key = "scheduling.volcano.sh/queue-name"
+    cache.natives.group_changed(None, gang(minimum=2))
+    cache.pod_changed(None, pod("old", age=9, labels={key: "a"}))
+    cache.pod_changed(None, pod("young", age=1, labels={key: "b"}))
+    assert len(binds(cache)) == 2
+    (fault,) = cache.faults()
+    assert (fault.event, fault.kind) == ("QueueNotTaken", NATIVE_POD_GROUPS)
+    assert fault.reason == 'queue "b" is not taken: the oldest pod of the group, old, names queue "a"'
+    cache.pod_changed(pod("young", age=1, labels={key: "b"}), None)
+    assert binds(cache) == {}
+    assert cache.faults() == frozenset()
 
 
 def test_the_queue_counts_members_that_are_bound():

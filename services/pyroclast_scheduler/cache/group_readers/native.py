@@ -16,7 +16,7 @@ from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
@@ -103,6 +103,7 @@ def read(
         status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
         said=record.status.conditions,
         keeps_phase=False,
+        warning=_disagreement(meta, tasks, oldest),
     )
     return Reading(group, is_timed)
 
@@ -180,6 +181,17 @@ def _never_preempts(spec: records.NativePodGroupSpec, living: Sequence[TaskFacts
 
 def _topology(spec: records.NativePodGroupSpec) -> Sequence[records.TopologyConstraint]:
     return () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
+
+
+def _disagreement(meta: records.Meta, tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
+    """What to tell of pods that name another queue than the oldest one, whose word counts."""
+    taken = named(oldest.pod.metadata)
+    if named(meta) or not taken:
+        return ""
+    others = sorted({each for task in tasks if (each := named(task.pod.metadata)) not in {"", taken}})
+    if not others:
+        return ""
+    return f'queue "{others[0]}" is not taken: the oldest pod of the group, {oldest.name}, names queue "{taken}"'
 
 
 def _is_inherited(key: str) -> bool:
