@@ -89,7 +89,7 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,
@@ -97,11 +97,10 @@ async def main(service: Service) -> None:
         period=settings.schedule_period.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.reservations = lambda: loop.reservations
     explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
-    loop.warned, loop.explained = complaints.passed_over, explainer.take
+    _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
+    loop.warned = complaints.passed_over
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
@@ -171,6 +170,13 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()
+
+
+def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
+    """Let sessions tell the explainer what they found out, and answer who asks."""
+    loop.explained, loop.waiting = explainer.take, explainer.book
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
 
 
 def _beside(

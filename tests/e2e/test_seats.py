@@ -6,12 +6,14 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyroclast.api import keys
 from tests.e2e.cluster import Cluster, running, wait_until
+from tests.e2e.sidecars import sidecars
 from tests.e2e.test_first_light import job, phase_of
 
 NODES = 8
@@ -175,6 +177,22 @@ def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[
     create(own, space, json.dumps(manifest))
     wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == way, f"the way {way}")
     runs(own, space, "j", 2)
+
+
+@pytest.mark.parametrize("often", ["always", "sometimes"])
+def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
+    with sidecars(own, tmp_path, space, every=1 if often == "always" else 3) as added:
+        create(own, space, gang("j", 12))
+        runs(own, space, "j", 12, seconds=60)
+        assert added
+        assert over_committed(own) == []
+        way = annotation(own, space, keys.SEATS).get("way", "")
+        assert way == ("" if often == "always" else "Admission")
+        if often == "always":
+            assert made(own, space) == {"pod": 12}
+        create(own, space, gang("k", 6))
+        runs(own, space, "k", 6, seconds=60)
+        assert over_committed(own) == []
 
 
 def test_nobody_else_says_where_pods_go(own: Cluster, space: str) -> None:

@@ -106,6 +106,12 @@ class Database:
             )
             return {row.uid: row.name or "" for row in found}
 
+    async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
+        """The rows of Jobs, by uid."""
+        async with self.reading() as connection:
+            found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
+            return {row["uid"]: dict(row) for row in found.mappings()}
+
     async def write(self, batch: Batch, now: int) -> None:
         """Merge a batch into the tables, all of it or nothing.
 

@@ -35,7 +35,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -111,12 +111,11 @@ class Session(Rules):
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
-        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
+        self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
-        stamps = snapshot.stamps.tobytes()
-        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, snapshot.stamps) if hyper_nodes else HyperNodes(len(self.names))
         for hyper_node, reason in book.faults if hyper_nodes else ():
             self.fault(HYPER_NODES, hyper_node, reason)
         self._plans: dict[int, Plan] = {}
@@ -177,11 +176,6 @@ class Session(Rules):
     def kind_at_rest(self, job: Job) -> bytes | None:
         """What `job` has in common with others that wait for the same; None if it is alone."""
         return job.facts.strict_kind if self._are_labels_read else job.facts.kind
-
-    @cached_property
-    def let_in_by_queue(self) -> dict[str, tuple[list[tuple[tuple[Rank, ...], Job]], Floats]]:
-        """By queue, gangs without a place that were let in, in order, and the sums promised to the first of them."""
-        return {}
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)

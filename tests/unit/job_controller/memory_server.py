@@ -126,6 +126,7 @@ class MemoryClient:
         self.server, self.observer = server, SILENT
         self.fault: Callable[[bool], KubeError | None] = lambda _: None
         self.latency: Callable[[], float] = lambda: LATENCY
+        self.outages = 0
 
     def now(self) -> float:
         return self.server.now()
