@@ -207,3 +207,28 @@ def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
     ours = cache.group("t/g")
     assert has_seats(ours)
     assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))
+
+
+def gang_named(name, node):
+    """As `group`, of another name."""
+    made = group(nodes={0: node, 1: node}, phase=PodGroupPhase.INQUEUE)
+    texts = {key: text.replace('"g-w-', f'"{name}-w-') for key, text in made.metadata.annotations.items()}
+    return changed(made, metadata__name=name, metadata__uid=name, metadata__annotations=texts)
+
+
+def test_a_gang_behind_others_whose_pods_come_only_waits(cache, clock):
+    for name in ("a", "b"):
+        cache.group_changed(None, gang_named(name, "n1" if name == "a" else "n2"))
+        clock.seconds += 1
+
+    def idle():
+        return {key: clock.seconds - seats.since for key, seats in cache.seats.table.outstanding()}
+
+    clock.seconds += 25
+    first = changed(pod(0, node="n1"), metadata__name="a-w-0", metadata__uid="a0")
+    cache.pod_changed(None, changed(first, metadata__annotations={**first.metadata.annotations, keys.GROUP_NAME: "a"}))
+    clock.seconds += 20
+    assert idle() == {"t/a": 20, "t/b": 20}
+    second = changed(pod(0, node="n2"), metadata__name="b-w-0", metadata__uid="b0")
+    cache.pod_changed(None, changed(second, metadata__annotations={**second.metadata.annotations, keys.GROUP_NAME: "b"}))
+    assert idle() == {"t/a": 20, "t/b": 0}
