@@ -163,6 +163,16 @@ def test_a_failed_job_is_tried_again_and_fails_the_flow_in_the_end(flows: Flows)
     assert flows.jobs() == ["f-a"]
 
 
+def test_the_other_jobs_of_a_failed_flow_are_terminated_when_it_says_so(flows: Flows) -> None:
+    flows.create(template("a", "sleep 2; exit 1", maxRetry=1), template("b", "sleep 600"))
+    flows.create(flow(entry("a"), entry("b"), failurePolicy="Cancel"))
+    flows.reaches("Failed")
+    wait_until(lambda: flows.phases() == {"a": "Failed", "b": "Terminated"}, "the other Job to be terminated", seconds=60)
+    message = flows.status()["conditions"]["f-b"]["message"]
+    assert "JobFlow f has failed, and its failurePolicy is Cancel" in message
+    assert flows.cluster.get("commands", "-n", flows.namespace)["items"] == []
+
+
 def test_a_patch_changes_the_template_for_the_flow_alone(flows: Flows) -> None:
     nginx = task("default-nginx", "sleep 600", image="nginx")
     nginx["template"]["spec"]["containers"][0]["name"] = "nginx"
