@@ -73,6 +73,8 @@ OTHERS = (
     "history nothing",
     "history --limit 99999",
     "nodes -l zone=a",
+    "queues -q research --sort-by allocated",
+    "queues -l team=none",
     "commands",
 )
 ORIGINAL = (
