@@ -9,12 +9,14 @@ WORKERS ?= 2
 E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples
+EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
+# what also runs with gangs placed before their pods exist
+SEATED := first_light lifecycle faults job_plugins
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded setup check lint types walls prose control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded test-seats setup check lint types walls prose control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -25,6 +27,9 @@ test: setup
 
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go
 	@$(WHOLE_E2E) -n 3
+
+test-seats: setup
+	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/test_%.py)
 
 setup: $(STAMP)
 

@@ -11,6 +11,7 @@ from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
+from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
@@ -33,6 +34,8 @@ async def run(service: Service, settings: BoardSettings) -> None:
     cluster = Cluster(client, settings.lease_namespace)
     for informer in cluster.informers:
         service.watch(informer)
+    WaitingJobs(service.metrics, cluster)
+    JobEnds(service.metrics, cluster)
     templates, metrics = Templates(), BoardMetrics(service.metrics)
     viewers = Viewers(Access(client), Sessions(key, settings.session_time.total_seconds()), is_open=settings.login == "local")
     async with Recorder(settings.recorder_url, settings.recorder_token_file) as recorder:

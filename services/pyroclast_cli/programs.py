@@ -17,6 +17,7 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Group, Leaf, Node, run
 from pyroclast_cli.views.completion import COMPLETION, complete
 from pyroclast_cli.views.explain import EXPLAIN
+from pyroclast_cli.views.fits import FITS
 from pyroclast_cli.views.flow_tree import TREE
 from pyroclast_cli.views.history import EFFICIENCY, HISTORY
 from pyroclast_cli.views.jobs import RUNNING, WAITING
@@ -38,6 +39,7 @@ OURS: Final[tuple[Node, ...]] = (
     WAITING,
     RUNNING,
     EXPLAIN,
+    FITS,
     ORDER,
     QUEUES_VIEW,
     NODES_VIEW,

@@ -101,8 +101,9 @@ class AsyncClient:
     async def session(self) -> Session:
         """The open connection of this process and loop."""
         if self._session is None or self._session.owner != here():
-            self._session = await Session.opened(self.config)
-        return self._session
+            self._session = Session(self.config)
+        with translating("the API server"):
+            return await self._session.ready()
 
     async def close(self) -> None:
         """End the connection. Jobs go on."""
@@ -197,8 +198,8 @@ class AsyncClient:
         return await self._submit_compiled(made, dry_run=dry_run)
 
     async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
-        document = self.prepared(made.job)
-        metadata, kube = document["metadata"], (await self.session()).kube
+        document, session = self.prepared(made.job), await self.session()
+        metadata, kube = document["metadata"], session.kube
         if dry_run:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
@@ -209,6 +210,8 @@ class AsyncClient:
             await withdraw(kube, secret)
             raise
         await give_to(kube, secret, created)
+        with translating("Secrets of clients before"):
+            await session.remove_orphans(metadata["namespace"])
         return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
 
     def prepared(self, document: Document, name: str | None = None) -> Document:

@@ -25,6 +25,7 @@ TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GPU: Final = "nvidia.com/gpu"
+SIGTERM: Final = 143  # how the runner ends when its pod is taken away
 IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 
 
@@ -195,12 +196,10 @@ def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
 
     A sweep repeats a failed call in its pod, and an evicted pod; a gang starts again as a whole.
     """
-    if is_sweep:
-        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
+    if is_sweep or (options.checkpoint is not None and not options.retries):
+        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}, {"exitCode": SIGTERM, "action": "RestartPod"}]}
     if options.retries:
         return {"maxRetry": options.retries, "policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]}
-    if options.checkpoint is not None:
-        return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
     return {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
 
 
@@ -224,6 +223,6 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     if not template or set(pod) - set(template):
         raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
     try:
-        return dict(patched(spec, {"tasks": [{"name": TASK, "template": template}]}))
+        return dict(patched(spec, {"spec": {"tasks": [{"name": TASK, "template": template}]}}))
     except PatchError as error:
         raise Usage(f"task: pod: {error}") from error

@@ -36,7 +36,7 @@ class JobEvent:
 
 async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> AsyncGenerator[JobEvent]:
     """What happened to the Job of that uid and what happens, until its end."""
-    told: asyncio.Queue[JobEvent | Exception] = asyncio.Queue()
+    told: asyncio.Queue[JobEvent | Exception | None] = asyncio.Queue()
     told_pods = _PodPhases(uid)
     selections: tuple[tuple[ResourceType, dict[str, str], Callable[[Mapping[str, Any]], JobEvent | None]], ...] = (
         (EVENTS, selectors("", f"involvedObject.uid={uid}"), _event),
@@ -54,25 +54,21 @@ async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> As
     ]
     phases = loop.create_task(_reported(told, _phases(watcher, key, uid, told)))
     try:
-        while True:
-            told_now = told.get_nowait() if not told.empty() else None
-            if told_now is None and phases.done():
-                await asyncio.sleep(GRACE_SECONDS)
-                if told.empty():
-                    return
-                continue
-            found = told_now or await told.get()
+        while (found := await told.get()) is not None:
             if isinstance(found, Exception):
                 raise found
             yield found
-            if found.kind == DELETED:
-                return
+        await asyncio.sleep(GRACE_SECONDS)
+        while not told.empty():
+            late = told.get_nowait()
+            if isinstance(late, JobEvent):
+                yield late
     finally:
         for task in (*readers, phases):
             task.cancel()
 
 
-async def _reported(told: asyncio.Queue[JobEvent | Exception], work: Awaitable[None]) -> None:
+async def _reported(told: asyncio.Queue[JobEvent | Exception | None], work: Awaitable[None]) -> None:
     """Do `work`; an error is told to whoever reads the stream."""
     try:
         await work
@@ -80,19 +76,20 @@ async def _reported(told: asyncio.Queue[JobEvent | Exception], work: Awaitable[N
         told.put_nowait(error)
 
 
-async def _phases(watcher: Watcher, key: Key, uid: str, told: asyncio.Queue[JobEvent | Exception]) -> None:
+async def _phases(watcher: Watcher, key: Key, uid: str, told: asyncio.Queue[JobEvent | Exception | None]) -> None:
     before = ""
     async with aclosing(watcher.follow(key.name)) as changes:
         async for job in changes:
             if job is None or job["metadata"]["uid"] != uid:
                 told.put_nowait(JobEvent(DELETED, key.name, "Deleted"))
-                return
+                break
             status = status_of(job)
             if status.phase != before:
                 before = status.phase
                 told.put_nowait(JobEvent(PHASE, key.name, status.phase, status.message))
             if status.is_finished:
-                return
+                break
+    told.put_nowait(None)
 
 
 def _event(item: Mapping[str, Any]) -> JobEvent:

@@ -16,6 +16,7 @@ __all__ = ["failure"]
 TAIL_LINES: Final = 20
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeletionByTaintManager"})
 EVICTED: Final = "PodEvicted"
+ENDED_FROM_OUTSIDE: Final = "exit code 143"  # of a pod that ends on SIGTERM before its deletion is seen
 
 
 async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobFailed:
@@ -23,7 +24,9 @@ async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobF
     pods = await pods_of(client, key.namespace, key.name, uid)
     culprit = next((pod for pod in pods if pod.phase == "Failed"), None)
     tail = "" if culprit is None else await _tail(client, key, culprit)
-    is_evicted = status.reason == EVICTED or (culprit is not None and culprit.reason in EVICTIONS)
+    is_evicted = (
+        status.reason == EVICTED or ENDED_FROM_OUTSIDE in status.message or (culprit is not None and culprit.reason in EVICTIONS)
+    )
     message = f"Job {key} ended as {status.phase}"
     if status.reason or status.message:
         message += f" ({': '.join(filter(None, (status.reason, status.message)))})"

@@ -7,15 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
-from pyroclast.api.keys import FORCE_DELETE
+from pyroclast.api.keys import CREATED_BY_JOB_FLOW, FORCE_DELETE
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
+from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.loops import run
 from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION
+from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
+from pyroclast_client.states import status_of
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 
@@ -37,6 +40,7 @@ class FlowStatus:
     phase: str
     entries: Mapping[str, str] = field(default_factory=dict)
     messages: Mapping[str, str] = field(default_factory=dict)
+    plain: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def is_finished(self) -> bool:
@@ -131,6 +135,36 @@ class AsyncFlow(Generic[R]):
             return cast("R", await self._value(found, entry, None))
         return cast("R", [await self._value(found, entry, number) for number in range(int(rounds))])
 
+    async def retry(self) -> AsyncFlow[R]:
+        """Run the entries that have not completed, in a new flow with the values of those that have. Waits for the end first.
+
+        Raises:
+            Usage: nothing is left to do, or a choice depends on the outcome of an entry that has completed.
+        """
+        await self.wait(check=False)
+        found = await self.object()
+        names = _entry_names(found)
+        phases = {names[bare]: phase for bare, phase in _whole(_status(found)).items() if bare in names}
+        body = remaining_flow(found, phases)
+        with translating(f"JobFlow {body['metadata']['name']}"):
+            created = await (await self.client.session()).kube.create(JOB_FLOWS, body, strict=True)
+        metadata = created["metadata"]
+        return AsyncFlow(self.client, metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def cancel(self) -> None:
+        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        await self.object()
+        session = await self.client.session()
+        with translating(f"the Jobs of JobFlow {self.key}"):
+            items, _ = await session.kube.list(
+                JOBS, self.namespace, label_selector=f"{CREATED_BY_JOB_FLOW}={self.namespace}.{self.name}"
+            )
+        for item in items:
+            is_owned = any(owner["uid"] == self.uid for owner in item["metadata"].get("ownerReferences") or ())
+            if is_owned and not status_of(item).is_finished:
+                job: AsyncJob[Any] = AsyncJob(self.client, self.namespace, item["metadata"]["name"], item["metadata"]["uid"])
+                await job.cancel()
+
     async def delete(self) -> None:
         """Delete the flow with its templates and Jobs."""
         body = {"metadata": {"annotations": {FORCE_DELETE: "true"}}}
@@ -172,6 +206,10 @@ class Flow(Generic[R]):
     def __repr__(self) -> str:
         return repr(self.handle).replace("AsyncFlow", "Flow")
 
+    def _repr_html_(self) -> str:
+        status = self.status
+        return flow_html(f"{self.handle.namespace}/{self.name}", status.phase, status.entries, status.messages)
+
     def __getitem__(self, entry: str | tuple[str, int]) -> Job[Any]:
         from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
 
@@ -206,6 +244,14 @@ class Flow(Generic[R]):
         """The value of what the flow's function returned. Waits for the end of the flow."""
         return run(self.handle.result(timeout))
 
+    def retry(self) -> Flow[R]:
+        """Run the entries that have not completed, in a new flow with the values of those that have."""
+        return Flow(run(self.handle.retry()))
+
+    def cancel(self) -> None:
+        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        run(self.handle.cancel())
+
     def delete(self) -> None:
         """Delete the flow with its templates and Jobs."""
         run(self.handle.delete())
@@ -216,6 +262,18 @@ def _entry_names(found: dict[str, Any]) -> dict[str, str]:
     suffix = "-" + found["metadata"]["name"].rpartition("-")[2]
     names = [str(entry["name"]) for entry in found["spec"].get("flows") or ()]
     return {name.removesuffix(suffix): name for name in names}
+
+
+def _whole(status: FlowStatus) -> dict[str, str]:
+    """The phases of entries, of a loop that of all rounds together: Completed only if each is."""
+    phases: dict[str, str] = {}
+    for name, phase in status.entries.items():
+        bare = name
+        head, _, number = name.rpartition("-")
+        if number.isdigit() and name not in status.plain and head in status.plain:
+            bare = head
+        phases[bare] = phase if phases.get(bare, "Completed") == "Completed" else phases[bare]
+    return phases
 
 
 def _status(found: dict[str, Any]) -> FlowStatus:
@@ -230,4 +288,4 @@ def _status(found: dict[str, Any]) -> FlowStatus:
             if known == job or (known.startswith(f"{job}-") and rest[1:].isdigit()):
                 entries[bare + rest] = str(condition.get("phase") or "")
                 messages[bare + rest] = str(condition.get("message") or "")
-    return FlowStatus(phase, entries, messages)
+    return FlowStatus(phase, entries, messages, frozenset(_entry_names(found)))

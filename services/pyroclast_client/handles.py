@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import warnings
 from collections.abc import AsyncGenerator, Mapping
@@ -13,18 +14,22 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, c
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import NotFound as KubeNotFound
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events
+from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
+from pyroclast_client.log_following import followed
 from pyroclast_client.marks import PAYLOAD
-from pyroclast_client.podreading import LogLine, Pod, followed, log_of, pod_of, pods_of, text_of
+from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
+from pyroclast_client.progress import ProgressLine
 from pyroclast_client.results import Outcome, Started
 from pyroclast_client.selections import SelectionWatch
+from pyroclast_client.sessions import Session
 from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
+from pyroclast_client.watching import Watcher
 
 if TYPE_CHECKING:
     from pyroclast_client.asynchronous import AsyncClient
@@ -96,6 +101,7 @@ class AsyncJob(Generic[R]):
         *,
         fail_if_never: bool = False,
         check: bool = True,
+        progress: bool = False,
     ) -> Self:
         """Wait for the end of the Job, or until its pods run or have their nodes.
 
@@ -106,17 +112,22 @@ class AsyncJob(Generic[R]):
             until: what to wait for. The end of the Job ends every wait.
             fail_if_never: raise `NeverFits` for a Job that can never start.
             check: raise for a Job that ended in another phase than Completed.
+            progress: show a line of how the Job is, where standard error is a terminal.
 
         Raises:
             JobFailed: it ended, and not well.
             TimedOut: `timeout` is over.
         """
+        line = ProgressLine() if progress else None
         try:
             async with asyncio.timeout(timeout):
-                job = await self._reached(until, fail_if_never=fail_if_never)
+                job = await self._reached(until, line, fail_if_never=fail_if_never)
         except TimeoutError:
             what = f"Job {self.key} was not {until} within {timeout:g} s"
             raise errors.TimedOut(f"{what}; it goes on. `explain()` says why a Job waits, `cancel()` ends it") from None
+        finally:
+            if line is not None:
+                line.end()
         status = status_of(job)
         if check and status.is_finished and status.phase != COMPLETED:
             with translating(f"Job {self.key}"):
@@ -152,29 +163,23 @@ class AsyncJob(Generic[R]):
         self, *, index: int | None = None, task: str | None = None, timestamps: bool = False
     ) -> AsyncGenerator[LogLine]:
         """The lines of all pods as they come, until the Job ends."""
-        session, is_over = await self.client.session(), asyncio.Event()
-        waiting = asyncio.get_running_loop().create_task(self._ended(is_over))
-        try:
-            with translating(f"the log of Job {self.key}"):
-                stream = followed(
-                    session.kube, self.key, self.uid, is_over=is_over, task=task, index=index, timestamps=timestamps
-                )
-                async with aclosing(stream) as lines:
-                    async for line in lines:
-                        yield line
-        finally:
-            waiting.cancel()
+        session = await self.client.session()
+
+        def is_chosen(pod: Pod) -> bool:
+            return (task is None or pod.task == task) and (index is None or pod.index == index)
+
+        with translating(f"the log of Job {self.key}"):
+            end = self._ended()
+            stream = followed(session.kube, self.key, self.uid, end=end, is_chosen=is_chosen, timestamps=timestamps)
+            async with aclosing(stream) as lines:
+                async for line in lines:
+                    yield line
 
     async def explain(self) -> Explanation:
-        """Why the Job waits; `str()` of it is a sentence."""
+        """Why the Job waits; `str()` of it is what `vcctl explain` prints."""
         job = await self.object()
-        kube = (await self.client.session()).kube
-        with translating(f"the PodGroup of Job {self.key}"):
-            try:
-                group = await kube.get(POD_GROUPS, Key(self.namespace, f"{self.name}-{self.uid}"))
-            except KubeNotFound:
-                group = None
-        return explanation_of(job, group)
+        with translating(f"what Job {self.key} waits for"):
+            return await explained((await self.client.session()).kube, job)
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as in `wait`
         """What the function returned, of a gang its first pod. Waits for the end of the Job.
@@ -287,7 +292,7 @@ class AsyncJob(Generic[R]):
 
     # How the above is done
 
-    def _watcher(self, session: Any) -> Any:  # noqa: ANN401 - see below
+    def _watcher(self, session: Session) -> Watcher:
         return session.watcher(JOBS, self.namespace)
 
     def _same(self, job: dict[str, Any]) -> dict[str, Any]:
@@ -297,10 +302,10 @@ class AsyncJob(Generic[R]):
             )
         return job
 
-    async def _reached(self, until: Until, *, fail_if_never: bool) -> dict[str, Any]:
+    async def _reached(self, until: Until, line: ProgressLine | None, *, fail_if_never: bool) -> dict[str, Any]:
         """The object as soon as it is what is waited for."""
         loop = asyncio.get_running_loop()
-        target = loop.create_task(self._until(until))
+        target = loop.create_task(self._until(until, line))
         doubt = loop.create_task(self._never(fail_if_never=fail_if_never))
         try:
             await asyncio.wait((target, doubt), return_when=asyncio.FIRST_COMPLETED)
@@ -312,7 +317,7 @@ class AsyncJob(Generic[R]):
                 task.cancel()
             await asyncio.gather(target, doubt, return_exceptions=True)
 
-    async def _until(self, until: Until) -> dict[str, Any]:
+    async def _until(self, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
         session = await self.client.session()
         if until == "placed":
             finished = asyncio.get_running_loop().create_task(self._seen(session, "running"))
@@ -324,17 +329,19 @@ class AsyncJob(Generic[R]):
                 for task in (finished, placed):
                     task.cancel()
                 await asyncio.gather(finished, placed, return_exceptions=True)
-        return await self._seen(session, until)
+        return await self._seen(session, until, line)
 
-    async def _placed(self, session: Any) -> dict[str, Any]:  # noqa: ANN401 - a Session
+    async def _placed(self, session: Session) -> dict[str, Any]:
         name = f"{self.name}-{self.uid}"
         with translating(f"the PodGroup of Job {self.key}"):
             watcher = session.watcher(POD_GROUPS, self.namespace)
             await watcher.until(name, lambda group: group is not None and _phase(group) == "Running")
         return await self.object()
 
-    async def _seen(self, session: Any, until: Until) -> dict[str, Any]:  # noqa: ANN401 - a Session
+    async def _seen(self, session: Session, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
         def holds(job: dict[str, Any] | None) -> bool:
+            if line is not None:
+                line.show(job)
             if job is None or job["metadata"]["uid"] != self.uid:
                 return True
             status = status_of(job)
@@ -364,8 +371,8 @@ class AsyncJob(Generic[R]):
                     break
         explanation = explanation_of(job, None)
         if fail_if_never:
-            raise errors.NeverFits(f"{explanation}. `explain()` tells more, `cancel()` ends the Job", explanation)
-        warnings.warn(f"{explanation}", errors.PyroclastWarning, stacklevel=2)
+            raise errors.NeverFits(f"{explanation.summary}. `explain()` tells more, `cancel()` ends the Job", explanation)
+        warnings.warn(explanation.summary, errors.PyroclastWarning, stacklevel=2)
 
     async def _finish(self, ended: asyncio.Queue[Pod | None]) -> None:
         """Put None behind the last pod, also when the Job is gone."""
@@ -393,13 +400,10 @@ class AsyncJob(Generic[R]):
             self._key = await key_of(kube, Key(self.namespace, secret))
         return Collector.of(kube, job, self._key)
 
-    async def _ended(self, is_over: asyncio.Event) -> None:
-        try:
+    async def _ended(self) -> None:
+        """Wait for the end of the Job, also by its deletion: no more lines come either way."""
+        with contextlib.suppress(errors.JobFailed, errors.JobReplaced):
             await self._until("finished")
-        except errors.PyroclastError:
-            pass  # deleted or replaced: no more lines come either way
-        finally:
-            is_over.set()
 
     async def _command(self, action: str) -> None:
         target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": self.name, "uid": self.uid}

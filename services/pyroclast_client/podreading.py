@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pyroclast.api import keys
-from pyroclast.api.types import PODS, Key
+from pyroclast.api.types import PODS
 from pyroclast.kube.client import Client
 from pyroclast.kube.errors import ApiError, NotFound
 from pyroclast_client.runner.sealing import FRAME
 
-__all__ = ["LogLine", "Pod", "followed", "log_of", "pod_of", "pods_of", "text_of"]
-
-PAUSE: Final = 0.5  # seconds between looks for new pods while logs are followed
+__all__ = ["LogLine", "Pod", "log_of", "pod_of", "pods_of", "text_of", "without_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,49 +84,6 @@ def without_frame(line: str) -> str | None:
     """What the function printed of a line; None when all of it is a frame of the result."""
     before, frame, _ = line.partition(FRAME)
     return line if not frame else before or None
-
-
-async def followed(
-    client: Client, key: Key, uid: str, *, is_over: asyncio.Event, task: str | None, index: int | None, timestamps: bool
-) -> AsyncGenerator[LogLine]:
-    """The lines of all pods as they come, also of pods that come later, until `is_over` and all are read."""
-    lines: asyncio.Queue[LogLine] = asyncio.Queue()
-    readers: dict[str, asyncio.Task[None]] = {}
-    try:
-        while True:
-            ended = is_over.is_set()
-            for pod in await pods_of(client, key.namespace, key.name, uid):
-                chosen = (task is None or pod.task == task) and (index is None or pod.index == index)
-                if chosen and pod.has_started and pod.uid not in readers:
-                    reader = _read(client, key.namespace, pod, lines, timestamps=timestamps)
-                    readers[pod.uid] = asyncio.get_running_loop().create_task(reader)
-            if ended:
-                await asyncio.gather(*readers.values())
-            while True:
-                try:
-                    line = lines.get_nowait() if ended else await asyncio.wait_for(lines.get(), PAUSE)
-                except (asyncio.QueueEmpty, TimeoutError):
-                    break
-                yield line
-            if ended:
-                return
-    finally:
-        for task_ in readers.values():
-            task_.cancel()
-
-
-async def _read(client: Client, namespace: str, pod: Pod, lines: asyncio.Queue[LogLine], *, timestamps: bool) -> None:
-    query = {"container": pod.containers[0], "follow": "true"}
-    if timestamps:
-        query["timestamps"] = "true"
-    try:
-        async with aclosing(client.stream(PODS.path(namespace, pod.name, "log"), query)) as stream:
-            async for raw in stream:
-                line = without_frame(raw.decode(errors="replace"))
-                if line is not None:
-                    lines.put_nowait(LogLine(pod.task, pod.index, line))
-    except NotFound:
-        return  # it was taken away: its next try is another pod
 
 
 def pod_of(item: Mapping[str, Any], job_uid: str) -> Pod | None:

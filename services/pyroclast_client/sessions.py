@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from dataclasses import dataclass, field
 from typing import Final
 
 import structlog
@@ -15,6 +14,7 @@ from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.runtime import logs
 from pyroclast_client.errors import PyroclastWarning
+from pyroclast_client.orphans import remove_orphans
 from pyroclast_client.watching import Watcher
 
 __all__ = ["Session"]
@@ -23,23 +23,34 @@ MAX_ATTEMPTS: Final = 4  # a person waits
 USER_AGENT: Final = "pyroclast-client"
 
 
-@dataclass(slots=True)
 class Session:
-    """Open until `close`. `owner` is the process and loop that it belongs to."""
+    """Begins to open in the running loop when it is made, and is open from `ready` to `close`.
 
-    config: ClusterConfig
-    kube: Client
-    owner: tuple[int, int]
-    _watchers: dict[tuple[ResourceType, str], Watcher] = field(default_factory=dict)
+    `owner` is the process and loop that it belongs to.
+    """
 
-    @classmethod
-    async def opened(cls, config: ClusterConfig) -> Session:
-        """A session in the running loop."""
+    def __init__(self, config: ClusterConfig) -> None:
         if not structlog.is_configured():
             logs.set_level("critical")  # a program that has no use for our lines gets errors and warnings instead
-        kube = Client(config, max_attempts=MAX_ATTEMPTS, user_agent=USER_AGENT, on_warning=_warn)
-        await kube.__aenter__()
-        return cls(config, kube, here())
+        self.kube = Client(config, max_attempts=MAX_ATTEMPTS, user_agent=USER_AGENT, on_warning=_warn)
+        self.owner = here()
+        self._opening = asyncio.get_running_loop().create_task(self._open())
+        self._looked_for_orphans: set[str] = set()
+        self._watchers: dict[tuple[ResourceType, str], Watcher] = {}
+
+    async def ready(self) -> Session:
+        """The session once it is open; for all who ask meanwhile it is the same."""
+        await asyncio.shield(self._opening)
+        return self
+
+    async def _open(self) -> None:
+        await self.kube.__aenter__()
+
+    async def remove_orphans(self, namespace: str) -> None:
+        """Remove Secrets that clients before us left, once for each namespace."""
+        if namespace not in self._looked_for_orphans:
+            self._looked_for_orphans.add(namespace)
+            await remove_orphans(self.kube, namespace)
 
     def watcher(self, kind: ResourceType, namespace: str) -> Watcher:
         """The watch of that kind and namespace."""
@@ -50,6 +61,7 @@ class Session:
 
     async def close(self) -> None:
         """End all connections."""
+        await self._opening
         for watcher in self._watchers.values():
             await watcher.close()
         self._watchers.clear()

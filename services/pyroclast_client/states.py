@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyroclast.api import pending
-from pyroclast.api.pending import PendingReason
+from pyroclast.views.explanation import explanation_lines
+from pyroclast.views.waiting_causes import is_waiting, waiting_cause
 
 __all__ = ["FINISHED", "Explanation", "JobStatus", "explanation_of", "status_of"]
 
 FINISHED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 """Phases in which nothing runs and nothing will, unless somebody resumes an Aborted Job."""
-
-_WAITS: Final = "waits: "
-_NEVER: Final = "never"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +36,13 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a Job waits. `code` is one of the codes of the documentation, empty for a Job that does not wait.
+    """Why a Job waits; `str()` of it is what `vcctl explain` prints.
 
-    `never`: waiting alone does not help.
+    Attributes:
+        job: NAMESPACE/NAME.
+        code: one of the codes of the documentation; empty for a Job that does not wait.
+        never: waiting alone does not help.
+        document: all of it: what it asks for, who is before it, who has what is short. Empty where only the cause was read.
     """
 
     job: str
@@ -50,12 +51,23 @@ class Explanation:
     code: str
     sentence: str
     never: bool = False
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def __str__(self) -> str:
+    @property
+    def summary(self) -> str:
+        """One sentence."""
         if not self.code:
             return f"{self.job} in queue {self.queue}: {self.sentence}"
         when = "never" if self.never else "not now"
         return f"{self.job} waits in queue {self.queue}: {self.code}, {when}: {self.sentence.removeprefix(f'{when}: ')}"
+
+    def _repr_html_(self) -> str:
+        from pyroclast_client.notebook import explanation_html  # noqa: PLC0415 - it imports this module
+
+        return explanation_html(self)
+
+    def __str__(self) -> str:
+        return "\n".join(explanation_lines(self.document)) if self.document else self.summary
 
 
 def status_of(job: Mapping[str, Any]) -> JobStatus:
@@ -71,28 +83,14 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
     )
 
 
-def explanation_of(job: Mapping[str, Any], group: Mapping[str, Any] | None) -> Explanation:
+def explanation_of(
+    job: Mapping[str, Any], group: Mapping[str, Any] | None, document: Mapping[str, Any] | None = None
+) -> Explanation:
     """Why the Job waits, by its own message, else by the conditions of its PodGroup."""
-    status, metadata = status_of(job), job["metadata"]
+    phase, metadata = status_of(job).phase, job["metadata"]
     name = f"{metadata.get('namespace', '')}/{metadata['name']}"
     queue = str((job.get("spec") or {}).get("queue") or "default")
-    if status.phase in {"Aborted", "Aborting"}:
-        told = f"it was suspended: {status.message}" if status.message else "it was suspended"
-        return Explanation(name, queue, status.phase, "Suspended", told)
-    if status.phase != "Pending":
-        return Explanation(name, queue, status.phase, "", f"it is {status.phase} and does not wait")
-    told = status.message.removeprefix(_WAITS) if status.message.startswith(_WAITS) else _condition(group)
-    code, _, sentence = told.partition(": ")
-    if code in set(PendingReason):
-        return Explanation(name, queue, status.phase, code, sentence, never=sentence.startswith(_NEVER))
-    if status.message and status.message.startswith(_WAITS):
-        return Explanation(name, queue, status.phase, "PodsRefused", told)
-    if status.reason == "VolumeClaimNotFound":
-        return Explanation(name, queue, status.phase, "ClaimMissing", status.message)
-    return Explanation(name, queue, status.phase, "NotExamined", "the scheduler has not looked at it since it came or changed")
-
-
-def _condition(group: Mapping[str, Any] | None) -> str:
-    conditions = ((group or {}).get("status") or {}).get("conditions") or ()
-    messages = (str(each.get("message", "")) for each in conditions if each.get("status") == "True")
-    return next((pending.summary_of(message) for message in messages if pending.reason_of(message) in set(PendingReason)), "")
+    if not is_waiting(job):
+        return Explanation(name, queue, phase, "", f"it is {phase} and does not wait", document=document or {})
+    cause = waiting_cause(job, group)
+    return Explanation(name, queue, phase, cause.code, cause.sentence, cause.is_final, document or {})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 from pyroclast_client import errors
 from pyroclast_client.documents import fresh_name
 from pyroclast_client.loops import iterated, run
+from pyroclast_client.notebook import sweep_html
 from pyroclast_client.results import Outcome
 
 if TYPE_CHECKING:
@@ -127,6 +128,9 @@ class Sweep(Generic[R]):
 
     def __len__(self) -> int:
         return len(self.handle)
+
+    def _repr_html_(self) -> str:
+        return sweep_html(", ".join(job.name for job in self.jobs), [job.status for job in self.jobs])
 
     @property
     def jobs(self) -> list[Any]:

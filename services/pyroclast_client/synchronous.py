@@ -16,8 +16,9 @@ from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob, Until
 from pyroclast_client.loops import iterated, run
+from pyroclast_client.notebook import job_html
 from pyroclast_client.podreading import LogLine
-from pyroclast_client.states import Explanation, JobStatus
+from pyroclast_client.states import Explanation, JobStatus, status_of
 from pyroclast_client.sweeps import AsyncSweep, Sweep
 
 __all__ = ["Client", "Job", "job"]
@@ -47,6 +48,11 @@ class Job(Generic[R]):
     def __exit__(self, *_: object) -> None:
         if self._cancel_on_exit and not self.status.is_finished:
             self.cancel()
+
+    def _repr_html_(self) -> str:
+        job = self.object()
+        status = status_of(job)
+        return job_html("Job", f"{self.namespace}/{self.name}", status, self.explain() if status.phase == "Pending" else None)
 
     @property
     def name(self) -> str:
@@ -83,14 +89,20 @@ class Job(Generic[R]):
         return run(self.handle.object())
 
     def wait(
-        self, timeout: float | None = None, until: Until = "finished", *, fail_if_never: bool = False, check: bool = True
+        self,
+        timeout: float | None = None,
+        until: Until = "finished",
+        *,
+        fail_if_never: bool = False,
+        check: bool = True,
+        progress: bool = True,
     ) -> Self:
         """Wait for the end of the Job, or until its pods run or have their nodes; see `AsyncJob.wait`.
 
         An interrupt leaves the Job alone and says how to end it.
         """
         try:
-            run(self.handle.wait(timeout, until, fail_if_never=fail_if_never, check=check))
+            run(self.handle.wait(timeout, until, fail_if_never=fail_if_never, check=check, progress=progress))
         except KeyboardInterrupt:
             where = f"{self.namespace}/{self.name}"
             sys.stderr.write(f"\nJob {where} goes on. `pc.job({where!r}).cancel()` ends it, `.wait()` waits for it again.\n")

@@ -36,7 +36,7 @@ def translated(error: KubeError | ConfigError, what: str) -> PyroclastError:
             return NoCluster(f"the API server did not answer for {what}: {error.message}. Check the address and the network")
         case Unauthorized():
             return NoCluster(f"the API server does not accept the credentials for {what}: {error.message}. Log in again")
-        case KubeForbidden() if error.reason == "Forbidden" and "admission webhook" not in error.message:
+        case KubeForbidden() if " cannot " in error.message:  # of RBAC; quotas and policies are no matter of rights
             return _forbidden(error, what)
         case KubeNotFound():
             return NotFound(f"{what}: {error.message}. Check its name and its namespace")

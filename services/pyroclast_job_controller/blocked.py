@@ -7,6 +7,7 @@ from typing import Final
 
 from pyroclast.api.enums import JobEventReason
 from pyroclast.kube.errors import ApiError, Forbidden, is_broken, is_terminating_namespace, is_transient
+from pyroclast.lifecycle.jobplugins import PluginCrash, PluginError
 
 __all__ = [
     "Blocked",
@@ -17,6 +18,7 @@ __all__ = [
     "explained",
     "is_quota",
     "pause_after",
+    "unusable",
 ]
 
 
@@ -29,6 +31,8 @@ class Cause(Enum):
     """What the API server asks before it takes an object is out of order."""
     QUOTA = "quota"
     """A quota is used up."""
+    CRASH = "crash"
+    """The code of a plugin fails."""
     LEFTOVER = "leftover"
     """Objects of an earlier Job are in the way."""
 
@@ -36,6 +40,7 @@ class Cause(Enum):
 _PAUSES: Final = {
     Cause.FAULT: (0.005, 1000.0),
     Cause.OUTAGE: (0.1, 5.0),
+    Cause.CRASH: (1.0, 300.0),
     Cause.QUOTA: (1.0, 30.0),
     Cause.LEFTOVER: (1.0, 30.0),
 }
@@ -74,6 +79,12 @@ class NamespaceTerminating(TransientError):
 
     def __init__(self) -> None:
         super().__init__("the namespace is being deleted")
+
+
+def unusable(error: PluginError, prefix: str = "") -> Blocked:
+    """What `error` of a plugin means for the Job."""
+    cause = Cause.CRASH if isinstance(error, PluginCrash) else Cause.FAULT
+    return Blocked(JobEventReason.PLUGIN_ERROR, f"{prefix}{error}", cause)
 
 
 def explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:

@@ -11,20 +11,24 @@ import structlog
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
+from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import JOBS, NAMESPACES, POD_GROUPS, PODS, Key, ResourceType
+from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.backoff import Backoff
 from pyroclast.kube.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
+from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
-from pyroclast_recorder.following.stream import Stream
+from pyroclast_recorder.following.stream import Sink, Stream
+from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.reading.server import HistoryServer
@@ -48,8 +52,16 @@ PRUNED_AT_ONCE: Final = 5_000
 class Recorder:
     """What the tasks of one process share."""
 
-    def __init__(self, client: Client, database: Database, settings: RecorderSettings, metrics: RecorderMetrics) -> None:
+    def __init__(
+        self,
+        client: Client,
+        database: Database,
+        settings: RecorderSettings,
+        metrics: RecorderMetrics,
+        traces: Traces | None = None,
+    ) -> None:
         self._client, self._database, self._settings, self._metrics = client, database, settings, metrics
+        self._traces = traces
         self._settled = float("-inf")
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
@@ -67,15 +79,17 @@ class Recorder:
         Raises:
             StartFailure: the database is of a later version.
         """
-        writer = Writer(self._database, self._client.now, self._metrics.written)
+        tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
+        writer = Writer(self._database, self._client.now, self._metrics.written, tracer.send_ends if tracer else None)
         self._writer, self._is_migrated = writer, False
         try:
             cursors = await self._migrated()
             self._is_migrated = True
             database, gap = self._database, self._metrics.gap
-            sinks: dict[ResourceType, tuple[type[Record], KindSink[Any]]] = {
-                JOBS: (Job, KindSink(database, writer, job_rows, jobs, gap)),
+            sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
+                JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
                 POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
             incident = self._metrics.incident
@@ -123,6 +137,7 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
+        kept |= {node_states: settings.keep_usage}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())
@@ -139,7 +154,7 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     client = await service.client()
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])
-    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics))
+    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces)
     service.add_ready("database", recorder.complaint)
     server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)

@@ -46,6 +46,7 @@ class SchedulerSettings(LeaderElectionSettings):
     plugins_dir: str = Field("", description="no effect: plugins are found by entry point")
     node_worker_threads: int = Field(20, description="no effect")
     gate_removal_worker_num: int = Field(5, description="no effect")
+    estimate_starts: bool = Field(default=True, description="work out between sessions when Jobs that wait are likely to start")
     enable_pprof: bool = Field(default=False, description="no effect")
     csi_storage: bool = Field(default=True, description="no effect: CSIStorageCapacities are always heeded")
     ignored_provisioners: Names = Field((), description="no effect")

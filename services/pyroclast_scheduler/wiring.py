@@ -32,6 +32,7 @@ from pyroclast_scheduler.shell.bootstrap import ensure_queues
 from pyroclast_scheduler.shell.change_trials import ChangeTrials
 from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
@@ -88,7 +89,7 @@ async def main(service: Service) -> None:
         binder=binder,
         evictor=evictor,
         writer=writer,
-        keeper=GangKeeper(client, cache, recorder),
+        keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
         usage=usage,
@@ -96,10 +97,10 @@ async def main(service: Service) -> None:
         period=settings.schedule_period.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.reservations = lambda: loop.reservations
+    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
-    loop.warned, loop.explained = complaints.passed_over, explainer.take
+    _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
+    loop.warned = complaints.passed_over
     loop.scheduler = settings.scheduler_name[0]
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
@@ -169,6 +170,13 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()
+
+
+def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
+    """Let sessions tell the explainer what they found out, and answer who asks."""
+    loop.explained, loop.waiting = explainer.take, explainer.book
+    explainer.reservations = lambda: loop.reservations
+    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
 
 
 def _beside(

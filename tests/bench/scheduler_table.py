@@ -124,8 +124,9 @@ def waiting(
     spec: dict[str, object] | None = None,
     labels: dict[str, str] | None = None,
     priority: str = "",
+    queue_name: str = "default",
 ) -> None:
-    body = msgspec.to_builtins(group(name, size if minimum is None else minimum))
+    body = msgspec.to_builtins(group(name, size if minimum is None else minimum, queue_name=queue_name))
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
@@ -195,13 +196,20 @@ def hopeless(
     return run, 0
 
 
-def slots(jobs: int, *, configuration: Configuration = FILLING) -> tuple[Callable[[], object], int]:
+def slots(
+    jobs: int,
+    *,
+    configuration: Configuration = FILLING,
+    labels: Callable[[int], dict[str, str]] = lambda _: {},
+    prepare: Callable[[Cache], None] = lambda _: None,
+) -> tuple[Callable[[], object], int]:
     """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
     cache = cluster(1000)
     for j in range(1000):
         running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
+    prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 1, millis=2000)
+        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j))
     steady(cache, configuration)
     turns = iter(range(1000))
 
@@ -236,6 +244,17 @@ def anti_affine(cache: Cache) -> None:
     )
     body["spec"]["nodeName"] = "node-3"
     body["status"]["phase"] = "Running"
+    cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+def minds_names(cache: Cache) -> None:
+    """A pod of the system keeps away from others of its kind by a label that controllers number their pods by."""
+    expression = {"key": "pod-template-hash", "operator": "In", "values": ["x"]}
+    anti = {"labelSelector": {"matchExpressions": [expression]}, "topologyKey": "kubernetes.io/hostname"}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+    body = msgspec.to_builtins(pod("dns", 0, millis=0, spec=spec))
+    body["metadata"]["namespace"] = "kube-system"
+    body["spec"]["nodeName"], body["status"]["phase"] = "node-3", "Running"
     cache.pod_changed(None, msgspec.convert(body, records.Pod))
 
 
@@ -420,6 +439,50 @@ def vgpus(pods: int, *, nodes: int = 500) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+def fabric(nodes: int) -> tuple[Callable[[], object], int]:
+    """Three tiers by regular expression: racks of 4 nodes, rows of 16 racks, halls of 16 rows; the capacity of a node changes."""
+    cache = Cache()
+    cache.queue_changed(None, queue("default"))
+    for i in range(nodes):
+        body = msgspec.to_builtins(node(i))
+        body["metadata"]["name"] = f"h{i // 1024}-r{i // 64}-k{i // 4}-n{i}"
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+    for tier, size, letter in ((1, 4, "k"), (2, 64, "r"), (3, 1024, "h")):
+        for part in range(-(-nodes // size)):
+            members = [{"type": "Node", "selector": {"regexMatch": {"pattern": f"(^|-){letter}{part}-"}}}]
+            body = {"metadata": {"name": f"{letter}{part}", "uid": f"{letter}{part}"}, "spec": {"tier": tier, "members": members}}
+            cache.object_changed(None, msgspec.convert(body, records.HyperNode))
+    waiting(cache, "job", 1, millis=64_000)
+    steady(cache, NETWORK)
+    turns = iter(range(1, 10**6))
+
+    def run() -> None:
+        body = msgspec.to_builtins(node(0, cpu=16 + next(turns) % 8))
+        body["metadata"]["name"] = "h0-r0-k0-n0"
+        cache.node_changed(None, msgspec.convert(body, records.Node))
+        cycle(cache, NETWORK, keep=True)
+
+    return run, 0
+
+
+def queues(count: int) -> tuple[Callable[[], object], int]:
+    """Queues with a running Job of 16 pods each, one pod a node; a Job in each asks for more than any node has; a pod ends."""
+    cache = cluster(1000)
+    for q in range(count):
+        cache.queue_changed(None, queue(f"q{q}"))
+        running(cache, f"run{q}", 4, 1000, at=4 * q, millis=2000, queue_name=f"q{q}")
+        waiting(cache, f"job{q}", 1, millis=40_000, queue_name=f"q{q}")
+    steady(cache, TAKING)
+    turns = iter(range(count))
+
+    def run() -> None:
+        task = next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node)
+        cache.pod_changed(task.pod, None)
+        cycle(cache, TAKING, keep=True)
+
+    return run, 0
+
+
 ZONE = "zone"
 NEAR = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": ZONE}]}}}  # fmt: skip
@@ -465,6 +528,13 @@ TABLE = {
     ),
     "slot": Work("N one-pod Jobs on full nodes, a pod ends", 50, SIZES, slots),
     "rival": Work("the same where actions evict", 50, SIZES, partial(slots, configuration=TAKING)),
+    "label": Work(
+        "the same, each Job with a label of its own",
+        50,
+        SIZES,
+        partial(slots, configuration=TAKING, labels=lambda j: {"run": f"job{j}"}),
+    ),
+    "names": Work("N one-pod Jobs beside a pod that minds names", 10, (250, 500, 1000), partial(slots, prepare=minds_names)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),
@@ -475,10 +545,12 @@ TABLE = {
     "lost": Work("the same, hopeless", 50, (125, 250, 500), lambda n: preempting(n, wins=False)),
     "shapes": Work("N pods of 50 shapes on 5,000 nodes", 200, (2500, 5000, 10000), shapes),
     "domain": Work("gang of N GPUs in one part of the network", 100, (128, 256, 512), lambda n: domain(n, fits=True)),
+    "fabric": Work("HyperNodes by pattern on N nodes, a node changes", 20, (2500, 5000, 10000), fabric),
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
     "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
+    "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),
 }
 

@@ -21,7 +21,7 @@ from pyroclast.resources import quantity
 from tests.control_plane.certificates import Certificates
 from tests.e2e.cluster import Cluster, wait_until
 
-__all__ = ["HOOK", "REFUSAL", "Binds", "watched_binds"]
+__all__ = ["HOOK", "REFUSAL", "Binds", "review_handler", "watched_binds"]
 
 HOOK = "binds.example.com"
 """What the annotations of the audit log begin with."""
@@ -107,7 +107,7 @@ def watched_binds(cluster: Cluster, folder: Path) -> Iterator[Binds]:
     pki.server("binds")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pki.certificate_of("binds"), pki.key_of("binds"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(binds.answer))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), review_handler(binds.answer))
     server.daemon_threads, server.block_on_close = True, False
     server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -150,7 +150,9 @@ def _configuration(url: str, authority: bytes) -> Json:
     return {**kind, "metadata": {"name": HOOK}, "webhooks": [hook]}
 
 
-def _handler(answer: Callable[[Json], Json]) -> type[BaseHTTPRequestHandler]:
+def review_handler(answer: Callable[[Json], Json]) -> type[BaseHTTPRequestHandler]:
+    """What serves a webhook: `answer` makes the response to the request of a review."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 

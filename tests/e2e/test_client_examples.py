@@ -15,6 +15,8 @@ import pyroclast_client as pc
 from tests.e2e.test_client_executor import STAND_IN
 from tests.unit.docs.pages import PAGES, ROOT, blocks
 
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
 EXAMPLES = ROOT / "examples" / "python"
 
 

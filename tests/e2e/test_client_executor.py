@@ -9,12 +9,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import pyroclast_client as pc
+from pyroclast.kube.client import Client as KubeClient
 from pyroclast_client import errors
+
+pytestmark = pytest.mark.timeout(300)  # they start many processes
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +35,8 @@ def executor(local: pc.Client) -> Iterator[pc.Executor]:
 
 def test_submit_runs_calls_with_keywords(executor: pc.Executor) -> None:
     future = executor.submit(pow, 2, 8)
-    assert future.result(120) == 256
-    assert executor.submit(dict, fn=1, self=2).result(120) == {"fn": 1, "self": 2}
+    assert future.result(200) == 256
+    assert executor.submit(dict, fn=1, self=2).result(200) == {"fn": 1, "self": 2}
     assert future.done()
     assert not future.cancel()
 
@@ -77,14 +81,14 @@ def test_callbacks_may_use_the_client(local: pc.Client, executor: pc.Executor) -
         over.set()
 
     executor.submit(abs, -1).add_done_callback(callback)
-    assert over.wait(120)
+    assert over.wait(200)
     assert seen[0] > 0
 
 
 def test_what_does_not_pickle_is_told_by_its_future_alone(executor: pc.Executor) -> None:
     bad, good = executor.submit(abs, threading.Lock()), executor.submit(abs, -2)
     assert isinstance(bad.exception(120), TypeError)
-    assert good.result(120) == 2
+    assert good.result(200) == 2
 
 
 def test_after_shutdown_nothing_is_taken(local: pc.Client) -> None:
@@ -93,7 +97,7 @@ def test_after_shutdown_nothing_is_taken(local: pc.Client) -> None:
     executor.shutdown(wait=False)
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(abs, 1)
-    assert future.result(120) == 3
+    assert future.result(200) == 3
     executor.shutdown()
     pc.Executor().shutdown()  # of one that was never used
 
@@ -155,12 +159,41 @@ def path_of_torchrun(tmp_path: Path) -> str:
 def test_torchrun_starts_a_script_on_two_nodes_that_meet(local: pc.Client, path_of_torchrun: str, tmp_path: Path) -> None:
     script = tmp_path / "train_it.py"
     script.write_text("import sys, json; print(json.dumps(sys.argv[1:]))")
-    job = pc.torchrun(script, "--lr", 0.1, nodes=2, per_node=2, env={"PATH": path_of_torchrun}).wait(120)
+    job = pc.torchrun(script, "--lr", 0.1, nodes=2, per_node=2, env={"PATH": path_of_torchrun}).wait(200)
     assert job.name.startswith("train-it-")
     assert [json.loads(job.logs(index=index)) for index in (0, 1)] == [["0", "--lr", "0.1"], ["1", "--lr", "0.1"]]
     script.write_text("import sys; sys.exit(3)")
     with pytest.raises(errors.JobFailed, match="exit code 3"):
-        pc.torchrun(script, env={"PATH": path_of_torchrun}).wait(120)
+        pc.torchrun(script, env={"PATH": path_of_torchrun}).wait(200)
     with pytest.raises(errors.Usage, match="no_such"):
         pc.torchrun("no_such.py")
     assert os.path.exists(script)
+
+
+class Counting:
+    """Counts the requests of a client but watches, as an observer of them."""
+
+    def __init__(self) -> None:
+        self.requests: list[str] = []
+
+    def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
+        if verb != "watch":
+            self.requests.append(f"{verb} {resource}")
+
+    def events(self, resource: str, count: int) -> None: ...
+
+    def incident(self, resource: str, what: str) -> None: ...
+
+
+@pytest.mark.timeout(300)
+def test_a_thousand_calls_need_few_pods_and_few_requests(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting = Counting()
+    monkeypatch.setattr("pyroclast_client.sessions.Client", partial(KubeClient, observer=counting))
+    client = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
+    client.asynchronous.python = sys.executable
+    with pc.Executor(client, cpu="10m") as executor:
+        assert sum(executor.map(abs, range(1000), chunksize=10)) == 499_500
+    assert len(counting.requests) <= 10, counting.requests
+    (job,) = [job for job in client.jobs() if job.object()["spec"]["tasks"][0]["replicas"] == 100]
+    assert job.wait(200).status.succeeded == 100
+    client.close()

@@ -12,6 +12,9 @@ import pytest
 
 import pyroclast_client as pc
 from pyroclast_client import errors
+from tests.e2e.cluster import wait_until
+
+pytestmark = pytest.mark.timeout(300)  # they start many processes
 
 
 @pytest.fixture(scope="module")
@@ -97,11 +100,11 @@ def test_a_flow_that_fails_names_the_entry(local: pc.Client) -> None:
 
     flow = failing.run()
     with pytest.raises(errors.JobFailed, match=r"ended as Failed; broken failed, `flow\['broken'\].logs\(\)`"):
-        flow.wait(120)
+        flow.wait(200)
     with pytest.raises(errors.TaskError, match="ValueError: broken"):
         flow["broken"].result()
     with pytest.raises(errors.Usage, match="returns nothing"):
-        failing_free.run().result(120)
+        failing_free.run().result(200)
     flow.delete()
 
 
@@ -123,4 +126,56 @@ def test_manifests_run_by_kubectl_alone(local: pc.Client, tmp_path: Path) -> Non
         ["kubectl", "apply", "--server-side", "-f", str(tmp_path / "flow.yaml")], env=environment, check=True, capture_output=True
     )
     name = text.rpartition("kind: JobFlow")[2].partition("name: ")[2].partition("\n")[0]
-    assert local.flow(name).result(120) == "report of ([1, 2],)"
+    assert local.flow(name).result(200) == "report of ([1, 2],)"
+
+
+def test_a_failed_flow_goes_on_with_the_values_it_has(local: pc.Client, tmp_path: Path) -> None:
+    marker = tmp_path / "allowed"
+
+    @pc.task
+    def counted(name: str) -> str:
+        with open(tmp_path / name, "a") as file:
+            file.write("x")
+        return name
+
+    @pc.task
+    def picky(values: list[str], name: str) -> list[str]:
+        if not marker.exists():
+            raise RuntimeError("not allowed yet")
+        return [*values, name]
+
+    @pc.flow
+    def steps():
+        first = counted.each(["a", "b"])
+        with pc.when(first):
+            second = picky(first, "c")
+        return picky(second, "d")
+
+    flow = steps.run().wait(200, check=False)
+    assert flow.phase == "Failed"
+    marker.touch()
+    again = flow.retry()
+    assert again.result(200) == ["a", "b", "c", "d"]
+    assert (tmp_path / "a").read_text() == "x"  # what had completed did not run again
+    assert set(again.status.entries) == {"picky", "picky-2"}
+    with pytest.raises(errors.Usage, match="nothing is left to do"):
+        again.retry()
+    flow.delete()
+
+
+def test_a_flow_is_cancelled(local: pc.Client) -> None:
+    @pc.task
+    def long() -> None:
+        import time
+
+        time.sleep(600)
+
+    @pc.flow
+    def endless():
+        report.after(long())()
+
+    flow = endless.run()
+    wait_until(lambda: flow.status.entries.get("long") == "Running", "the first Job to run", seconds=100)
+    flow.cancel()
+    assert flow.wait(200, check=False).phase == "Failed"
+    assert "long" in flow._repr_html_()

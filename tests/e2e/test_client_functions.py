@@ -16,11 +16,23 @@ import pytest
 import pyroclast_client as pc
 from pyroclast_client import errors
 
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[pc.Client]:
     with pc.local(nodes=2) as client:
         yield client
+
+
+def delete_pod(client: pc.Client, name: str) -> None:
+    from pyroclast.api.types import PODS, Key
+    from pyroclast_client.loops import run
+
+    async def delete() -> None:
+        await (await client.asynchronous.session()).kube.delete(PODS, Key("default", name))
+
+    run(delete())
 
 
 @pc.task(gang=4)
@@ -32,7 +44,7 @@ def hello() -> int:
 
 def test_a_gang_returns_the_value_of_each_rank(local: pc.Client) -> None:
     job = hello.run()
-    assert job.results(120) == [0, 1, 2, 3]
+    assert job.results(200) == [0, 1, 2, 3]
     assert job.result() == 0
     assert sorted(job.logs().splitlines()) == [f"[main-{rank}] I am {rank} of 4" for rank in range(4)]
     assert hello() == 0  # a call is one here
@@ -44,9 +56,9 @@ def divided(a: int, b: int) -> float:
 
 
 def test_what_the_function_raises_is_raised_with_its_traceback(local: pc.Client) -> None:
-    assert divided.run(6, 3).result(120) == 2
+    assert divided.run(6, 3).result(200) == 2
     with pytest.raises(errors.TaskError, match="ZeroDivisionError: division by zero") as caught:
-        divided.run(1, 0).result(120)
+        divided.run(1, 0).result(200)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert "return a / b" in caught.value.remote_traceback or "in divided" in caught.value.remote_traceback
     assert "runner" not in caught.value.remote_traceback
@@ -61,13 +73,13 @@ def picky(number: int) -> int:
 
 def test_a_sweep_has_values_and_errors_and_repeats_only_those_that_failed(local: pc.Client) -> None:
     sweep = picky.sweep(number=[*range(1, 13), 34])
-    results = sweep.results(120)
+    results = sweep.results(200)
     assert results[:12] == [number**2 for number in range(1, 13)]
     assert isinstance(results[12], errors.TaskError)
     assert "not 34" in results[12].remote_traceback
     assert sweep.failed == [12]
     sweep.retry()
-    sweep.wait(120)
+    sweep.wait(200)
     assert [job.object()["spec"]["tasks"][0]["replicas"] for job in sweep.jobs] == [13, 1]
     assert sweep.failed == [12]
 
@@ -88,7 +100,7 @@ def text_of(size: int) -> str:
 def test_results_of_every_size_come_back(local: pc.Client) -> None:
     for size in (0, 2048, 5000, 1 << 20, (1 << 20) + 1):
         job = text_of.run(size)
-        assert len(job.result(120)) == size
+        assert len(job.result(200)) == size
         assert job.logs() == "before the result"
 
 
@@ -96,13 +108,13 @@ def test_a_result_that_is_too_large_without_a_store_says_what_cures_it(local: pc
     bare = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
     bare.asynchronous.python = sys.executable
     with pytest.raises(errors.ResultTooLarge, match="store="):
-        bare.submit(text_of.call(1 << 20)).result(120)
+        bare.submit(text_of.call(1 << 20)).result(200)
     bare.close()
 
 
 def test_a_result_is_found_in_another_process(local: pc.Client) -> None:
     job = divided.run(9, 3)
-    job.wait(120)
+    job.wait(200)
     script = f"""
 import pyroclast_client as pc
 with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
@@ -132,7 +144,7 @@ def test_a_forged_message_is_not_unpickled(local: pc.Client, tmp_path: Any) -> N
         os._exit(0)
 
     with pytest.raises(errors.ForgedResult, match="seal"):
-        pc.task(forge).run("message").result(120)
+        pc.task(forge).run("message").result(200)
     assert not target.exists()
 
 
@@ -144,7 +156,7 @@ def test_another_python_is_told_before_anything_is_unpickled(local: pc.Client, m
     job = divided.run(1, 1)
     monkeypatch.undo()
     with pytest.raises(errors.VersionMismatch, match=r"the image has Python 3\.\d+ and this is Python 3.99"):
-        job.result(120)
+        job.result(200)
 
 
 def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> None:
@@ -162,14 +174,11 @@ def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> N
         return len(os.environ["TOKEN"])
 
     job = length.run()
-    assert job.result(120) == 9
+    assert job.result(200) == 9
     assert "hush" not in json.dumps(job.object()) + job.logs() + repr(job)
 
 
 def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> None:
-    from pyroclast.api.types import PODS, Key
-    from pyroclast_client.loops import run
-
     class Count:
         def __init__(self) -> None:
             self.done = 0
@@ -193,11 +202,8 @@ def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> No
         if line.text == "at 5":
             break
 
-    async def evict() -> None:
-        await (await local.asynchronous.session()).kube.delete(PODS, Key("default", f"{job.name}-main-0"))
-
-    run(evict())
-    started, done = job.result(120)
+    delete_pod(local, f"{job.name}-main-0")
+    started, done = job.result(200)
     assert started >= 5
     assert done == 30
 
@@ -243,3 +249,162 @@ def _mention(folder: str) -> list[str]:
             if folder in line:
                 found.append(line)
     return found
+
+
+def test_a_gang_starts_again_as_a_whole_and_its_last_failure_is_told(local: pc.Client, tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+
+    @pc.task(gang=2, retries=2)
+    def flaky(limit: int) -> int:
+        with open(marker, "a") as file:
+            file.write("x")
+        if pc.rank() == 1 and marker.stat().st_size < limit:
+            raise OSError("not yet")
+        return pc.rank()
+
+    job = flaky.run(3)
+    assert job.results(200) == [0, 1]
+    assert job.status.restarts >= 1
+    with pytest.raises((errors.TaskError, errors.JobFailed), match=r"not yet|ended|gone"):
+        flaky.using(retries=0).run(1000).result(200)
+
+
+def test_an_evicted_gang_that_may_not_start_again_is_told(local: pc.Client) -> None:
+    @pc.task(gang=2)
+    def long() -> None:
+        time.sleep(600)
+
+    job = long.run().wait(200, "running")
+    delete_pod(local, f"{job.name}-main-1")
+    with pytest.raises(errors.Evicted, match="ended as Terminated"):
+        job.wait(200)
+
+
+def test_a_gang_waits_for_the_place_that_lacks_and_says_so(local: pc.Client) -> None:
+    @pc.task(cpu=4)
+    def blocked() -> None:
+        time.sleep(600)
+
+    blocker = blocked.run().wait(200, "running")  # of 16 CPUs on two nodes there is room for three pods of four
+    job = hello.using(cpu=4).run()
+    with pytest.raises(errors.TimedOut):
+        job.wait(4, "running")
+    explanation = job.explain()
+    assert explanation.code in {"NodesFull", "ClusterFull"}, explanation
+    assert "cpu" in str(explanation)
+    assert job.status.running == 0
+    assert local.job(job.name).status.succeeded == 0
+    blocker.delete()
+    assert job.results(200) == [0, 1, 2, 3]
+
+
+def test_a_submission_that_died_in_between_is_finished_by_the_same_again(local: pc.Client) -> None:
+    from pyroclast.api.types import SECRETS, Key
+    from pyroclast_client.compilation import compiled
+    from pyroclast_client.loops import run
+    from pyroclast_client.submission import create_job, make_secret
+
+    call, client = divided.call(8, 2), local.asynchronous
+
+    def made(name: str) -> Any:
+        return compiled(call.function, [call.arguments], call.options, client.surroundings, name=name)
+
+    async def secret_only() -> None:
+        await make_secret((await client.session()).kube, made("died-1").secret)
+
+    async def secret_and_job() -> None:
+        kube, objects = (await client.session()).kube, made("died-2")
+        await make_secret(kube, objects.secret)
+        await create_job(kube, client.prepared(objects.job))
+
+    async def owners(name: str) -> list[str]:
+        found = await (await client.session()).kube.get(SECRETS, Key("default", f"{name}-code"))
+        return [owner["uid"] for owner in found["metadata"]["ownerReferences"]]
+
+    for name, step in (("died-1", secret_only), ("died-2", secret_and_job)):
+        run(step())
+        jobs = [local.submit(call, name=name) for _ in range(2)]
+        assert jobs[0].uid == jobs[1].uid
+        assert run(owners(name)) == [jobs[0].uid]
+        assert jobs[1].result(200) == 4
+    with pytest.raises(errors.Rejected, match="choose another name"):
+        local.submit(divided.call(8, 3), name="died-1")
+
+
+def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.Client, tmp_path: Path) -> None:
+    import yaml
+
+    from pyroclast.api.types import ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
+    from pyroclast_client.loops import run
+
+    async def token() -> str:
+        kube = (await local.asynchronous.session()).kube
+        await kube.create(SERVICE_ACCOUNTS, {"metadata": {"name": "ann", "namespace": "default"}})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "pyroclast-user"}
+        subject = {"kind": "ServiceAccount", "name": "ann", "namespace": "default"}
+        await kube.create(
+            ROLE_BINDINGS, {"metadata": {"name": "ann", "namespace": "default"}, "roleRef": role, "subjects": [subject]}
+        )
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+        issued = await kube.create(SERVICE_ACCOUNTS, body, namespace="default", name="ann", subresource="token")
+        return str(issued["status"]["token"])
+
+    async def secrets_of(job: str) -> list[str]:
+        items, _ = await (await local.asynchronous.session()).kube.list(SECRETS, "default")
+        return [item["metadata"]["name"] for item in items if item["metadata"]["name"].startswith(job)]
+
+    document = yaml.safe_load(Path(local.kubeconfig).read_text())
+    document["users"] = [{"name": document["contexts"][0]["context"]["user"], "user": {"token": run(token())}}]
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    with pc.Client(namespace="default", image="local", kubeconfig=str(tmp_path / "kubeconfig")) as ann:
+        ann.asynchronous.python = sys.executable
+        name = divided.run(4, 2).wait(200).name
+        job = pc.job(name)
+        assert job.result() == 2
+        assert list(picky.map([1, 2])) == [1, 4]
+        assert str(job.explain())
+        job.delete()
+    deadline = time.monotonic() + 30
+    while run(secrets_of(name)):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def test_a_large_sweep_is_cut_into_several_jobs(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyroclast_client.sweeps.MOST_PODS", 3)
+    sweep = picky.sweep(number=list(range(1, 9)))
+    assert len(sweep.jobs) == 3
+    assert sorted(outcome.index for outcome in sweep.as_completed()) == list(range(8))
+    assert sweep.results(200) == [number**2 for number in range(1, 9)]
+    assert "8 succeeded" in sweep._repr_html_()
+
+
+def test_coroutines_are_awaited_and_async_clients_share_a_connection(local: pc.Client) -> None:
+    import asyncio
+
+    @pc.task
+    async def slow(number: int) -> int:
+        await asyncio.sleep(0.1)
+        return number + 1
+
+    async def several() -> list[Any]:
+        client = pc.AsyncClient(namespace="default", image="local", kubeconfig=local.kubeconfig)
+        client.python = sys.executable
+        jobs = await asyncio.gather(*(client.submit(slow.call(number)) for number in range(3)))
+        values = await asyncio.gather(*(job.result(200) for job in jobs))
+        sweep = await client.submit(picky.calls(number=[1, 2]))
+        outcomes = [outcome.value async for outcome in sweep.as_completed()]
+        await client.close()
+        return [*values, sorted(outcomes)]
+
+    assert asyncio.run(several()) == [1, 2, 3, [1, 4]]
+
+
+def test_a_program_that_closes_nothing_ends_quietly(local: pc.Client) -> None:
+    script = f"""
+import pyroclast_client as pc
+c = pc.Client(namespace="default", kubeconfig={local.kubeconfig!r})
+c.jobs()[0].wait(check=False)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert (done.stdout, done.stderr) == ("", "")

@@ -45,7 +45,10 @@ def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
     assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
     assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
     assert packages_of(wheel(COMMAND_LINE, tmp_path / "command-line")) == {"pyroclast_cli"}
-    assert packages_of(wheel(CLIENT, tmp_path / "client")) == {"pyroclast_client"}
+    client = wheel(CLIENT, tmp_path / "client")
+    assert packages_of(client) == {"pyroclast_client"}
+    assert client.stat().st_size < 200_000
+    assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
 
 
 @pytest.mark.parametrize("folder", [STANDALONE, COMMAND_LINE, CLIENT], ids=lambda folder: folder.name)

@@ -157,6 +157,27 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
     assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
 
 
+def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="1"))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
+    for name, cpu, want in (("small", "1", None), ("second", "2", "QueueFull"), ("huge", "4", "AboveQueueLimit")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(manifest(name, queue, cpu=cpu))
+        status = 3 if want == "AboveQueueLimit" else 0
+        answer = json.loads(shell.said("vcctl", "fits", "-f", str(file), "-o", "json", status=status))
+        assert answer["code"] == want
+    assert cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name") == before
+    for name in ("second", "huge"):
+        cluster.kubectl("create", "-n", namespace, "-f", str(tmp_path / f"{name}.yaml"))
+
+    def codes() -> dict[str, str]:
+        rows = json.loads(shell.said("vcctl", "waiting", "-o", "json"))["items"]
+        return {row["name"]: row["code"] for row in rows}
+
+    wait_until(lambda: codes() == {"second": "QueueFull", "huge": "AboveQueueLimit"}, "the same codes")
+
+
 def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
     absence = 'no scheduler named "volcan" is at work; schedulers at work: '
     for name, scheduler, warning in (
@@ -248,7 +269,7 @@ def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
 
 def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
     seen = tmp_path / "seen"
-    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers"]
+    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
     with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
         try:
             wait_until(lambda: "node-1" in seen.read_text(), "the list")

@@ -19,7 +19,7 @@ svg.picture text.strong{font-weight:bold}
 svg.picture line,svg.picture path{stroke:#718096;fill:none}
 svg.picture rect.frame{fill:none;stroke:#718096}
 svg.picture rect.box{fill:#fff;stroke:#4a5568}
-svg.picture .critical{stroke:#c05621;stroke-width:2.5}
+svg.picture rect.critical,svg.picture path.critical{stroke:#c05621;stroke-width:2.5}
 svg.picture line.mark{stroke:#1a202c;stroke-width:2}
 svg.picture text.cell{fill:#000}
 @media(prefers-color-scheme:dark){
@@ -27,7 +27,7 @@ svg.picture text{fill:#e2e8f0}
 svg.picture text.faint{fill:#a0aec0}
 svg.picture line,svg.picture path,svg.picture rect.frame{stroke:#a0aec0}
 svg.picture rect.box{fill:#1a202c;stroke:#a0aec0}
-svg.picture .critical{stroke:#f6ad55}
+svg.picture rect.critical,svg.picture path.critical{stroke:#f6ad55}
 svg.picture line.mark{stroke:#fff}
 svg.picture text.cell{fill:#000}
 }

@@ -6,16 +6,20 @@ OpenTelemetry is imported only when an endpoint is set; without one, spans cost 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.trace import Tracer
 
-__all__ = ["ANNOTATION", "Traces", "context_of"]
+__all__ = ["ANNOTATION", "PastSpan", "Traces", "context_of"]
 
 ANNOTATION: Final = "pyroclast.dev/traceparent"
 """Where an object carries the trace it belongs to, as a W3C traceparent."""
@@ -39,14 +43,31 @@ class _NoSpan:
 _NO_SPAN: Final = _NoSpan()
 
 
+@dataclass(frozen=True, slots=True)
+class PastSpan:
+    """A span that is over, from recorded times in seconds since the epoch.
+
+    `parent` is a context as `context_of` gives it. `identity` decides the id of the span: sent again, it is the same span.
+    """
+
+    name: str
+    parent: str
+    identity: str
+    begin: float
+    end: float
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
+
+
 class Traces:
     """The tracer of a service. Without an endpoint it does nothing."""
 
     def __init__(self, service: str, endpoint: str = "") -> None:
         self._provider: TracerProvider | None = None
+        self._exporter: OTLPSpanExporter | None = None
         self._tracer: Tracer | None = None
         if endpoint:
-            self._provider = _provider(service, endpoint)
+            self._exporter = _exporter(endpoint)
+            self._provider = _provider(service, _exporter(endpoint))
             self._tracer = self._provider.get_tracer("pyroclast")
 
     @property
@@ -74,25 +95,61 @@ class Traces:
             return {}
         return {ANNOTATION: f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"}
 
+    def send(self, spans: Sequence[PastSpan]) -> bool:
+        """Send spans that are over; whether the collector took them. It waits for the answer, so not in an event loop."""
+        if self._exporter is None or self._provider is None:
+            return True
+        from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - loaded when there is a tracer
+
+        resource = self._provider.resource
+        return self._exporter.export([_finished(span, resource) for span in spans]) is SpanExportResult.SUCCESS
+
     def close(self) -> None:
         """Send what is left; takes some seconds when the collector is away."""
+        if self._exporter is not None:
+            self._exporter.shutdown()  # type: ignore[no-untyped-call]
+            self._exporter = None
         if self._provider is not None:
             self._provider.shutdown()
             self._provider = None
 
 
-def _provider(service: str, endpoint: str) -> TracerProvider:
+def _exporter(endpoint: str) -> OTLPSpanExporter:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
-    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     url = endpoint.rstrip("/")
     if not url.endswith("/v1/traces"):
         url += "/v1/traces"
+    return OTLPSpanExporter(endpoint=url, timeout=5)
+
+
+def _provider(service: str, exporter: OTLPSpanExporter) -> TracerProvider:
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
     provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=url, timeout=5)))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     return provider
+
+
+def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
+    from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415
+    from opentelemetry.trace import SpanContext, SpanKind, TraceFlags  # noqa: PLC0415
+
+    _, trace, parent, flags = span.parent.split("-")
+    taken = TraceFlags(int(flags, 16))
+    number = int.from_bytes(hashlib.sha256(span.identity.encode()).digest()[:8], "big") or 1
+    return ReadableSpan(
+        name=span.name,
+        context=SpanContext(int(trace, 16), number, is_remote=False, trace_flags=taken),
+        parent=SpanContext(int(trace, 16), int(parent, 16), is_remote=True, trace_flags=taken),
+        resource=resource,
+        attributes=dict(span.attributes),
+        kind=SpanKind.INTERNAL,
+        start_time=int(span.begin * 1e9),
+        end_time=int(span.end * 1e9),
+    )
 
 
 def _context(parent: str) -> Context | None:

@@ -11,7 +11,7 @@ from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers, schedulers_of
 from pyroclast.views.amounts import main_resources
 from pyroclast.views.waiting_causes import WAITS, WaitingCause, waiting_cause
 
-__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "leaders", "seconds_since", "view_of"]
+__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "leaders", "seconds_since", "view_of"]
 
 JOB_KIND: Final = "Job"
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
@@ -95,10 +95,10 @@ def seconds_since(timestamp: str, now: float) -> int:
 
 def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> JobView:
     """One Job with why it waits. `schedulers`: those at work, None where nobody knows."""
-    return JobView(job, group, waiting_cause(job, group, absence=_absence(job, schedulers)))
+    return JobView(job, group, waiting_cause(job, group, absence=absence_of(job, schedulers)))
 
 
-def _absence(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
+def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
     """Why nobody schedules the pods of a Job, for the first scheduler that they ask for and that is not at work; empty: it is.
 
     A scheduler may work without a Lease, which shows on pods. The job controller sees these and says what it thinks after a

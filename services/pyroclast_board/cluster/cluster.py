@@ -52,6 +52,7 @@ class Cluster:
         self.table = JobTable()
         self.books = NodeBooks()
         self.services: dict[str, bool] | None = None
+        self._inhabited: tuple[int, frozenset[str]] = (-1, frozenset())
         self._reservations: dict[Key, Reservation] = {}
         self.jobs = Informer(client, JOBS, ShownJob)
         self.groups = Informer(client, POD_GROUPS, ShownGroup)
@@ -81,7 +82,11 @@ class Cluster:
     @property
     def namespaces(self) -> frozenset[str]:
         """The namespaces that anything shown is in."""
-        return frozenset([row.namespace for row in self.table.rows] + [flow.metadata.namespace for flow in self.flows.values()])
+        if self._inhabited[0] != self.generation:
+            flows = (flow.metadata.namespace for flow in self.flows.values())
+            found = frozenset({*(row.namespace for row in self.table.rows), *flows})
+            self._inhabited = (self.generation, found)
+        return self._inhabited[1]
 
     @property
     def all_namespaces(self) -> frozenset[str]:

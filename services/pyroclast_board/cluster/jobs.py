@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,6 +60,9 @@ class JobRow:
         return self.phase in FAILED
 
 
+RowHandler = Callable[[JobRow | None, JobRow | None], None]
+
+
 class JobTable:
     """Rows by uid. `put_job` and `put_group` take what an informer tells; both are cheap and do no I/O."""
 
@@ -68,6 +71,11 @@ class JobTable:
         self._groups: dict[str, ShownGroup] = {}
         self._rows: dict[str, JobRow] = {}
         self._at_work: Schedulers | None = None
+        self._handlers: list[RowHandler] = []
+
+    def on_row(self, handler: RowHandler) -> None:
+        """Call `handler(old, new)` for each row that is added (old None), changed or gone (new None)."""
+        self._handlers.append(handler)
 
     @property
     def rows(self) -> Collection[JobRow]:
@@ -93,7 +101,7 @@ class JobTable:
             self._renew(new.metadata.uid)
         elif old is not None:
             self._jobs.pop(old.metadata.uid, None)
-            self._rows.pop(old.metadata.uid, None)
+            self._tell(self._rows.pop(old.metadata.uid, None), None)
 
     def put_group(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
         """A PodGroup was added, updated or deleted."""
@@ -119,7 +127,14 @@ class JobTable:
     def _renew(self, uid: str) -> None:
         job = self._jobs.get(uid)
         if job is not None:
-            self._rows[uid] = _row(job, self._groups.get(uid), self._at_work)
+            old, new = self._rows.get(uid), _row(job, self._groups.get(uid), self._at_work)
+            if new != old:
+                self._rows[uid] = new
+                self._tell(old, new)
+
+    def _tell(self, old: JobRow | None, new: JobRow | None) -> None:
+        for handler in self._handlers:
+            handler(old, new)
 
 
 def as_object(record: msgspec.Struct) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pyroclast.views.human_durations import human_duration
 __all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "url"]
 
 EMPTY: Final = Markup()
+MOST_ROWS: Final = 20_000
 LONGEST: Final = 317
 """Characters of a value in a URL: a namespaced name with room to spare."""
 
@@ -91,11 +92,23 @@ class Templates:
             "segment": lambda text: quote(str(text), safe=""),
             "picture": _picture,
         }
+        self._rows: dict[tuple[str, str, tuple[str, ...]], tuple[object, Markup]] = {}
         self._environment.globals |= {"icon_of": _icon, "url": url}
 
     def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
         """A template, filled in."""
         return Markup(self._environment.get_template(name).render(values))  # noqa: S704 - autoescaped
+
+    def row(self, name: str, key: str, shown: object, columns: tuple[str, ...]) -> Markup:
+        """A row of a table: what `shown`, which never changes, looks like. Kept, as most rows are shown again and again."""
+        known = self._rows.get((name, key, columns))
+        if known is not None and known[0] is shown:
+            return known[1]
+        html: Markup = self.macro(name, "row")(shown, columns)
+        if len(self._rows) >= MOST_ROWS:
+            self._rows.clear()
+        self._rows[name, key, columns] = (shown, html)
+        return html
 
     def macro(self, name: str, macro: str) -> Any:  # noqa: ANN401 - a macro of a template
         """A macro of a template, which is called with what it shows."""

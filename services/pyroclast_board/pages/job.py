@@ -78,7 +78,8 @@ def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, An
     told = explanation(
         view, None if queue is None else as_object(queue), Reading(groups, is_complete=True), cluster.now(), scope.sees
     )
-    return {**told, "code": row.code, "never": row.is_final, "sentence": row.sentence}
+    sentence = row.sentence.removeprefix("never: " if row.is_final else "not now: ")
+    return {**told, "code": row.code, "never": row.is_final, "sentence": sentence}
 
 
 def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails) -> list[Section]:

@@ -41,8 +41,7 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
         sections.append(
             Section("groups", templates.macro(of, "grouped")(wanted.group, groups[:MOST_GROUPS], len(groups), query, STATES))
         )
-    row_of = templates.macro(of, "row")
-    rows = tuple((f"job-{row.uid}", row_of(row, wanted.columns)) for row in shown)
+    rows = tuple((f"job-{row.uid}", templates.row(of, row.uid, row, wanted.columns)) for row in shown)
     sections.append(Section("jobs", head=templates.macro(of, "head")(wanted.columns, wanted.sort, query), rows=rows))
     sections.append(Section("pages", templates.macro(of, "pages")(wanted.page, last, query)))
     return Page("Jobs", "jobs", sections)

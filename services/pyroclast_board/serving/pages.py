@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,7 +36,7 @@ class Pages:
     def __init__(self, cluster: Cluster, details: Details, recorder: Recorder, templates: Templates) -> None:
         self.cluster, self._details, self._recorder, self._templates = cluster, details, recorder, templates
 
-    def namespaces_of(self, path: str) -> Iterable[str]:
+    def namespaces_of(self, path: str) -> frozenset[str]:
         """The namespaces whose Jobs a page may name: of the past, any there is; else those in which there is something."""
         is_past = path == "/history" or path.startswith("/jobs/")
         return self.cluster.all_namespaces if is_past else self.cluster.namespaces

@@ -23,7 +23,7 @@ from pyroclast_board.serving.pages import Pages
 from pyroclast_board.serving.recorder import RecorderAway
 from pyroclast_board.serving.sessions import COOKIE
 from pyroclast_board.serving.static import Static
-from pyroclast_board.serving.streams import Followed, Streams, TooMany
+from pyroclast_board.serving.streams import Followed, Review, Streams, TooMany
 from pyroclast_board.serving.viewers import Viewers, is_from_here, scope_of
 
 __all__ = ["BoardServer"]
@@ -152,11 +152,12 @@ class BoardServer:
         query = {name: value for name, value in request.query.items() if name != "seen"}
         seen = request.headers.get("Last-Event-ID") or request.query.get("seen", "")
 
-        async def review() -> Scope:
+        async def scope() -> Scope:
             reader = await self._viewers.of(request, self._pages.cluster.now())
             return await scope_of(reader, self._pages.namespaces_of(path))
 
-        followed = Followed(path, tuple(sorted(query.items())), await review())
+        followed = Followed(path, tuple(sorted(query.items())), await scope())
+        review = Review(scope, lambda: self._pages.namespaces_of(path))
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -17,7 +17,7 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import NoPage, Page, Scope
 from pyroclast_board.serving.changes import Live
 
-__all__ = ["Followed", "Streams", "TooMany"]
+__all__ = ["Followed", "Review", "Streams", "TooMany"]
 
 log = structlog.get_logger()
 
@@ -43,6 +43,14 @@ class Followed:
     path: str
     query: tuple[tuple[str, str], ...]
     scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Asks again what a viewer may see: now and then, and when there is something in a namespace where there was nothing."""
+
+    scope: Callable[[], Awaitable[Scope]]
+    namespaces: Callable[[], frozenset[str]]
 
 
 class _Group:
@@ -92,12 +100,13 @@ class Streams:
         loop = asyncio.get_running_loop()
         generation, last = -1, float("-inf")
         while True:
-            if self._generation() != generation or loop.time() - last > ALL_SECONDS:
-                generation, last = self._generation(), loop.time()
+            begun = loop.time()
+            if self._generation() != generation or begun - last > ALL_SECONDS:
+                generation, last = self._generation(), begun
                 for followed, group in list(self._groups.items()):
                     await self._renew(followed, group)
                     await asyncio.sleep(0)
-            await asyncio.sleep(max(TICK_SECONDS, loop.time() - last))
+            await asyncio.sleep(max(TICK_SECONDS, loop.time() - begun))
 
     def close(self) -> None:
         """End all streams."""
@@ -112,7 +121,7 @@ class Streams:
         headers: dict[str, str],
         followed: Followed,
         seen: str,
-        review: Callable[[], Awaitable[Scope]],
+        review: Review,
     ) -> web.StreamResponse:
         """Answer with a stream.
 
@@ -121,7 +130,7 @@ class Streams:
             headers: of the answer.
             followed: the page.
             seen: the version of the page, or the id of the last message.
-            review: asks again what the viewer may see.
+            review: of what the viewer may see.
 
         Raises:
             TooMany: see there.
@@ -136,11 +145,9 @@ class Streams:
                 await self._send_all(response, group, followed, seen, review)
             return response
 
-    async def _send_all(
-        self, response: web.StreamResponse, group: _Group, followed: Followed, seen: str, review: Callable[[], Awaitable[Scope]]
-    ) -> None:
+    async def _send_all(self, response: web.StreamResponse, group: _Group, followed: Followed, seen: str, review: Review) -> None:
         loop = asyncio.get_running_loop()
-        number, reviewed = _start(group, seen), loop.time()
+        number, reviewed, namespaces = _start(group, seen), loop.time(), review.namespaces()
         await _write(response, b"retry: 2000\n\n")
         while not group.is_over:
             changed = group.changed
@@ -153,10 +160,10 @@ class Streams:
                     await asyncio.wait_for(changed.wait(), BEAT_SECONDS)
                 except TimeoutError:
                     await _write(response, b": still here\n\n")
-            if loop.time() - reviewed > REVIEW_SECONDS:
-                reviewed = loop.time()
+            if loop.time() - reviewed > REVIEW_SECONDS or namespaces != review.namespaces():
+                reviewed, namespaces = loop.time(), review.namespaces()
                 try:
-                    if await review() != followed.scope:
+                    if await review.scope() != followed.scope:
                         break
                 except Denied:
                     break

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.errors import ApiError, KubeError, NotFound
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.hidden_names import without_hidden_names
 from pyroclast_cli.views.servers import Server, path_of
@@ -25,28 +25,38 @@ _BOARD: Final = Server(
 )
 _SCHEDULER: Final = Key("pyroclast-system", "pyroclast-scheduler")
 PREFIX: Final = "/explain/"
+LONGEST: Final = 300
 BOARD: Final = _BOARD.flag
 
 
-async def explained(context: Context, *parts: str, query: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+async def explained(
+    context: Context, *parts: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
     """What the scheduler knows of a Job or a queue; None where there is no board, or where no session has found out anything.
+
+    `body`: a Job that is asked about and does not exist.
 
     A board that does not answer is said, and objects must do.
 
     Raises:
         Failure: what was given as its URL is none.
     """
-    server = await _BOARD.find(context) or await _scheduler(context)
-    if not server:
-        return None
-    try:
-        answer = await _BOARD.request(context, server, path_of(PREFIX, *parts), query or {})
-        return await without_hidden_names(context.client, answer)
-    except NotFound:
-        return None
-    except (KubeError, orjson.JSONDecodeError) as error:
-        sys.stderr.write(f"{server} gives no answer, so this is from objects alone: {error}\n")
-        return None
+    complaint = ""
+    for server in filter(None, (await _BOARD.find(context), await _scheduler(context))):
+        try:
+            answer = await _BOARD.request(context, server, path_of(PREFIX, *parts), query or {}, body)
+            return await without_hidden_names(context.client, answer)
+        except ApiError as error:
+            if error.message.lstrip().startswith("<"):
+                continue  # a page for people: this board passes nothing on
+            if isinstance(error, NotFound):
+                return None
+            complaint = f"{server} gives no answer: {error.message}"
+        except (KubeError, orjson.JSONDecodeError) as error:
+            complaint = f"{server} gives no answer: {error}"
+    if complaint:
+        sys.stderr.write(f"this is from objects alone: {' '.join(complaint.split())[:LONGEST]}\n")
+    return None
 
 
 async def _scheduler(context: Context) -> str:

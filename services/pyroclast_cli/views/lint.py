@@ -12,7 +12,7 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 
-__all__ = ["LINT"]
+__all__ = ["LINT", "documents_in"]
 
 STANDARD_INPUT: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -26,7 +26,7 @@ async def _lint(context: Context) -> int:
         raise Failure("name a manifest: vcctl lint -f FILE, a folder, or - for standard input")
     faults = checked = 0
     for file in (found for each in files for found in _files(each)):
-        for result in check_manifests(_documents(file), context.text("namespace")):
+        for result in check_manifests(documents_in(file), context.text("namespace")):
             checked += 1
             faults += len(result.faults)
             for fault in result.faults:
@@ -44,7 +44,12 @@ def _files(name: str) -> list[str]:
     return sorted(str(each) for each in folder.rglob("*") if each.suffix in SUFFIXES)
 
 
-def _documents(file: str) -> list[dict[str, Any]]:
+def documents_in(file: str) -> list[dict[str, Any]]:
+    """The objects of a manifest, those of lists too.
+
+    Raises:
+        Failure: it cannot be read, or holds something else.
+    """
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text()
         documents = [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]

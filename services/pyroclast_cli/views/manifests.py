@@ -17,7 +17,7 @@ from pyroclast.rules.schema_check import schema_faults
 from pyroclast.rules.verdicts import Verdict
 from pyroclast.runtime.time_zones import TimeZones
 
-__all__ = ["Checked", "check_manifests"]
+__all__ = ["Checked", "admitted", "check_manifests"]
 
 Document = Mapping[str, Any]
 OURS: Final = ".volcano.sh"
@@ -49,6 +49,13 @@ class _Queues:
         return [each for _, each in sorted(self.known.items())]
 
 
+class _All(_Queues):
+    """The queues of a cluster: any other one is not there."""
+
+    def get(self, name: str) -> QueueView | None:
+        return self.known.get(name)
+
+
 @dataclass(frozen=True, slots=True)
 class _Templates:
     """The JobTemplates of the manifests."""
@@ -73,6 +80,16 @@ def check_manifests(documents: Iterable[Document], namespace: str) -> list[Check
     known_queues = _Queues({each["metadata"]["name"]: QueueView.of(each) for each in every})
     known_templates = _Templates({_key(each): each for each in found if _is(each, JOB_TEMPLATES)})
     return [_check(document, known_queues, known_templates) for document in found]
+
+
+def admitted(job: Document, queues: Iterable[Document]) -> tuple[dict[str, Any], list[str]]:
+    """A Job with its defaults, and why the webhooks would refuse it. `queues`: all that there are."""
+    kind = next(schema for api_version, each, schema in _schemas() if (api_version, each) == (JOBS.api_version, JOBS.kind))
+    if faults := schema_faults(job, kind):
+        return dict(job), list(faults)
+    whole = applied(job, jobs.default(job))
+    verdict = jobs.validate_create(whole, _All({each["metadata"]["name"]: QueueView.of(each) for each in queues}))
+    return dict(whole), [] if verdict.allowed else [verdict.sentence.strip()]
 
 
 def _check(document: Document, known_queues: _Queues, known_templates: _Templates) -> Checked:

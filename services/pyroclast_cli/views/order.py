@@ -28,7 +28,7 @@ HEAD: Final = (
     Column("POS", "position"),
     Column("NAMESPACE", "namespace"),
     Column("NAME", "name"),
-    Column("PRIORITY", "priority"),
+    Column("PRIORITY", "priority", lambda value: f"{value:g}"),
 )
 TAIL: Final = (
     Column("WAITED", "waitedSeconds", human_duration),
@@ -80,13 +80,17 @@ def _from_scheduler(answer: Row, now: float) -> tuple[list[Row], tuple[Column, .
     rows: list[Row] = []
     plugins: dict[str, None] = {}
     for each in answer.get("items") or ():
-        ranks = each.get("ranks") or {}
+        ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}  # has its own column
         plugins |= dict.fromkeys(ranks)
         start = each.get("start") or {}
         times = [start[name] for name in ("earliest", "likely", "latest")] if start else None
         shown = {**each, **ranks, "waitedSeconds": seconds_since(each["since"], now), "start": times}
         rows.append({**shown, "namespace": each["namespace"] or "(hidden)"})
-    return rows, tuple(Column(name.upper(), name) for name in plugins)
+    return rows, tuple(Column(name.upper(), name, _short) for name in plugins)
+
+
+def _short(rank: float | str) -> str:
+    return rank if isinstance(rank, str) else f"{rank:.4g}"
 
 
 async def _order(context: Context) -> None:

@@ -71,6 +71,29 @@ async def _waits(context: Context) -> None:
     write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
 
 
+CLUSTER: Final = (
+    Column("RESOURCE", "resource"),
+    Column("ALLOCATED", "allocatedHours", hours_text),
+    Column("IDLE", "idleHours", hours_text),
+    Column("DOWN", "downHours", hours_text),
+    Column("TOTAL", "totalHours", hours_text),
+    Column("ALLOCATED%", "share", is_wide=True),
+)
+
+
+async def _cluster(context: Context) -> None:
+    answer = await asked(context, history_path("cluster"), {name: context.text(name) for name in ("since", "until")})
+    rows = [
+        {
+            **item,
+            **{f"{part}Hours": in_hours(item["resource"], item[part]) for part in ("allocated", "idle", "down", "total")},
+            "share": f"{item['allocated'] / item['total']:.0%}" if item["total"] else None,
+        }
+        for item in answer["items"]
+    ]
+    write(context, Table("ClusterRecord", CLUSTER, rows, empty="No node was seen in that time"))
+
+
 USAGE: Final = Leaf(
     "usage",
     "sum up what was asked for and used",
@@ -92,6 +115,13 @@ REPORT: Final = Group(
     "report usage and waits",
     (
         USAGE,
+        Leaf(
+            "cluster",
+            "show how much of the nodes was allocated, idle and down, in whole hours",
+            _cluster,
+            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            is_ours=True,
+        ),
         Leaf(
             "waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER), is_ours=True
         ),

@@ -85,8 +85,10 @@ class Server:
         except (ConnectionFailed, orjson.JSONDecodeError) as error:
             raise Failure(f"the {self.name} at {server} does not answer: {error}; try {self.how}", status=UNREACHABLE) from error
 
-    async def request(self, context: Context, server: str, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of the one at `server`.
+    async def request(
+        self, context: Context, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The answer of the one at `server`, to which `body` is posted where there is one.
 
         Raises:
             KubeError: as for the API server.
@@ -97,5 +99,6 @@ class Server:
             config = replace(config, credentials=Anonymous())
         given = {name: value for name, value in query.items() if value}
         async with Client(config, max_attempts=2, user_agent="vcctl") as client:
-            answer: dict[str, Any] = orjson.loads(await client.request("GET", path, query=given))
+            method, content = ("GET", b"") if body is None else ("POST", orjson.dumps(body))
+            answer: dict[str, Any] = orjson.loads(await client.request(method, path, query=given, body=content or None))
             return answer

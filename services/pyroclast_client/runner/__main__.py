@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
+import inspect
 import io
 import json
 import os
@@ -212,6 +214,8 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
     for number in range(tries):
         try:
             value = function(*arguments, **keywords)
+            if inspect.iscoroutine(value):
+                value = asyncio.run(value)
             payload = encoded(run, value)
         except BaseException as error:
             if isinstance(error, SystemExit) and error.code == TERMINATED:

@@ -18,11 +18,11 @@ from pyroclast.kube.client import Client, Json, PatchKind
 from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job.facts import Notice
+from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast.lifecycle.ownership import controller_reference
-from pyroclast_job_controller.blocked import Blocked, TransientError, explained
+from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.base import JobPlugin, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import names_of
 from pyroclast_job_controller.plugins.use import body_of, make, objects_of, plugins_of, warnings_of
 
@@ -131,7 +131,7 @@ def _plugins(job: Job) -> list[JobPlugin]:
     try:
         plugins = plugins_of(job)
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
     for plugin in plugins:
         if plugin.flags.mistake:
             log.warning("plugin.argument", job=str(job.key), plugin=plugin.name, reason=plugin.flags.mistake)
@@ -142,14 +142,14 @@ def _wanted(job: Job, plugins: Iterable[JobPlugin]) -> list[PluginObject]:
     try:
         return [item for plugin in plugins for item in objects_of(plugin, job)]
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
 
 
 def _warnings(job: Job, plugins: Iterable[JobPlugin]) -> list[str]:
     try:
         return [warning for plugin in plugins for warning in warnings_of(plugin, job)]
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
 
 
 def _removable(job: Job) -> list[PluginObject]:
@@ -168,7 +168,7 @@ async def _manifest(job: Job, item: PluginObject) -> Json:
     try:
         body = await asyncio.to_thread(body_of, item) if item.once else item.body
     except PluginError as error:
-        raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + str(error)) from error
+        raise unusable(error, _FAILED) from error
     return {"apiVersion": item.kind.api_version, "kind": item.kind.kind, "metadata": meta, **body}
 
 

@@ -30,12 +30,12 @@ from pyroclast.kube.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.job.job_events import Occurrence
+from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
-from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota
+from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
 from pyroclast_job_controller.job.line import Line
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
-from pyroclast_job_controller.plugins.base import PluginError
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
 __all__ = ["PodActions"]
@@ -108,7 +108,7 @@ class PodActions:
         try:
             plugins = plugins_of(job)
         except PluginError as error:
-            raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+            raise unusable(error) from error
 
         async def create(slot: Slot) -> None:
             task = tasks[slot.task]
@@ -116,7 +116,7 @@ class PodActions:
             try:
                 manifest = adapted(plugins, job, task, slot.index, manifest)
             except PluginError as error:
-                raise Blocked(JobEventReason.PLUGIN_ERROR, str(error)) from error
+                raise unusable(error) from error
             await self._line.enter(ticket)
             try:
                 node = seating.take(slot, manifest) if seating is not None else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import msgspec
 import structlog
@@ -19,12 +21,12 @@ from pyroclast.kube.errors import KubeError
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, SeatsError, TaskSeats, encode
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast.lifecycle.seats.ways import Way, way_of_job, way_of_pod
 from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory
-from pyroclast_job_controller.plugins.base import PluginError
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
 
 __all__ = ["REMEMBERED_SECONDS", "SeatPublisher", "Seating"]
@@ -55,6 +57,7 @@ class SeatPublisher:
     def __init__(self, client: Client, schedulers: Collection[str], clock: Callable[[], float], *, is_enabled: bool) -> None:
         self._client, self._schedulers, self._clock, self._is_enabled = client, schedulers, clock, is_enabled
         self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._asking: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
     async def published(self, job: Job, group: dict[str, Any], *, forwarding: bool) -> dict[str, Any]:
         """`group`, the PodGroup to create for `job`, with its seats, or with the word why there are none."""
@@ -106,10 +109,7 @@ class SeatPublisher:
             return way
         sent = template_of(wanted)
         key = _key(job, sent)
-        answer = self._answers.get(key)
-        if answer is None or answer.until <= self._clock():
-            answer = await self._ask(manifest, sent)
-            self._keep(key, answer)
+        answer = await self._answer(key, manifest, sent)
         if answer.pod is None:
             return answer.way or Way.REFUSED
         made = template_of(answer.pod)
@@ -118,6 +118,15 @@ class SeatPublisher:
             annotations={**sent.annotations, **answer.annotations},
             spec=made.spec,
         )
+
+    async def _answer(self, key: bytes, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
+        """The answer for pods of this kind: the known one, or that to one dry run for all Jobs that ask at the same time."""
+        async with self._asking.setdefault(key, asyncio.Lock()):
+            answer = self._answers.get(key)
+            if answer is None or answer.until <= self._clock():
+                answer = await self._ask(manifest, sent)
+                self._keep(key, answer)
+        return answer
 
     async def _ask(self, manifest: dict[str, Any], sent: PodTemplate) -> _Answer:
         """Have the API server make the pod without keeping it. A name of its own: a pod of before may still have that one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pyroclast_job_controller.plugins.base import Manifest
+from pyroclast.lifecycle.jobplugins import Manifest
 
 __all__ = ["annotated", "extended", "in_each", "variable", "with_init_container", "with_port", "with_variables", "with_volume"]
 

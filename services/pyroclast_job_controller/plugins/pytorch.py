@@ -7,8 +7,8 @@ from typing import ClassVar, Final
 
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest
 from pyroclast_job_controller.plugins.containers import in_each, variable, with_init_container, with_port, with_variables
 from pyroclast_job_controller.plugins.hosts import address, task_named
 

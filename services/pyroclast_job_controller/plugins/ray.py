@@ -10,8 +10,8 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SERVICES
 from pyroclast.lifecycle.gang.pods import template_of
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast_job_controller.plugins.containers import in_each, with_port
 from pyroclast_job_controller.plugins.hosts import address, task_named
 

@@ -12,7 +12,7 @@ import structlog
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
 from pyroclast.api.records import Job
 from pyroclast.lifecycle.job.status import PLUGIN_MARK
-from pyroclast_job_controller.plugins.base import JobPlugin, PluginError
+from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError
 from pyroclast_job_controller.plugins.env import EnvPlugin
 from pyroclast_job_controller.plugins.hcclrank import HcclrankPlugin
 from pyroclast_job_controller.plugins.mpi import MpiPlugin

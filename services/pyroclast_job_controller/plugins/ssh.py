@@ -9,8 +9,8 @@ from typing import ClassVar, Final
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import SECRETS
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
 from pyroclast_job_controller.plugins.containers import with_volume
 from pyroclast_job_controller.plugins.hosts import hosts
 

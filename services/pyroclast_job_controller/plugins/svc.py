@@ -13,9 +13,9 @@ from pyroclast.api import keys
 from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, JobSpec, Task
 from pyroclast.api.types import CONFIG_MAPS, NETWORK_POLICIES, SERVICES
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginObject
 from pyroclast.resources.go_flags import Value
 from pyroclast_job_controller.plugins import host_lists, waiting
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginObject
 from pyroclast_job_controller.plugins.containers import with_init_container, with_variables, with_volume
 from pyroclast_job_controller.plugins.hosts import MOUNT_PATH, fit_variables, host_file
 

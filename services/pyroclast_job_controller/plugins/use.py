@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyroclast.api.records import Job, Task
-from pyroclast_job_controller.plugins.base import JobPlugin, Manifest, PluginError, PluginObject
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
 __all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of", "warnings_of"]
@@ -68,7 +68,7 @@ def body_of(item: PluginObject) -> Manifest:
     try:
         return _overlaid(item.once(), item.body)
     except Exception as error:
-        raise PluginError(f"{item.kind.kind} {item.name} cannot be made: {type(error).__name__}: {error}") from error
+        raise PluginCrash(f"{item.kind.kind} {item.name} cannot be made: {type(error).__name__}: {error}") from error
 
 
 def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
@@ -92,4 +92,4 @@ def _overlaid(below: Manifest, above: Manifest) -> Manifest:
 
 
 def _failed(name: str, error: Exception) -> PluginError:
-    return error if isinstance(error, PluginError) else PluginError(f"plugin {name} failed: {type(error).__name__}: {error}")
+    return error if isinstance(error, PluginError) else PluginCrash(f"plugin {name} failed: {type(error).__name__}: {error}")

@@ -8,8 +8,8 @@ from typing import Final
 from pyroclast.api.jobplugins import BUILT_IN, LONGEST_HOST_LIST
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.gang.size import needed_pods
+from pyroclast.lifecycle.jobplugins import Manifest
 from pyroclast.resources.go_flags import parse
-from pyroclast_job_controller.plugins.base import Manifest
 from pyroclast_job_controller.plugins.hosts import addresses, task_named
 
 __all__ = ["NAME", "init_container", "launcher", "workers"]

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pods, usage_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
 __all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
@@ -94,6 +94,24 @@ class Database:
             found = await connection.execute(select(table).where(table.c.cluster == self.cluster, is_gone.is_(None)))
             return {row["uid"]: dict(row) for row in found.mappings()}
 
+    async def nodes_there(self) -> dict[str, str]:
+        """The names of the nodes, by uid, of which nobody saw yet that they are gone."""
+        mine = node_states.c.cluster == self.cluster
+        at = func.max(node_states.c.at).label("at")
+        last = select(node_states.c.uid, at).where(mine).group_by(node_states.c.uid).subquery()
+        newest = and_(node_states.c.uid == last.c.uid, node_states.c.at == last.c.at)
+        async with self.reading() as connection:
+            found = await connection.execute(
+                select(node_states.c.uid, node_states.c.name).join(last, newest).where(mine, node_states.c.allocatable != "{}")
+            )
+            return {row.uid: row.name or "" for row in found}
+
+    async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
+        """The rows of Jobs, by uid."""
+        async with self.reading() as connection:
+            found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
+            return {row["uid"]: dict(row) for row in found.mappings()}
+
     async def write(self, batch: Batch, now: int) -> None:
         """Merge a batch into the tables, all of it or nothing.
 
@@ -134,6 +152,10 @@ class Database:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table is usage_hours else min(before, open_hour)
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
+            if table is node_states:  # the last state before the limit still holds behind it
+                later = node_states.alias()
+                same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
+                old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
             deleted = await connection.execute(delete(table).where(tuple_(*keys).in_(old)))
             return deleted.rowcount
 

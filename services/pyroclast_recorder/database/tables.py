@@ -23,6 +23,7 @@ __all__ = [
     "job_phases",
     "jobs",
     "merge_of",
+    "node_states",
     "pods",
     "usage_hours",
 ]
@@ -121,5 +122,17 @@ cursors: Final = Table(
 gaps: Final = Table(
     "gaps", METADATA, _key("cluster"), _key("kind"), _number_key("since"), _version(), _number("until", Merge.LAST), _text("why")
 )
+
+node_states: Final = Table(
+    "node_states",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _number_key("at"),
+    _version(),
+    *map(_text, ("name", "allocatable")),
+    _number("is_down"),
+)
+"""What a node had from a moment on, until its next row."""
 
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
@@ -32,10 +32,17 @@ class Writer:
         database: where to.
         now: seconds by the clock of the API server.
         on_write: told how many rows were written, and seconds since the oldest of them was added.
+        before_write: waited for before a batch is written, with the batch.
     """
 
-    def __init__(self, database: Database, now: Callable[[], float], on_write: Callable[[int, float], None]) -> None:
-        self._database, self._now, self._on_write = database, now, on_write
+    def __init__(
+        self,
+        database: Database,
+        now: Callable[[], float],
+        on_write: Callable[[int, float], None],
+        before_write: Callable[[Batch], Awaitable[None]] | None = None,
+    ) -> None:
+        self._database, self._now, self._on_write, self._before_write = database, now, on_write, before_write
         self._batch = Batch(database.cluster)
         self._oldest = 0.0
         self._flush = asyncio.Event()
@@ -120,6 +127,8 @@ class Writer:
     async def _write_once(self, batch: Batch) -> None:
         """Write a batch; where it holds a row that no database could take, the others one by one."""
         now = int(self._now())
+        if self._before_write is not None:
+            await self._before_write(batch)
         try:
             await self._database.write(batch, now)
         except RowRefused:

@@ -12,13 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
-__all__ = ["gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
+__all__ = ["cluster_use", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {
     "queue": usage_hours.c.queue,
@@ -154,6 +155,19 @@ def _texts(values: Sequence[Any]) -> tuple[str, ...]:
 
 def _numbers(values: Sequence[Any]) -> list[int]:
     return [int(value or 0) for value in values]
+
+
+async def cluster_use(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[dict[str, Any]]:
+    """How the amounts of all nodes divided between two times, which are bounds of hours."""
+    held = await connection.execute(
+        select(usage_hours.c.resource, func.sum(usage_hours.c.asked))
+        .where(usage_hours.c.cluster == cluster, usage_hours.c.hour >= since, usage_hours.c.hour < until)
+        .group_by(usage_hours.c.resource)
+    )
+    allocated = {resource: int(amount) for resource, amount in held}
+    ordered = select(node_states).where(node_states.c.cluster == cluster, node_states.c.at < until)
+    states = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()
+    return cluster_rows([dict(state) for state in states], allocated, since, until)
 
 
 async def waits(

@@ -18,12 +18,14 @@ __all__ = [
     "chosen_namespaces",
     "history_question",
     "usage_question",
+    "whole_hours",
     "window",
 ]
 
 GROUPS: Final = ("queue", "user", "namespace", "flow", "resource")
 PERIODS: Final = ("hour", "day", "week", "month", "all")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+HOUR: Final = 3600
 DEFAULT_SINCE: Final = "7d"
 MOST_ROWS: Final = 10_000
 DEFAULT_ROWS: Final = 1_000
@@ -110,6 +112,11 @@ def window(query: Mapping[str, str], now: int) -> tuple[int, int]:
     if since > until:
         raise BadQuestion(f'since: "{query.get("since", DEFAULT_SINCE)[:64]}" is later than until')
     return since, until
+
+
+def whole_hours(since: int, until: int, now: int) -> tuple[int, int]:
+    """The window in whole hours, which usage is added up in: the first one whole, the last one only where it goes on."""
+    return since // HOUR * HOUR, until if until >= now else until // HOUR * HOUR
 
 
 def chosen_namespaces(query: Mapping[str, str]) -> tuple[str, ...]:

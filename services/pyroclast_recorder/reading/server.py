@@ -10,13 +10,21 @@ import structlog
 from aiohttp import web
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.addresses import split_address
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.reading import queries
-from pyroclast_recorder.reading.questions import BadQuestion, chosen_namespaces, history_question, usage_question, window
+from pyroclast_recorder.reading.questions import (
+    BadQuestion,
+    chosen_namespaces,
+    history_question,
+    usage_question,
+    whole_hours,
+    window,
+)
 
 __all__ = ["HistoryServer"]
 
@@ -29,7 +37,7 @@ Answer = dict[str, Any]
 
 
 class HistoryServer:
-    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `waits`.
+    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`.
 
     Args:
         database: what is asked.
@@ -94,6 +102,8 @@ class HistoryServer:
                 return await self._uid(reader, uid)
             case ["usage"]:
                 return await self._usage(request, reader)
+            case ["cluster"]:
+                return await self._cluster(request)
             case ["waits"]:
                 return await self._waits(request, reader)
         return None
@@ -136,6 +146,15 @@ class HistoryServer:
         async with self._database.reading() as connection:
             visible = await self._visible(connection, reader, chosen_namespaces(request.query))
             return {"items": await queries.waits(connection, self._database.cluster, since, until, visible)}
+
+    async def _cluster(self, request: web.BaseRequest) -> Answer:
+        """Sums over all namespaces, which name nobody."""
+        now = int(self._now())
+        since, until = whole_hours(*window(request.query, now), now)
+        await self._settle()
+        async with self._database.reading() as connection:
+            items = await queries.cluster_use(connection, self._database.cluster, since, until)
+        return {"since": format_time(since), "until": format_time(until), "items": items}
 
     async def _visible(self, connection: AsyncConnection, reader: Reader, only: Collection[str]) -> list[str]:
         """The namespaces that there is history of and that may be read; where `only` names some, of those."""

@@ -13,7 +13,7 @@ import numpy as np
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.lost import Book, Lost
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -115,7 +115,7 @@ class _Attempt:
         if lost is not None and lost.is_hopeless(kind):
             return False
         plan = session.plan(task.facts.shape)
-        if not _is_eligible(session, self.residents, plan, self.job, task) or session.pre_predicate(task, plan) is not None:
+        if not self._may_take(plan) or not may_hold(session, plan).any():
             return False
         if self.dry_run is not None:
             return self._by_dry_run(self.dry_run, statement, plan)
@@ -145,6 +145,11 @@ class _Attempt:
         if lost is not None and not is_tried:
             lost.give_up(kind)
         return False
+
+    def _may_take(self, plan: Plan) -> bool:
+        """Whether the task may take places of others at all."""
+        session, task = self.session, self.task
+        return _is_eligible(session, self.residents, plan, self.job, task) and session.pre_predicate(task, plan) is None
 
     def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: Plan) -> bool:
         """As `succeeds`, on the node where least is lost."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.lost import Lost
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
-from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, needed
+from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -52,7 +52,8 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
         plan = session.plan(task.facts.shape)
         if task.facts.pod.spec.preemption_policy == "Never":
             continue
-        if session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None:
+        is_entitled = session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None
+        if is_entitled and may_hold(session, plan).any():
             _reclaim_for_task(session, residents, lost, statement, job, task)
     return keep_or_undo(session, job, statement)
 
@@ -72,7 +73,7 @@ def _reclaim_for_task(  # noqa: PLR0917
     if lost.is_hopeless(kind):
         return
     is_tried = False
-    nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue)
+    nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue) & may_hold(session, plan)
     rows = np.flatnonzero(lost.open(kind, lost.open(anybody, nodes)))
     if session.preferred is not None:
         rows = rows[np.argsort(~session.preferred[rows], kind="stable")]

@@ -68,8 +68,15 @@ class Cache:
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
-        others = self._names if is_shared else ()
-        self._jobs = JobTable(self.dimensions, default_queue=default_queue, names=others, ours=self._names, now=now)
+        self._shapes = ShapeBook()
+        self._jobs = JobTable(
+            self.dimensions,
+            default_queue=default_queue,
+            names=self._names if is_shared else (),
+            ours=self._names,
+            now=now,
+            minded=self._shapes.minded,
+        )
         self.natives = NativeGroups(self._jobs, self._names, now, self._described)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
@@ -78,7 +85,6 @@ class Cache:
         self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
         self._gone: set[str] = set()
         self._holds = Holds()
-        self._shapes = ShapeBook()
         self._features, self._snapshots, self._now = NodeFeatures(), 0, now
         self._wake: Callable[[], None] = lambda: None
         port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
@@ -429,6 +435,7 @@ class Cache:
     def try_left_out_again(self) -> None:
         """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
         self._jobs.try_left_out_again()
+        self._wakes.regroup()
         self._changed()
 
     def wake(self, job: str) -> None:
@@ -519,13 +526,15 @@ class Cache:
     def _set_pod(self, pod: records.Pod) -> bool:
         """Take up a pod; whether anything changed that a session looks at."""
         uid = pod.metadata.uid
-        before = self.tasks.get(uid)
+        before, version = self.tasks.get(uid), self._shapes.minded.version
         try:
             task = task_of(pod, self._shapes)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one pod, it must not stop the others
             self._tasks.drop(uid)
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
+        if version != self._shapes.minded.version:
+            self._wakes.regroup()
         self._faults.clear(PODS, pod)
         if task.is_preemptable and pod.spec.scheduling_group is not None and pod.spec.scheduler_name not in self._names:
             task = msgspec.structs.replace(task, is_preemptable=False)  # whom another scheduler placed it alone may evict

@@ -19,6 +19,7 @@ from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
@@ -85,8 +86,9 @@ class Entry:
 class JobTable:
     """Keeps entries by key. `problems` are told by key of the PodGroup; they stand until the job changes.
 
-    `names`: those of our scheduler where others work beside it, whose jobs count and are not looked at; empty where it is alone.
-    `ours`: those of our scheduler anyway. `now`: seconds of a clock that never goes back.
+    `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
+    and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
+    goes back.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class JobTable:
         names: Collection[str] = (),
         ours: Collection[str] = (),
         now: Callable[[], float] = lambda: 0.0,
+        minded: MindedLabels | None = None,
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
@@ -109,6 +112,7 @@ class JobTable:
         self._now = now
         self._timed: set[str] = set()
         self._warned: dict[str, Fault] = {}
+        self._minded = MindedLabels() if minded is None else minded
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
@@ -383,9 +387,9 @@ class JobTable:
         queue = self._queue_of(group)
         if queue not in queues:
             raise ValueError(pending.missing_queue(queue))
-        spec = group.spec
+        spec, tasks = group.spec, tuple(entry.tasks.values())
         rank = priority(spec.priority_class_name) if spec.priority is None else spec.priority
-        facts = JobFacts(group, tuple(entry.tasks.values()), entry.sums, priority=rank, queue=queue)
+        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded)
         entry.is_shared = True
         return facts
 

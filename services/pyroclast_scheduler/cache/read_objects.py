@@ -5,7 +5,7 @@ Plugins, those of others too, read objects as they like. What they read is noted
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -92,6 +92,10 @@ class _Noting(Mapping[str, T]):
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - as of any mapping
         self._read.note(self._record, key)
         return self._found.get(key, default)
+
+    def values(self) -> ValuesView[T]:
+        self._read.note(self._record, _ALL)
+        return ValuesView(self._found)
 
     def __iter__(self) -> Iterator[str]:
         self._read.note(self._record, _ALL)

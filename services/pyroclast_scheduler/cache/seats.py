@@ -99,6 +99,9 @@ class SeatTable:
             return []
         if gang is None:
             gang = self._gangs[key] = _Gang(group, set(present), now)
+        elif _says_the_same(gang.group, group):
+            gang.group = group
+            return []
         self._read(key, gang, group, now)
         changes = self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
         if not gang.shown and not _says_anything(group):
@@ -211,8 +214,7 @@ class SeatTable:
         gang.seats, gang.placed = seats, nodes
         if has_placement:
             gang.claimed = {}
-        is_pending = group.status.phase is PodGroupPhase.PENDING and not group.metadata.is_terminating
-        gang.is_open = self._is_enabled and is_pending and not has_placement
+        gang.is_open = self._is_enabled and _is_pending(group) and not has_placement
 
     def _refresh(self, gang: _Gang, names: Iterable[str]) -> list[Change]:
         """What is to be done so that the seats of these pods are tasks as they should be."""
@@ -231,6 +233,17 @@ class SeatTable:
                 gang.shown[name] = _Shown(uid, node)
                 changes.append(Change(uid, pod_of(gang.group.metadata, tasks[seat.role], seat.index), node))
         return changes
+
+
+def _says_the_same(old: Group, new: Group) -> bool:
+    """Whether nothing changed that seats follow from; counts and conditions change often."""
+    a, b = old.metadata, new.metadata
+    said = all(a.annotations.get(key) == b.annotations.get(key) for key in (keys.SEATS, keys.PLACEMENT))
+    return said and _is_pending(old) is _is_pending(new)
+
+
+def _is_pending(group: Group) -> bool:
+    return group.status.phase is PodGroupPhase.PENDING and not group.metadata.is_terminating
 
 
 def _says_anything(group: Group) -> bool:

@@ -118,7 +118,7 @@ class Victims:
         `queue`: of its job; `only_own`: only pods of that queue may go for it, those of others may not.
         """
         if self._is_any or (self._is_demand and not only_own and self._placed - {queue}):
-            return True
+            return any(self._takes(shape, self._nodes.columns.allocatable) for shape in shapes)
         where = queue if only_own else ""
         if where not in self._rooms:
             self._rooms[where] = self._worked_out(queue, only_own=only_own)

@@ -78,6 +78,11 @@ class Waiting:
             self._forget(rest.kind, self._said[rest.kind])
 
     @property
+    def jobs(self) -> Sequence[str]:
+        """The keys of all jobs at rest."""
+        return list(self._rests)
+
+    @property
     def all(self) -> KeysView[Who]:
         """All of them."""
         return self._said.keys()

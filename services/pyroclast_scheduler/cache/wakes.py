@@ -54,6 +54,10 @@ class Wakes:
         self._queues.add(name)
         self._shifts.is_any = self._is_any = True
 
+    def regroup(self) -> None:
+        """Jobs that were taken for alike may differ: look at each of them again."""
+        self._jobs.wake(self._waiting.jobs)
+
     def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
         """A queue has less than before: the highest above it with a capability may take more; any may, if it is not known."""
         limited, seen = "", set[str]()
@@ -73,6 +77,9 @@ class Wakes:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
         if rest.kind is not None:
             self._asked.pop(rest.kind, None)
+        if rest.kind is not None and rest.kind not in {rest.facts.kind, rest.facts.strict_kind}:
+            self._jobs.wake([rest.facts.key])  # labels count meanwhile that did not when the session looked at it
+            return
         if self._jobs.rest(rest.facts) and rest.facts.is_waiting:
             self._jobs.wake(self._waiting.add(rest))
 

@@ -21,7 +21,7 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Book", "Lost"]
 
-_MOST_KINDS: Final = 500  # of which it goes from session to session what was found out
+_MOST_BYTES: Final = 2**26  # of what goes from session to session, a byte for each node and kind
 
 
 class Book:
@@ -53,7 +53,7 @@ class Book:
         """The nodes that are, as the session leaves them; `shape`: of the tasks, by whose identity they are of that kind."""
         self._lost.pop(kind, None)
         self._lost[kind] = shape, rows
-        if len(self._lost) > _MOST_KINDS:
+        if len(self._lost) * max(1, self._nodes) > _MOST_BYTES:
             del self._lost[next(iter(self._lost))]
 
 

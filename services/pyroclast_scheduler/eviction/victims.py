@@ -18,7 +18,7 @@ from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "needed"]
+__all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold", "needed"]
 
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
 _GOING: Final = frozenset({TaskStatus.RELEASING})
@@ -127,6 +127,17 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
     if left_key is not None and right_key is not None and left_key != right_key:
         return -1 if left_key < right_key else 1
     return _later(session.queue_key(left), session.queue_key(right))
+
+
+def may_hold(session: Session, plan: Plan) -> Bools:
+    """Nodes that are large enough for the request of `plan`, beside what is promised there, if all that can go went.
+
+    On any other node `has_enough` holds for no victims.
+    """
+    columns = session.columns
+    room = columns.allocatable[plan.present] - columns.pipelined[plan.present]
+    fits: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= room, axis=0)
+    return fits
 
 
 def has_enough(session: Session, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:

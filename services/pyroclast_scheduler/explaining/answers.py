@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from pyroclast.api.pending import PendingReason
@@ -21,6 +22,7 @@ from pyroclast_scheduler.model.reservations import Reservation
 __all__ = ["MOST_NAMESPACES", "Answerer", "Names", "answer_of", "queue_rows"]
 
 SHOWN: Final = 3
+_LOOKED_AT: Final = 100  # of those before it, and of those who hold what is short, for a name to show
 MOST_NAMESPACES: Final = 32
 """Namespaces that are asked about for one answer; Jobs of others are counted."""
 
@@ -45,11 +47,10 @@ class Answerer:
     start: Callable[[str], Start | str]
     end: Callable[[JobFacts], float | None]
 
-    def namespaces(self, entry: WaitingEntry) -> list[str]:
-        """The namespaces of jobs that an answer may name, those that matter most first."""
-        ahead = (each.key for each in self.book.between(entry.record.queue, 0, self.book.ahead(entry)))
-        holders = (facts.key for facts, _ in self.holders(entry))
-        keys = [entry.key, entry.record.holder, *_first(holders, 100), *_first(ahead, 1000)]
+    def namespaces(self, entry: WaitingEntry, having: Sequence[tuple[JobFacts, int]]) -> list[str]:
+        """The namespaces of jobs that an answer may name, those that matter most first. `having`: see `holders`."""
+        ahead = (each.key for each in self.book.between(entry.record.queue, 0, min(_LOOKED_AT, self.book.ahead(entry))))
+        keys = [entry.key, entry.record.holder, *(facts.key for facts, _ in having[:_LOOKED_AT]), *ahead]
         return list(dict.fromkeys(key.partition("/")[0] for key in keys if key))[:MOST_NAMESPACES]
 
     def holders(self, entry: WaitingEntry) -> list[tuple[JobFacts, int]]:
@@ -67,8 +68,8 @@ class Answerer:
         return sorted(having, key=lambda each: (-each[1], each[0].key))
 
 
-def answer_of(source: Answerer, entry: WaitingEntry, names: Names) -> dict[str, Any]:
-    """The document `Explanation` of a job that waits."""
+def answer_of(source: Answerer, entry: WaitingEntry, names: Names, having: Sequence[tuple[JobFacts, int]]) -> dict[str, Any]:
+    """The document `Explanation` of a job that waits. `having`: see `Answerer.holders`."""
     facts = source.jobs.get(entry.key)
     place = source.book.ahead(entry)
     ahead = source.book.between(entry.record.queue, 0, place)
@@ -87,7 +88,7 @@ def answer_of(source: Answerer, entry: WaitingEntry, names: Names) -> dict[str, 
         "resources": [_resource(each) for each in entry.short],
         "position": {"position": place + 1, "total": source.book.length(entry.record.queue)},
         "ahead": _ahead(source, entry, ahead, names),
-        "holders": _holders(source, entry, names),
+        "holders": _holders(source, entry, names, having),
         "start": None if isinstance(start, str) else _start(start),
         "startReason": start if isinstance(start, str) else "",
         "trail": [{"code": str(past.code), "since": format_time(past.since)} for past in entry.past],
@@ -136,7 +137,7 @@ def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
 def _ahead(source: Answerer, entry: WaitingEntry, ahead: Sequence[WaitingEntry], names: Names) -> dict[str, Any]:
     short = _short(entry)
     found = [(each, source.jobs.get(each.key)) for each in ahead]
-    named = [pair for pair in found if names(pair[0].key.partition("/")[0])][:SHOWN]
+    named = list(islice((pair for pair in found if names(pair[0].key.partition("/")[0])), SHOWN))
     answer: dict[str, Any] = {
         "jobs": [_asking(each.key, facts) for each, facts in named],
         "others": len(found) - len(named),
@@ -149,14 +150,14 @@ def _ahead(source: Answerer, entry: WaitingEntry, ahead: Sequence[WaitingEntry],
     return answer
 
 
-def _holders(source: Answerer, entry: WaitingEntry, names: Names) -> list[dict[str, Any]]:
+def _holders(source: Answerer, entry: WaitingEntry, names: Names, having: Sequence[tuple[JobFacts, int]]) -> list[dict[str, Any]]:
     if entry.record.holder:
         return [_keeper(source, entry.record.holder, names)]
-    short, having = _short(entry), source.holders(entry)
+    short = _short(entry)
     if short is None or not having:
         return []
     resource = short.resource
-    named = [pair for pair in having if names(pair[0].namespace)][:SHOWN]
+    named = list(islice((pair for pair in having if names(pair[0].namespace)), SHOWN))
     found = [
         {
             **_asking(facts.key, facts),
@@ -214,7 +215,3 @@ def _start(start: Start) -> dict[str, Any]:
         "latest": format_time(start.latest),
         "basis": start.basis,
     }
-
-
-def _first(keys: Iterable[str], most: int) -> list[str]:
-    return [key for key, _ in zip(keys, range(most), strict=False)]

@@ -71,6 +71,14 @@ class WaitingBook:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def copy(self) -> WaitingBook:
+        """The book as it is, for another thread: what is taken up later does not show in its order."""
+        other = WaitingBook()
+        other.ranked_by = self.ranked_by
+        other._entries = self._entries.copy()
+        other._queues = {queue: line.copy() for queue, line in self._queues.items()}
+        return other
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
@@ -109,6 +117,25 @@ class WaitingBook:
         """How many wait before it in its queue."""
         record = entry.record
         return bisect_left(self._queues.get(record.queue, []), (record.rank, entry.key))
+
+    def position(self, queue: str, rank: tuple[Any, ...], key: str) -> int:
+        """How many stand before a job of that rank."""
+        return bisect_left(self._queues.get(queue, []), (rank, key))
+
+    def place(self, queue: str, key: str) -> int | None:
+        """The place of a job, from 0; None if it does not stand in that queue."""
+        entry = self._entries.get(key)
+        if entry is None or entry.record.queue != queue:
+            return None
+        return self.position(queue, entry.record.rank, key)
+
+    def rank(self, key: str) -> tuple[Any, ...]:
+        """The rank of a job that waits."""
+        return self._entries[key].record.rank
+
+    def order_of(self, queue: str) -> Iterator[str]:
+        """The keys of the jobs that wait in a queue, the first one first."""
+        return (key for _, key in self._queues.get(queue, ()))
 
     def place_of(self, key: str, record: WaitingRecord) -> int:
         """How many others would wait before the job if its record were this one."""

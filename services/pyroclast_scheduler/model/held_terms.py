@@ -80,9 +80,9 @@ class HeldTerms:
                 if held.term.takes_in(task):
                     yield slot, held
 
-    def selecting_by(self, labels: Collection[str]) -> Iterator[Slot]:
+    def selecting_by(self, labels: Collection[str]) -> Iterator[tuple[Slot, Held]]:
         """The terms that select by one of these labels."""
-        return (slot for slot, held in self._by_slot.items() if not selected_labels(held.term.selector).isdisjoint(labels))
+        return (pair for pair in self._by_slot.items() if not selected_labels(pair[1].term.selector).isdisjoint(labels))
 
     def _groups(self, slot: Slot, term: Term) -> list[dict[Slot, None]]:
         """Where a term is found: under each value of one label that it names, else among those that every pod is asked about."""

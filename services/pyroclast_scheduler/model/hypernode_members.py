@@ -10,9 +10,10 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.enums import MemberType
 from pyroclast.resources.patterns import BadPattern, Pattern, compile_pattern
-from pyroclast.resources.selectors import matches
+from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
 from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.node_lookup import NodeLookup
 
 __all__ = ["Book", "resolve"]
 
@@ -26,18 +27,27 @@ class Book:
     def __init__(self) -> None:
         self.faults: list[tuple[records.HyperNode, str]] = []
         self._objects: list[records.HyperNode] = []
-        self._stamps = b""
+        self._nodes: Sequence[records.Node | None] = ()
+        self._stamps: Ints = np.zeros(0, dtype=np.int64)
         self._found: HyperNodes | None = None
 
-    def of(self, objects: Mapping[str, records.HyperNode], nodes: Sequence[records.Node | None], stamps: bytes) -> HyperNodes:
-        """The hypernodes; `stamps` differs whenever a node does."""
+    def of(self, objects: Mapping[str, records.HyperNode], nodes: Sequence[records.Node | None], stamps: Ints) -> HyperNodes:
+        """The hypernodes; the stamp of a node differs whenever it does."""
         listed = list(objects.values())
         is_same = len(listed) == len(self._objects) and all(map(is_, listed, self._objects))
-        if self._found is None or not is_same or stamps != self._stamps:
-            self._found = resolve(listed, nodes)
+        if not is_same:
             self.faults = [(each, why) for each in listed if (why := _fault(each))]
-            self._objects, self._stamps = listed, stamps
+        if self._found is None or not is_same or not self._are_alike(nodes, stamps):
+            self._found = resolve(listed, nodes)
+        self._objects, self._nodes, self._stamps = listed, nodes, stamps
         return self._found
+
+    def _are_alike(self, nodes: Sequence[records.Node | None], stamps: Ints) -> bool:
+        """Whether no node came or went, or has other labels."""
+        if len(stamps) != len(self._stamps):
+            return False
+        changed = np.flatnonzero(stamps != self._stamps).tolist()
+        return all(_identity(nodes[row]) == _identity(self._nodes[row]) for row in changed)
 
 
 def resolve(objects: Collection[records.HyperNode], nodes: Sequence[records.Node | None]) -> HyperNodes:
@@ -51,8 +61,8 @@ def resolve(objects: Collection[records.HyperNode], nodes: Sequence[records.Node
     for name, children in below.items():
         for child in children:
             parents.setdefault(child, []).append(name)
-    rows = {node.metadata.name: row for row, node in enumerate(nodes) if node is not None}
-    own = {name: _own_nodes(each, nodes, rows) for name, each in by_name.items()}
+    lookup = NodeLookup(nodes)
+    own = {name: _own_nodes(each, len(nodes), lookup) for name, each in by_name.items()}
     masks: dict[str, Bools] = {}
     is_sound = all(len(found) == 1 for found in parents.values())
     for name in sorted(by_name):
@@ -76,23 +86,26 @@ def _children(hyper_node: records.HyperNode, known: Mapping[str, records.HyperNo
     return [name for name in dict.fromkeys(names) if name in known]
 
 
-def _own_nodes(hyper_node: records.HyperNode, nodes: Sequence[records.Node | None], rows: Mapping[str, int]) -> Bools:
-    mask = np.zeros(len(nodes), dtype=np.bool_)
+def _identity(node: records.Node | None) -> tuple[str, Mapping[str, str]] | None:
+    return None if node is None else (node.metadata.name, node.metadata.labels)
+
+
+def _own_nodes(hyper_node: records.HyperNode, count: int, lookup: NodeLookup) -> Bools:
+    mask = np.zeros(count, dtype=np.bool_)
     for member in hyper_node.spec.members:
         selector = member.selector
         if member.type is not MemberType.NODE or selector is None:
             continue
         if selector.exact_match is not None:
-            row = rows.get(selector.exact_match.name)
+            row = lookup.rows.get(selector.exact_match.name)
             if row is not None:
                 mask[row] = True
         elif selector.regex_match is not None:
             pattern = _compiled(selector.regex_match.pattern)
-            hits = [row for name, row in rows.items() if pattern is not None and pattern.search(name)]
-            mask[hits] = True
+            if pattern is not None:
+                mask[lookup.matching(selector.regex_match.pattern, pattern)] = True
         elif selector.label_match:
-            labels = ((row, node.metadata.labels) for row, node in enumerate(nodes) if node is not None)
-            mask[[row for row, found in labels if matches(selector.label_match, found)]] = True
+            mask[lookup.labelled(selector.label_match)] = True
     return mask
 
 

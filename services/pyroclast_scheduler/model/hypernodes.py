@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.node_columns import Bools, Rows
 
 __all__ = ["TOP", "HyperNode", "HyperNodes"]
 
@@ -51,6 +52,7 @@ class HyperNodes(Mapping[str, HyperNode]):
             listed[each.name] = HyperNode(each.name, each.tier, each.nodes, TOP, each.children)
         self._all: dict[str, HyperNode] = listed | {TOP: self.top}
         self._codes: dict[int, npt.NDArray[np.int32]] = {}
+        self._rows: dict[str, Rows] = {}
         self.tier_names = dict(tier_names or {})
         self.is_ready = is_ready
 
@@ -63,14 +65,40 @@ class HyperNodes(Mapping[str, HyperNode]):
     def __len__(self) -> int:
         return len(self._all)
 
-    @property
+    @cached_property
     def tiers(self) -> list[int]:
-        """The tiers that occur, lowest first."""
-        return sorted({each.tier for each in self._all.values()})
+        """The tiers that occur, lowest first. Not to be changed."""
+        return sorted(self._by_tier)
 
     def of_tier(self, tier: int) -> list[HyperNode]:
-        """The hypernodes of one tier, by name."""
-        return sorted((each for each in self._all.values() if each.tier == tier), key=lambda each: each.name)
+        """The hypernodes of one tier, by name. Not to be changed."""
+        return self._by_tier.get(tier, [])
+
+    @cached_property
+    def _by_tier(self) -> dict[int, list[HyperNode]]:
+        found: dict[int, list[HyperNode]] = {}
+        for each in sorted(self._all.values(), key=lambda each: each.name):
+            found.setdefault(each.tier, []).append(each)
+        return found
+
+    def rows(self, name: str) -> Rows:
+        """The rows of the nodes below a hypernode. Not to be changed."""
+        found = self._rows.get(name)
+        if found is None:
+            found = self._rows[name] = np.flatnonzero(self._all[name].nodes)
+        return found
+
+    @cached_property
+    def lowest_groups(self) -> dict[str, Rows]:
+        """The rows of nodes by the hypernode of the lowest tier that holds them. Not to be changed."""
+        left = np.ones(len(self.top.nodes), dtype=np.bool_)
+        found: dict[str, Rows] = {}
+        for tier in self.tiers:
+            whole = [(each.name, self.rows(each.name)) for each in self.of_tier(tier)]
+            found.update((name, rows[left[rows]]) for name, rows in whole)
+            for _, rows in whole:
+                left[rows] = False
+        return found
 
     def codes(self, tier: int) -> npt.NDArray[np.int32]:
         """For each node the position in `of_tier(tier)` of the hypernode that holds it, −1 where none does. Not to be changed."""

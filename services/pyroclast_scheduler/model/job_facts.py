@@ -11,6 +11,7 @@ from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.kinds import kind_of
+from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
@@ -30,11 +31,14 @@ class JobFacts:
         ValueError: a quantity of the PodGroup makes no sense.
 
     `is_preemptable`: whether the PodGroup offers its pods for preemption; `may_be_preempted`: whether it lets whole gangs take
-    its place, as it does unless it says otherwise. `contribution`: what it adds to the sums of its queue.
+    its place, as it does unless it says otherwise. `minded`: the labels that decide where pods go. `contribution`: what it adds
+    to the sums of its queue.
     """
 
     __slots__ = (
         "_kind",
+        "_minded",
+        "_strict_kind",
         "_vectors",
         "contribution",
         "created",
@@ -54,7 +58,16 @@ class JobFacts:
         "uid",
     )
 
-    def __init__(self, group: Group, tasks: Sequence[TaskFacts], sums: TaskSums, *, priority: int, queue: str) -> None:
+    def __init__(
+        self,
+        group: Group,
+        tasks: Sequence[TaskFacts],
+        sums: TaskSums,
+        *,
+        priority: int,
+        queue: str,
+        minded: MindedLabels,
+    ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
         self.key = group.key
@@ -71,7 +84,9 @@ class JobFacts:
         )
         self.tasks = tasks
         self.sums = sums
-        self._kind: bytes | EllipsisType | None = ...
+        self._minded = minded
+        self._strict_kind: bytes | EllipsisType | None = ...
+        self._kind: tuple[int, bytes | None] = (-1, None)
         self._vectors: dict[str, tuple[Sequence[str], Floats]] = {}
         text = meta.annotations.get(keys.PREEMPTABLE, meta.labels.get(keys.PREEMPTABLE))
         self.is_preemptable = bool(parse_bool(text or ""))
@@ -84,7 +99,7 @@ class JobFacts:
         listed, sums = tuple(tasks), TaskSums()
         for task in listed:
             sums.add(task)
-        return cls(group, listed, sums, priority=priority, queue=queue)
+        return cls(group, listed, sums, priority=priority, queue=queue, minded=MindedLabels())
 
     @property
     def tally(self) -> Tally:
@@ -103,10 +118,23 @@ class JobFacts:
 
     @property
     def kind(self) -> bytes | None:
-        """What it has in common with jobs that get the same as it, younger ones after it; None if there are no such."""
-        if self._kind is ...:
-            self._kind = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue)
-        return self._kind
+        """What it has in common with jobs that get the same as it, younger ones after it; None if there are no such.
+
+        This holds where no plugin reads labels of pods.
+        """
+        version, found = self._kind
+        if version != self._minded.version:
+            version, minded = self._minded.version, self._minded.keys
+            found = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue, minded=minded)
+            self._kind = version, found
+        return found
+
+    @property
+    def strict_kind(self) -> bytes | None:
+        """The same where plugins may read any label of pods."""
+        if self._strict_kind is ...:
+            self._strict_kind = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue)
+        return self._strict_kind
 
     @property
     def running_estimate(self) -> str:

@@ -46,29 +46,37 @@ _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
 
-def kind_of(group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str) -> bytes | None:
+def kind_of(
+    group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
+) -> bytes | None:
     """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
+
+    `minded`: the labels of pods that decide where pods go, where no plugin reads others; None: all may.
 
     It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or
     that it minds the names of others; if a pod asks for nothing, as these are placed one by one; and if a number is too large to
     be written.
     """
     counts: Counter[tuple[object, ...]] = Counter()
-    passed_over = _NAMED.difference(*map(_dividing, group.spec.sub_group_policy))
+    dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))
+    passed_over = _NAMED - dividing
+    read = None if minded is None else (minded - _NAMED) | dividing
     for task in tasks:
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
             return None
         if shape.has_claims or shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
             return None
-        labels = tuple(sorted(_without(task.pod.metadata.labels, passed_over).items()))
+        labels = task.pod.metadata.labels
+        kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}
         policy = task.pod.spec.preemption_policy
-        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, labels] += 1
+        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items()))] += 1
     meta = group.metadata
-    texts = _without(meta.annotations, _TOLD), _without(meta.labels, _NAMED)
+    own = _without(meta.labels, _NAMED) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
+    texts = _without(meta.annotations, _TOLD), own
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:
-        return hashlib.blake2b(_ENCODER.encode(content), digest_size=_BYTES).digest()
+        return hashlib.blake2b(_ENCODER.encode((content, read is None)), digest_size=_BYTES).digest()
     except OverflowError:
         return None
 

@@ -14,6 +14,7 @@ from pyroclast.api import keys, records
 from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.claims import has_claims
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.requests import non_zero, pod_limits, pod_request
 from pyroclast_scheduler.model.wellformed import check_affinity, check_spread
 
@@ -106,6 +107,7 @@ class ShapeBook:
     def __init__(self) -> None:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._coupled: WeakSet[Shape] = WeakSet()
+        self.minded = MindedLabels()
 
     def __len__(self) -> int:
         return len(self._shapes)
@@ -141,6 +143,7 @@ class ShapeBook:
             shape = self._shapes[key] = _shape_of(spec, marks)
             if shape.is_coupled:
                 self._coupled.add(shape)
+                self.minded.learn(shape.minded_labels)
         return shape
 
 

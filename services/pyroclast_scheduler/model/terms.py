@@ -37,6 +37,13 @@ class Term:
             return False
         return matches(self.selector, task.pod.metadata.labels)
 
+    def may_take_in(self, task: TaskFacts, *, but: Collection[str]) -> bool:
+        """Whether it could take in a pod that differs from `task` in the labels `but` alone."""
+        if self.namespaces is not None and task.namespace not in self.namespaces:
+            return False
+        labels = task.pod.metadata.labels
+        return all(labels.get(key) in values for key, values in named_values(self.selector) if key not in but)
+
 
 Spaces = Mapping[str, Mapping[str, str]]
 """The labels of namespaces, by name."""
@@ -195,12 +202,12 @@ class TermCounts:
         for slot, held in self._meaning(kind, task):
             yield held.term, self._holding(kind, slot)
 
-    def is_minded(self, labels: Collection[str]) -> bool:
-        """Whether any pod on a node keeps away from others by one of these labels."""
+    def selecting_by(self, labels: Collection[str]) -> list[Term]:
+        """The terms by which pods on nodes keep away from others, of those that select by one of these labels."""
         kind = "podAntiAffinity"
         known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
-        slots = {*known.selecting_by(labels), *shifted.selecting_by(labels)}
-        return any(self._holding(kind, slot).any() for slot in slots)
+        found = {slot: held.term for terms in (known, shifted) for slot, held in terms.selecting_by(labels)}
+        return [term for slot, term in found.items() if self._holding(kind, slot).any()]
 
     def signature(self, task: TaskFacts) -> tuple[object, ...]:
         """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import itemgetter
 
 import numpy as np
 
 from pyroclast.api import pending
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
-from pyroclast_scheduler.model import demand, quotas
+from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause, Shortage
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.session.points import Rank
+from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["before", "by_cluster", "by_queue", "closed", "named_for"]
@@ -99,18 +97,16 @@ def before(session: Session, job: Job) -> str:
 
     A job of another namespace is not named: whoever reads the text may not know of it.
     """
-    line = _waiting(session, job.facts.queue)
-    ahead = bisect_left(line, session.job_key(job), key=itemgetter(0))
-    if not ahead:
+    ahead, first = waiting_order.before(session, job)
+    if first is None:
         return ""
-    _, first = line[0]
     more = f" and {ahead - 1} more" if ahead > 1 else ""
-    return f"; before it in the queue: {named_for(job, first)} (priority {first.facts.priority}){more}"
+    return f"; before it in the queue: {named_for(job, first)} (priority {first.priority}){more}"
 
 
-def named_for(job: Job, other: Job) -> str:
+def named_for(job: Job, other: JobFacts) -> str:
     """The key of `other` for those who may read `job`."""
-    return other.facts.key if other.facts.namespace == job.facts.namespace else "a gang of another namespace"
+    return other.key if other.namespace == job.facts.namespace else "a gang of another namespace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +140,7 @@ def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence:
     rows, asked = [row for _, row in amounts.named], session.dimensions.sums(amounts.asked)
     if (amounts.used + asked > amounts.limit)[rows].any():
         return None
-    first, kept = _let_in_before(session, job)
+    first, kept = waiting_order.let_in_before(session, job)
     if first is None or (amounts.used + amounts.promised - kept + asked > amounts.limit)[rows].any():
         return None
     name, row = amounts.named[0]
@@ -152,42 +148,10 @@ def _behind(session: Session, job: Job, amounts: _Amounts, place: str, sentence:
     def explain() -> str:
         has, most = number(name, amounts.used[row]), spelled(name, amounts.limit[row])
         text = f"not now: it asks for {_listed(amounts.asked, amounts.named)} and would fit: {place} has {has} of {most}"
-        who = f"{named_for(job, first)} (priority {first.facts.priority})"
+        who = f"{named_for(job, first)} (priority {first.priority})"
         return f"{text}; but {spelled(name, kept[row])} are promised to gangs before it in the queue, the first: {who}"
 
     return Cause(PendingReason.BEHIND_ANOTHER, explain, sentence, amounts.shortages)
-
-
-def _let_in_before(session: Session, job: Job) -> tuple[Job | None, Floats]:
-    """The first gang of its queue before `job` that was let in and has no place yet, and what all of those are promised."""
-    found = session.let_in_by_queue.get(job.facts.queue)
-    if found is None:
-        let_in = [(key, other) for key, other in _waiting(session, job.facts.queue) if other.phase is PodGroupPhase.INQUEUE]
-        kept = np.zeros((len(let_in) + 1, len(session.dimensions)))
-        for at, (_, other) in enumerate(let_in):
-            kept[at + 1] = kept[at] + demand.reserved(other, session.dimensions, less_allocated=True)
-        found = session.let_in_by_queue[job.facts.queue] = let_in, kept
-    let_in, kept = found
-    ahead = bisect_left(let_in, session.job_key(job), key=itemgetter(0))
-    return (let_in[0][1] if ahead else None), kept[ahead]
-
-
-def _waiting(session: Session, queue: str) -> list[tuple[tuple[Rank, ...], Job]]:
-    """Jobs of `queue` that wait, in order, each with its key: whoever has its minimum waits no more.
-
-    Worked out once: texts are asked for at the end of a session, when keys change no more.
-    """
-    found = session.waiting_by_queue
-    if found is None:
-        found = session.waiting_by_queue = {}
-        for key, facts in session.snapshot.all_jobs.items():
-            is_waiting = facts.phase in {PodGroupPhase.PENDING, PodGroupPhase.INQUEUE} and facts.tally.ready < facts.min_available
-            job = session.job(key) if is_waiting else None
-            if job is not None:
-                found.setdefault(facts.queue, []).append((session.job_key(job), job))
-        for line in found.values():
-            line.sort(key=itemgetter(0))
-    return found.get(queue, [])
 
 
 def _guaranteed(session: Session, queue: str, name: str) -> list[tuple[str, float]]:

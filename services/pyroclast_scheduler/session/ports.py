@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
-__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "remembered"]
+__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "WaitingPlaces", "remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,22 @@ class Extender(Protocol):
         """
 
 
+class WaitingPlaces(Protocol):
+    """Where those that wait stand in their queues, by what the sessions before found out."""
+
+    def position(self, queue: str, rank: tuple[Any, ...], key: str) -> int:
+        """How many stand before a job of that rank."""
+
+    def place(self, queue: str, key: str) -> int | None:
+        """The place of a job, from 0; None if it does not stand in that queue."""
+
+    def rank(self, key: str) -> tuple[Any, ...]:
+        """The rank of a job that has a place."""
+
+    def order_of(self, queue: str) -> Iterator[str]:
+        """The keys of those that wait in a queue, the first one first."""
+
+
 class _NoExtender:
     def post(self, url: str, body: bytes, *, timeout: float) -> bytes:  # noqa: ARG002 - the port's signature
         raise ConnectionError(f"{url}: this scheduler reaches no HTTP extender")
@@ -72,7 +88,8 @@ class Ports:
     final. `memory`: what plugins keep from session to session, such as when they last did something; may be lost. What has the
     attribute `is_derived` can be worked out again, and is after a session that failed. `scheduler`: the name that pods ask for.
     `reservations`: as the last session left them; None: there was none yet. `observe` runs and measures the opening and closing
-    of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers have placed.
+    of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers have placed. `waiting`: None: all
+    jobs are ranked anew when somebody asks who waits before whom.
     """
 
     now: float = 0.0
@@ -86,6 +103,7 @@ class Ports:
     scheduler: str = "volcano"
     reservations: Mapping[str, Reservation] | None = None
     elsewhere: Mapping[str, Amounts] = field(default_factory=dict)
+    waiting: WaitingPlaces | None = None
 
     def rehearsing(self) -> Ports:
         """The same for a session of which nothing may come: nobody hears of it, and what it remembers is forgotten with it."""

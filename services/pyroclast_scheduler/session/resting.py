@@ -29,7 +29,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=job.facts.kind, reason=reason)
+        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=session.kind_at_rest(job), reason=reason)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
@@ -46,7 +46,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
         minds=None if is_wary else _minded(session, waiting),
         is_timed=is_timed,
         evicts=session.evicts or Evicts.NOBODY,
-        kind=job.facts.kind,
+        kind=session.kind_at_rest(job),
         reason=reason,
     )
 

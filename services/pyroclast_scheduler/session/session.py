@@ -27,7 +27,7 @@ from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.model.terms import Term, TermCounts
 from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.session import label_refusals
@@ -35,7 +35,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
@@ -111,12 +111,11 @@ class Session(Rules):
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
         self.domain_of: dict[str, int] = {}  # by job, the code of the label's value where room is being made for it
-        self.waiting_by_queue: dict[str, list[tuple[tuple[Rank, ...], Job]]] | None = None
+        self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
-        stamps = snapshot.stamps.tobytes()
-        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, stamps) if hyper_nodes else HyperNodes(len(self.names))
+        self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, snapshot.stamps) if hyper_nodes else HyperNodes(len(self.names))
         for hyper_node, reason in book.faults if hyper_nodes else ():
             self.fault(HYPER_NODES, hyper_node, reason)
         self._plans: dict[int, Plan] = {}
@@ -146,6 +145,7 @@ class Session(Rules):
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
         self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
         self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
+        self._are_labels_read = any(_reads_labels(plugins[name]) for name in offered)
         named = [
             [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
             for tier in self.configuration.tiers
@@ -161,18 +161,21 @@ class Session(Rules):
         known = self.snapshot.all_jobs
         for each in self.snapshot.lines:
             job = self._draw(facts for facts in each if known.get(facts.key) is facts and facts.key not in self.jobs)
-            while job is not None and self._are_names_minded:
+            while job is not None and self._are_names_minded(job):
                 job = self.follower(job)
 
     @cached_property
-    def _are_names_minded(self) -> bool:
-        """Whether a pod keeps away from others by their names, so that not all jobs of a kind get the same."""
-        return self.snapshot.is_coupled and self.term_counts.is_minded(NAMES)
+    def _terms_on_names(self) -> list[Term]:
+        """By what pods on nodes keep away from others by the names of these."""
+        return self.term_counts.selecting_by(NAMES) if self.snapshot.is_coupled else []
 
-    @cached_property
-    def let_in_by_queue(self) -> dict[str, tuple[list[tuple[tuple[Rank, ...], Job]], Floats]]:
-        """By queue, gangs without a place that were let in, in order, and the sums promised to the first of them."""
-        return {}
+    def _are_names_minded(self, job: Job) -> bool:
+        """Whether a pod may keep away from `job`, or from others of its kind, by their names: then not all get the same."""
+        return any(term.may_take_in(task, but=NAMES) for term in self._terms_on_names for task in job.facts.tasks)
+
+    def kind_at_rest(self, job: Job) -> bytes | None:
+        """What `job` has in common with others that wait for the same; None if it is alone."""
+        return job.facts.strict_kind if self._are_labels_read else job.facts.kind
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
         facts = next(line, None)
@@ -247,9 +250,9 @@ class Session(Rules):
         It is while a pod of it is held: that says nothing of others.
         """
         held = self.snapshot.held
-        if job.is_changed or self._is_restless or self._are_names_minded:
+        if job.is_changed or self._is_restless or self._are_names_minded(job):
             return None
-        return None if held and any(task.uid in held for task in job.facts.tasks) else job.facts.kind
+        return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
 
     def job_refusals(self, job: Job) -> list[Refusal]:
         """As the plugins say, and by the label that all of its nodes must share."""
@@ -391,6 +394,12 @@ class Session(Rules):
             while jobs:
                 jobs.popitem()
         self.__dict__.clear()
+
+
+def _reads_labels(plugin: PluginFactory) -> bool:
+    """Whether a plugin may tell pods apart by their labels: those of others do unless they say that they do not."""
+    is_ours = getattr(plugin, "__module__", "").startswith(f"{__name__.partition('.')[0]}.")
+    return bool(getattr(plugin, "reads_labels", not is_ours))
 
 
 def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:

@@ -175,7 +175,7 @@ def _kept_for_another(session: Session, job: Job, plan: Plan, allowed: Rows, nee
     if not holders:
         return None
     target = session.job(holders[0].job)
-    name = "another gang" if target is None else enqueue_refusals.named_for(job, target)
+    name = "another gang" if target is None else enqueue_refusals.named_for(job, target.facts)
     promise = holders[0].promise
     until = "" if promise is None else f" until {format_time(promise)}"
     count, what = len(nodes & holders[0].nodes), _asks(session, plan)

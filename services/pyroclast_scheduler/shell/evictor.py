@@ -16,6 +16,7 @@ from pyroclast.kube.deadline import Deadline
 from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events import EventRecorder, Reference
 from pyroclast.kube.rejections import Refusals
+from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache
@@ -52,7 +53,7 @@ class Evictor:
         if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
-            if self._cache.releasing(eviction.task.uid):
+            if not is_seat(eviction.task.uid) and self._cache.releasing(eviction.task.uid):  # a seat has nothing that could go
                 self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, Kind.GOING)))
 
     async def run(self) -> None:

@@ -103,8 +103,7 @@ class ExplainServer:
         entry = source.book.get(key)
         if entry is None:
             return None
-        visible = await self._visible(reader, source, entry, query)
-        answer = answer_of(source, entry, visible.__contains__)
+        answer = await self._told(reader, source, entry, query)
         if self._changes is not None and query.get("changes") == "true":
             answer |= await self._changes(key)
         return answer
@@ -124,14 +123,15 @@ class ExplainServer:
         if entry is None:
             return document("Explanation", fields)
         source = self._source()
-        visible = await self._visible(reader, source, entry, request.query)
-        return answer_of(source, entry, visible.__contains__) | fields
+        return await self._told(reader, source, entry, request.query) | fields
 
-    async def _visible(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> frozenset[str]:
-        """The namespaces whose Jobs are named: those that the asker may see, on demand only some of these."""
-        found = frozenset(await reader.visible(source.namespaces(entry)))
+    async def _told(self, reader: Reader, source: Answerer, entry: WaitingEntry, query: Mapping[str, str]) -> dict[str, Any]:
+        """The answer, with names of the namespaces that the asker may see; on demand of only some of these."""
+        having = source.holders(entry)
+        found = frozenset(await reader.visible(source.namespaces(entry, having)))
         only = query.get("namespaces")
-        return found if only is None else found & set(only.split(","))
+        visible = found if only is None else found & set(only.split(","))
+        return answer_of(source, entry, visible.__contains__, having)
 
     async def _queue(self, query: Mapping[str, str], reader: Reader, queue: str) -> dict[str, Any]:
         limit = _number(query, "limit", _ROWS, least=1, most=MOST_ROWS)

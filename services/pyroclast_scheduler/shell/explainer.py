@@ -20,6 +20,7 @@ from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Outcome
+from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.writer import Writer
 
@@ -31,11 +32,11 @@ _AT_ONCE: Final = 250  # jobs whose numbers are looked at in one turn, about a m
 
 
 class Explainer:
-    """Belongs to the event loop's thread. `starts`: the estimate of a job by key, None where there is none."""
+    """Belongs to the event loop's thread. `estimates`: of starts, None where none are made."""
 
     def __init__(self, cache: Cache, writer: Writer, series: WaitingSeries, *, now: Callable[[], float]) -> None:
         self.book = WaitingBook()
-        self.starts: Callable[[str], Start | None] = lambda _key: None
+        self.estimates: Estimates | None = None
         self._cache = cache
         self._writer = writer
         self._series = series
@@ -55,6 +56,8 @@ class Explainer:
         new = {key: past for key in outcome.records if self.book.get(key) is None and (past := self._known(key)) is not None}
         self.book.ranked_by = outcome.ranked_by
         self.book.take(outcome.records, outcome.seen, self._now(), since=new)
+        if self.estimates is not None:
+            self.estimates.take(outcome, self._now())
         for key in outcome.seen:
             group = None if key in outcome.records else self._cache.group(key)
             if group is not None and keys.WAITING in group.metadata.annotations and key not in outcome.statuses:
@@ -76,6 +79,8 @@ class Explainer:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._annotate())
             group.create_task(self._measure())
+            if self.estimates is not None:
+                group.create_task(self.estimates.run(self.book))
 
     async def _measure(self) -> None:
         """Show sums over all that wait; added up in a thread, as there may be many."""
@@ -84,6 +89,8 @@ class Explainer:
             now, book = self._now(), self.book
             found = await asyncio.to_thread(measured, dict(book.counts), list(book), self._cache.facts(), now)
             self._series.show(found, now)
+            if self.estimates is not None:
+                self._series.show_estimates(self.estimates.quality(book.queues), now)
 
     async def _annotate(self) -> None:
         while True:
@@ -98,13 +105,14 @@ class Explainer:
 
     def _waiting(self, key: str) -> Waiting | None:
         entry = self.book.get(key)
-        return None if entry is None else waiting_of(self.book, entry, self.starts(key))
+        start = self._start(key)
+        return None if entry is None else waiting_of(self.book, entry, None if isinstance(start, str) else start)
 
     def _start(self, key: str) -> Start | str:
         entry = self.book.get(key)
         if entry is not None and entry.is_never:
             return "waiting alone does not help"
-        return self.starts(key) or "no estimate is made"
+        return "no estimate is made" if self.estimates is None else self.estimates.start(key)
 
     def _known(self, key: str) -> Past | None:
         """Since when its code holds, by the annotation that another leader, or this process before, wrote."""

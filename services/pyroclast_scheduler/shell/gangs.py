@@ -49,16 +49,20 @@ def _may_have_run(task: TaskFacts) -> bool:
 
 
 class GangKeeper:
-    """Watches which gangs sessions report as incomplete."""
+    """Watches which gangs sessions report as incomplete.
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder) -> None:
+    `releasing`: called with a gang whose places are given back, before its pods are deleted.
+    """
+
+    def __init__(
+        self, client: Client, cache: Cache, recorder: EventRecorder, *, releasing: Callable[[str], None] = lambda _job: None
+    ) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder
         self._since: dict[str, float] = {}
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
-        self.releasing: Callable[[str], None] = lambda _job: None
-        """Called with a gang whose places are given back, before its pods are deleted."""
+        self._releasing = releasing
 
     def take(self, incomplete: Collection[str], now: float) -> list[str]:
         """The gangs among `incomplete` that have been so for too long; seconds since the epoch."""
@@ -85,7 +89,7 @@ class GangKeeper:
             why = "are bound to nodes that are gone: they are made anew"
         else:
             why = "never started and the rest does not fit: their places are given back"
-            self.releasing(job)
+            self._releasing(job)
         if not tasks:
             return
         message = f"{len(tasks)} pods of the gang {why}"

@@ -28,7 +28,7 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, remembered
+from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, WaitingPlaces, remembered
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
@@ -81,7 +81,6 @@ class Loop:
         self._evictor = evictor
         self._writer = writer
         self._keeper = keeper
-        keeper.releasing = binder.pause
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
@@ -110,6 +109,7 @@ class Loop:
         self.scheduler = "volcano"
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
         self.explained: Callable[[Outcome], None] = lambda _outcome: None
+        self.waiting: WaitingPlaces | None = None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -208,6 +208,7 @@ class Loop:
             shard=self.shard(),
             period=period,
             extender=self._extender,
+            waiting=self.waiting,
         )
         self._binder.session = ports.now
         before = ports.rehearsing()

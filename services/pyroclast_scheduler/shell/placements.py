@@ -45,7 +45,7 @@ class Placements:
     def joined(self, group: Group, status: records.PodGroupStatus, patch: dict[str, Any] | None) -> dict[str, Any] | None:
         """`patch`, which makes the status of `group` this one, with what is to be said of its seats; None if there is nothing."""
         key, meta, table = str(group.key), group.metadata, self._cache.seats.table
-        if key not in table:
+        if key not in table or status.phase is PodGroupPhase.PENDING:
             return patch
         try:
             text = table.placement(key)
@@ -57,8 +57,7 @@ class Placements:
             self._writing.add(key)
             guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
             return {**(patch or {}), "metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
-        is_over = status.phase is not PodGroupPhase.PENDING and table.is_used_up(key)
-        if patch is not None and is_over:  # every pod is there: the write that is due anyway takes it along
+        if patch is not None and table.is_used_up(key):  # every pod is there: the write that is due anyway takes it along
             return {**patch, "metadata": {"uid": meta.uid, "annotations": {keys.PLACEMENT: None}}}
         return patch
 

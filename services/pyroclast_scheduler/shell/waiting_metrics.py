@@ -24,7 +24,14 @@ class WaitingSeries:
         self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
         self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
         self._oldest = gauge("oldest_waiting_seconds", "How long the oldest Job that waits has waited")
+        self._held = gauge("estimate_held_ratio", "Which part of the last estimates of starts held")
+        self._width = gauge("estimate_width_seconds", "How wide the last estimates of starts were, the median")
         self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
+
+    def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
+        """Show by queue which part of the last estimates held, and how wide they were."""
+        self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
+        self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
 
     def show(self, measured: Waits, now: float) -> None:
         """Show what was measured `now`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 from pyroclast_standalone import times
 
@@ -14,6 +14,7 @@ from .lives import ContainerLife, Ending, Phase, PodLife, Role
 __all__ = ["container_id", "pod_status"]
 
 Json = dict[str, Any]
+_SCHEDULED: Final = "PodScheduled"
 
 
 def pod_status(pod: records.Pod, life: PodLife, injection: Injection, *, host_ip: str, now: float) -> Json:
@@ -64,6 +65,8 @@ def _conditions(pod: records.Pod, life: PodLife, injection: Injection, now: floa
         ("Ready", containers_ready and not closed, *gated),
         ("ContainersReady", containers_ready, reason, message),
     ]
+    if _SCHEDULED in life.conditions or not any(condition.type == _SCHEDULED for condition in pod.status.conditions):
+        wanted.append((_SCHEDULED, True, "", ""))  # nobody bound it: it was created with its node
     if not is_initialized:
         names = [c.name for c in inits if not c.is_done]
         wanted[1] = ("Initialized", False, "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(names)}]")

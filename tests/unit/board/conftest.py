@@ -104,9 +104,10 @@ class Board:
         """The page once it has all of these words."""
         async with asyncio.timeout(seconds):
             while True:
-                text = await self.get(path, token=token)
-                if all(word in text for word in words):
-                    return text
+                with contextlib.suppress(AssertionError):  # not there yet
+                    text = await self.get(path, token=token)
+                    if all(word in text for word in words):
+                        return text
                 await asyncio.sleep(0.05)
 
 

@@ -145,9 +145,7 @@ async def test_axe_has_no_serious_finding(seen: Any, scheme: str) -> None:
     await browser.emulate(scheme=scheme)
     for name, path in paths(uids).items():
         await browser.open(board.url + path)
-        await browser.run(
-            f"{script.read_text()};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})"
-        )
+        await browser.run(f"{script};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})")
         await browser.wait("return window.found !== null", seconds=60)
         findings = await browser.run(
             "return window.found.violations.filter((each) => ['serious', 'critical'].includes(each.impact))"
@@ -156,12 +154,19 @@ async def test_axe_has_no_serious_finding(seen: Any, scheme: str) -> None:
         assert findings == [], name
 
 
-@pytest.mark.skipif("PYROCLAST_SCREENSHOTS" not in os.environ, reason="PYROCLAST_SCREENSHOTS names no folder")
-async def test_pictures_for_the_documentation(seen: Any) -> None:
-    board, browser, uids = seen
-    folder = Path(os.environ["PYROCLAST_SCREENSHOTS"])
-    for scheme in ("light", "dark"):
-        await browser.emulate(scheme=scheme, width=1100, height=760)
-        for name, path in paths(uids).items():
-            await browser.open(board.url + path)
-            await browser.picture(folder / f"{name}-{scheme}.png")
+async def test_users_log_in_and_out_through_a_forwarded_port() -> None:
+    async with running_browser() as browser, running_board(login="token") as board:
+        token = await board.token("member", "team")
+        url = board.url.replace("127.0.0.1", "localhost")
+        await browser.open(f"{url}/jobs")
+        await browser.run("document.querySelector('[name=token]').value = arguments[0]; document.forms[0].submit()", token)
+        await browser.wait("return document.querySelector('h1')?.textContent === 'Overview'")
+        assert "default:member" in await browser.run("return document.querySelector('.viewer').textContent")
+        assert await browser.run("return document.cookie") == "", "no script can read the session"
+        await browser.open(f"{url}/jobs")
+        await board.job("team", "mine")
+        await browser.wait("return document.body.textContent.includes('mine')")
+        await browser.run("document.querySelector('.viewer button').click()")
+        await browser.wait("return document.querySelector('h1')?.textContent === 'Log in'")
+        await browser.open(f"{url}/jobs")
+        assert await browser.run("return document.querySelector('h1').textContent") == "Log in"

@@ -7,6 +7,7 @@ import pytest
 
 from pyroclast.api.types import JOBS, QUEUES, Key
 from pyroclast.kube.client import PatchKind
+from pyroclast_board.serving import server
 
 from .conftest import FULL, Board, fill, running_board
 
@@ -159,3 +160,26 @@ async def filled():
         await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")
         await board.until("/nodes", "node-2")
         yield board
+
+
+async def test_a_copy_that_grows_old_is_announced_with_its_age(filled: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "OLD_SECONDS", 0.5)
+    assert "does not answer" not in await filled.get("/jobs")
+    for _ in range(100):
+        filled.server.fail_next("watch", "jobs", 503)
+        filled.server.fail_next("list", "jobs", 503)
+    filled.server.drop_watches()
+    page = await filled.until("/jobs", "The API server does not answer: jobs as of", seconds=20)
+    assert ">train</a></th>" in page, "what was last known is still shown"
+    filled.server._mishaps.planned.clear()
+    await filled.job("team", "afterwards")
+    page = await filled.until("/jobs", "afterwards", seconds=30)
+    assert "does not answer" not in page
+
+
+async def test_a_recorder_that_is_away_is_told() -> None:
+    async with running_board(recorder_url="http://127.0.0.1:1") as board:
+        assert "the recorder does not answer" in await board.get("/history")
+        assert "the recorder does not answer" in await board.get("/jobs/gone", 503)
+        uid = await board.job("team", "here")
+        assert "The recorder remembers none, or does not answer" in await board.until(f"/jobs/{uid}", "team/here")

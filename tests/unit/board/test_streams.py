@@ -115,6 +115,17 @@ async def test_changes_reach_an_open_page(board: Board) -> None:
     assert any(kind == "order" for kind, *_ in changes)
 
 
+async def test_a_change_is_told_within_a_second_however_long_nothing_changed(board: Board) -> None:
+    await fill(board)
+    text = await board.until("/jobs", "lost", "train", ">big<")
+    reading = asyncio.create_task(messages(board, f"/live/jobs?seen={version(text)}"))
+    await asyncio.sleep(4)
+    begun = asyncio.get_running_loop().time()
+    await board.job("team", "later")
+    await reading
+    assert asyncio.get_running_loop().time() - begun < 3, "a loaded machine is slow, but does not wait for the next full round"
+
+
 async def test_a_page_that_is_gone_is_loaded_anew(board: Board) -> None:
     await fill(board)
     uid = await board.job("team", "short")

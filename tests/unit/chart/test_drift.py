@@ -14,7 +14,6 @@ ALL_FLAGS = [
     "custom.board_session_secret=a",
     "nativeWorkloads.enabled=false",
     "custom.job_plugins=a",
-    "custom.place_before_pods=true",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
     "custom.scheduler_feature_gates=A=true",
@@ -56,7 +55,7 @@ def flags_of(documents, program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_flag_is_reached_by_some_value(helm, program):
     key = KEYS[program]
-    secret = rendered(helm, "webhook.certificates=secret")
+    secret = rendered(helm, "webhook.certificates=secret", "custom.place_before_pods=true")
     given = flags_of(rendered(helm, *ALL_FLAGS), program) | flags_of(secret, program) | {"v", "log-level"}
     there_are = {name.replace("_", "-") for name in values_schema.SETTINGS[key].model_fields}
     assert there_are - given - set(values_schema.extra_flags(key)) == UNREACHED.get(program, set())

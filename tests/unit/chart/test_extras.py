@@ -20,11 +20,17 @@ from pyroclast.api.types import (
     PODS,
     QUEUES,
 )
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
 from pyroclast_admission.metrics import ReviewMetrics
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
+from pyroclast_board.metrics import BoardMetrics
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
+from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from tests.unit.chart import render
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
@@ -42,8 +48,11 @@ def monitored(helm):
 def series():
     """The names of all metrics of all services, as Prometheus sees them."""
     registry = new_registry()
-    for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics):
+    for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, RecorderMetrics, BoardMetrics):
         metrics(registry)
+    cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
+    WaitingJobs(registry, cluster)
+    JobEnds(registry, cluster)
     return {name for collector in collectors(registry) for name in names(collector)} | {"up"}
 
 
@@ -52,7 +61,8 @@ def collectors(registry: CollectorRegistry) -> list[Collector]:
 
 
 def names(collector: Collector) -> set[str]:
-    plain = {metric.name for metric in collector.collect()}
+    described = collector.describe() if isinstance(collector, WaitingJobs) else collector.collect()
+    plain = {metric.name for metric in described}
     return (
         {f"{name}_total" for name in plain}
         if isinstance(collector, Counter) and not isinstance(collector, ExactCounter)
@@ -73,7 +83,8 @@ def test_alerts_ask_for_metrics_that_there_are(monitored, series):
         assert asked(alert["expr"]), alert["expr"]
         assert asked(alert["expr"]) <= series
         assert alert["annotations"]["summary"]
-        assert alert["labels"]["severity"] in {"warning", "critical"}
+        assert alert["labels"]["severity"] in {"info", "warning", "critical"}
+        assert f"\n## {alert['alert']}\n" in (render.ROOT / "docs" / "reference" / "alerts.md").read_text()
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)

@@ -51,6 +51,14 @@ FIGHTS = {
         ["custom.scheduler_members=2", "custom.scheduler_replicas=2"],
         "members divide the work and none stands by",
     ),
+    "seats with several schedulers": (
+        ["custom.place_before_pods=true", "custom.scheduler_members=2"],
+        "set place_before_pods to false, or scheduler_members to 1",
+    ),
+    "seats with nodes divided among schedulers": (
+        ["custom.place_before_pods=true", "custom.scheduler_sharding_mode=soft"],
+        "one scheduler must know all nodes",
+    ),
     "a scheduler configuration that is not there": (
         ["basic.scheduler_config_file=config/other.conf"],
         "no file of this chart; name one of config/volcano-admission.conf, config/volcano-scheduler-ci.conf",

@@ -53,6 +53,7 @@ LISTS = (
     "history big",
     "efficiency big",
     "report usage",
+    "report cluster",
     "report waits",
 )
 OTHERS = (

@@ -135,8 +135,12 @@ class JobModel:
                     self._kill_part(action, request.pod, self._restarting)
                 elif action == "SyncJob":
                     self._sync()
+                elif action in ENTERED:  # with us a Job that restarts can be ended
+                    self._kill(FINISHED, self._entering(ENTERED[action]))
                 else:
                     self._kill((), self._restarting)
+            case "Aborting" | "Completing" if action in ENTERED and ENTERED[action] != self.phase:  # or in another way, with us
+                self._kill(FINISHED, self._entering(ENTERED[action]))
             case "Aborting" | "Aborted" if action == "ResumeJob":
                 self._kill(FINISHED, self._entering("Restarting", retry=True))
             case _:

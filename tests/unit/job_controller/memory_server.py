@@ -125,6 +125,8 @@ class MemoryClient:
     def __init__(self, server: MemoryServer) -> None:
         self.server, self.observer = server, SILENT
         self.fault: Callable[[bool], KubeError | None] = lambda _: None
+        self.latency: Callable[[], float] = lambda: LATENCY
+        self.outages = 0
 
     def now(self) -> float:
         return self.server.now()
@@ -151,7 +153,7 @@ class MemoryClient:
         return await self._write("delete", kind, lambda: self.server.delete(kind, key, uid, grace_seconds))
 
     async def _write(self, verb: str, kind: ResourceType, do: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        await asyncio.sleep(LATENCY)
+        await asyncio.sleep(self.latency())
         if error := self.fault(False):
             raise error
         self.server.writes[verb, kind.qualified] += 1

@@ -80,6 +80,8 @@ def a_history(random: Random, spec: dict[str, Any]) -> list[tuple[Any, ...]]:
             ]
         )
         deeds.append(deed)
+        if deed[0] == "fail" and random.random() < 0.4:
+            deeds.append(("evict", pod))  # the pod that failed is deleted by somebody
     return deeds
 
 

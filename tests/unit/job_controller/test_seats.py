@@ -103,6 +103,16 @@ def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes_one()
     seats(scenario)
 
 
+def test_jobs_of_a_template_that_come_together_share_one_dry_run():
+    async def scenario(cluster):
+        for index in range(20):
+            cluster.job(f"j{index:02}", task("a", 2))
+        await cluster.until(lambda: all(published(cluster, f"j{index:02}") for index in range(20)))
+        assert writes(cluster, "dry run", PODS) == 1
+
+    seats(scenario)
+
+
 def test_a_gang_let_in_without_a_placement_goes_the_present_way():
     async def scenario(cluster):
         cluster.job("j", task("a", 2))

@@ -6,6 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyroclast.api.enums import JobPhase, PodPhase
 from pyroclast.lifecycle.job.counts import count
+from pyroclast.lifecycle.job.phase_transitions import MOVES, Deed
 from tests.counts import examples
 
 from .builders import job, task
@@ -25,7 +26,7 @@ KILLED = {JobPhase.ABORTED, JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.FA
 
 
 class JobMachine(RuleBasedStateMachine):
-    @initialize(policies=POLICIES, of_task=POLICIES, retries=st.integers(1, 4), depends=st.booleans())
+    @initialize(policies=POLICIES, of_task=POLICIES, retries=st.integers(1, 9), depends=st.booleans())
     def start(self, policies, of_task, retries, depends):
         second = task("b", 2, **({"dependsOn": {"name": ["a"]}} if depends else {}))
         owner = job(task("a", 2, policies=of_task), second, phase=JobPhase.NEW, policies=policies, maxRetry=retries)
@@ -63,14 +64,54 @@ class JobMachine(RuleBasedStateMachine):
     @rule(data=st.data(), phase=st.sampled_from([PodPhase.RUNNING, PodPhase.SUCCEEDED, PodPhase.FAILED]), code=st.integers(1, 2))
     def node_moves_a_pod_on(self, data, phase, code):
         name = data.draw(st.sampled_from(sorted(self.world.pods)))
-        if self.world.pods[name].status.phase in (PodPhase.PENDING, PodPhase.RUNNING):
+        pod = self.world.pods[name]
+        if pod.status.phase in (PodPhase.PENDING, PodPhase.RUNNING) and pod.metadata.uid not in self.world.lost:
             self.world.set_phase(name, phase, code)
 
-    @precondition(lambda self: any(pod.metadata.is_terminating for pod in self.world.pods.values()))
+    @precondition(lambda self: self.world.going())
     @rule(noticed=st.booleans())
     def pods_that_go_are_gone(self, noticed):
-        for name in [name for name, pod in self.world.pods.items() if pod.metadata.is_terminating]:
+        for name in self.world.going():
             self.world.vanish(name, noticed=noticed)
+
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data())
+    def a_node_is_lost(self, data):
+        name = data.draw(st.sampled_from(sorted(self.world.pods)))
+        self.world.lost.add(self.world.pods[name].metadata.uid)
+
+    @precondition(lambda self: self.world.lost)
+    @rule()
+    def lost_nodes_come_back(self):
+        self.world.lost.clear()
+
+    @precondition(lambda self: self.world.lost)
+    @rule()
+    def lost_pods_are_given_up(self):
+        for name in [name for name, pod in self.world.pods.items() if pod.metadata.uid in self.world.lost]:
+            if self.world.pods[name].metadata.is_terminating:
+                self.world.vanish(name)
+
+    @precondition(lambda self: any(pod.status.phase is PodPhase.FAILED for pod in self.world.pods.values()))
+    @rule(data=st.data(), noticed=st.booleans())
+    def somebody_deletes_a_failed_pod(self, data, noticed):
+        failed = [name for name, pod in self.world.pods.items() if pod.status.phase is PodPhase.FAILED]
+        self.world.vanish(data.draw(st.sampled_from(sorted(failed))), noticed=noticed)
+
+    @rule(action=st.sampled_from(ACTIONS))
+    def an_order_does_what_the_table_says_in_every_phase(self, action):
+        """Also in phases that only last while pods do not go."""
+        world = self.world
+        world.reconcile()
+        phase, since = world.job.status.state.phase, len(world.trace)
+        world.order(action)
+        world.reconcile()
+        assert not world.orders
+        to, cell = world.trace[since:], MOVES[phase][action]
+        if cell.to is not None and cell.deed is Deed.RELEASE:
+            assert to[:1] == [cell.to], f"{action} leads from {phase} to {to}"
+        elif phase in (*KILLED, JobPhase.TERMINATING):
+            assert set(to) <= {JobPhase.TERMINATED}
 
     @precondition(lambda self: self.world.pods)
     @rule(data=st.data(), noticed=st.booleans())
@@ -107,15 +148,17 @@ class JobMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         world = self.world
+        world.lost.clear()
         for _ in range(30):
             before = (world.job, dict(world.pods), world.group, world.memory)
             world.reconcile()
             world.admit()
-            for name in [name for name, pod in world.pods.items() if pod.metadata.is_terminating]:
+            for name in world.going():
                 world.vanish(name)
             for name, pod in world.pods.items():
                 if pod.status.phase is PodPhase.PENDING:
                     world.set_phase(name, PodPhase.RUNNING)
+            world.now += 400  # no pause between restarts is longer
             if before == (world.job, world.pods, world.group, world.memory):
                 break
         else:
@@ -149,4 +192,4 @@ class JobMachine(RuleBasedStateMachine):
 
 
 TestJob = JobMachine.TestCase
-TestJob.settings = settings(max_examples=examples(80), stateful_step_count=40, suppress_health_check=list(HealthCheck))
+TestJob.settings = settings(max_examples=examples(200), stateful_step_count=40, suppress_health_check=list(HealthCheck))

@@ -46,6 +46,8 @@ class World:
     orders: list[Order] = field(default_factory=list)
     now: float = NOW
     steps_until_crash: int | None = None
+    lost: set[str] = field(default_factory=set)
+    """Uids of pods on nodes of which nothing is heard any more: they do not go, and nobody tells how they end."""
     made: int = 0
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """How often a pod was made for a name at a version and a number of retries, and is still to be accounted for."""
@@ -72,7 +74,9 @@ class World:
         raise AssertionError("the controller does not come to rest")
 
     def facts(self) -> JobFacts:
-        orders = tuple(order for order in self.orders if order.command != self.job.status.last_command)
+        # a Command that was carried out is deleted before the next one is begun
+        self.orders = [order for order in self.orders if order.command != self.job.status.last_command]
+        orders = tuple(self.orders)
         return JobFacts(self.job, self.now, dict(self.pods), self.group, queue(), marks=MARKS, orders=orders, memory=self.memory)
 
     def apply(self, effect):
@@ -188,6 +192,10 @@ class World:
         happened = job_events.evicted(self.job, pod, self.now)
         if happened and noticed:
             self.remember(occurrences=(*self.memory.occurrences, happened))
+
+    def going(self) -> list[str]:
+        """The pods that were asked to go and whose node obeys."""
+        return [name for name, pod in self.pods.items() if pod.metadata.is_terminating and pod.metadata.uid not in self.lost]
 
     def order(self, action: str) -> None:
         self.made += 1

@@ -134,11 +134,18 @@ def test_a_running_pod_has_all_it_should():
     assert status["podIPs"] == [{"ip": "10.0.0.1"}]
     assert (status["hostIP"], status["startTime"]) == ("1.1.1.1", rfc3339(EPOCH))
     assert {c["type"]: c["status"] for c in status["conditions"]} == dict.fromkeys(
-        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"], "True"
+        ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"], "True"
     )
     assert world.state["state"] == {"running": {"startedAt": rfc3339(EPOCH)}}
     assert world.state["ready"]
     assert world.state["started"]
+
+
+def test_a_pod_that_somebody_bound_keeps_what_was_said_of_it():
+    said = {"status": {"conditions": [{"type": "PodScheduled", "status": "True"}]}}
+    bound = msgspec.convert(msgspec.to_builtins(pod(container("sleep 9"))) | said, Pod)
+    status = World(bound).run(until=1).history[0][1]
+    assert "PodScheduled" not in {condition["type"] for condition in status["conditions"]}
 
 
 def test_a_finished_pod_tells_how():

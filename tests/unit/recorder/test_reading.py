@@ -10,6 +10,8 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pyroclast.api.types import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from pyroclast.kube.client import Client
@@ -18,7 +20,8 @@ from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, pods
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods
+from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.reading.states import state_of
@@ -58,6 +61,10 @@ ROWS = [
     (pods, pod("p5", "u4", namespace="other")),
     (pods, pod("p6", "u5", finished=None, released_high=None, phase="Running")),
     (gaps, {"kind": "pods", "since": NOON, "until": NOON + 30, "why": "x"}),
+    (node_states, {"uid": "n1", "at": NOON - 3600, "name": "n1", "allocatable": '{"cpu":16000}', "is_down": 0}),
+    (node_states, {"uid": "n2", "at": NOON, "name": "n2", "allocatable": '{"cpu":8000,"nvidia.com/gpu":8000}', "is_down": 0}),
+    (node_states, {"uid": "n2", "at": NOON + 1800, "name": "n2", "allocatable": '{"cpu":8000}', "is_down": 1}),
+    (node_states, {"uid": "n2", "at": NOON + 2700, "name": "n2", "allocatable": "{}", "is_down": 0}),
 ]
 
 
@@ -139,6 +146,38 @@ async def test_usage_adds_up_to_the_same_however_it_is_grouped(url: str, by: str
     if by != "resource":
         cpu = [each for each in items if each["resource"] == "cpu"]
         assert (sum(each["jobs"] for each in cpu), sum(each["failed"] for each in cpu)) == (4, 1)
+
+
+@pytest.mark.parametrize(("query", "hours"), [("since=1h", 1), ("since=90m", 2), ("since=30m", 1)])
+async def test_the_report_of_the_cluster_adds_up_to_what_the_nodes_had(url: str, query: str, hours: int) -> None:
+    answer = await get(url, f"cluster?{query}")
+    rows = {each["resource"]: each for each in answer["items"]}
+    assert answer["until"] == "2026-11-24T13:00:00Z"
+    for row in rows.values():
+        assert row["allocated"] + row["idle"] + row["down"] == row["total"]
+    cpu = 4 * 2000 * 1800 + 500 * 1800 + 2000 * 3540
+    assert (rows["cpu"]["allocated"], rows["cpu"]["down"]) == (cpu, 8000 * 900)
+    assert rows["cpu"]["total"] == hours * 3600 * 16_000 + 8000 * 2700
+    assert rows["nvidia.com/gpu"]["total"] == 8000 * 1800
+
+
+states = st.lists(
+    st.builds(
+        lambda uid, at, cpu, down: {"uid": uid, "at": at, "allocatable": f'{{"cpu":{cpu}}}', "is_down": down},
+        st.sampled_from("abc"),
+        st.integers(0, 100),
+        st.integers(0, 9),
+        st.integers(0, 1),
+    ),
+    unique_by=lambda state: (state["uid"], state["at"]),
+).map(lambda found: sorted(found, key=lambda state: (state["uid"], state["at"])))
+
+
+@given(states, st.integers(0, 1000), st.integers(0, 50), st.integers(50, 120))
+def test_what_nodes_had_divides_without_a_rest(of_nodes: list[Any], held: int, since: int, until: int) -> None:
+    for row in cluster_rows(of_nodes, {"cpu": held}, since, until):
+        assert row["allocated"] + row["idle"] + row["down"] == row["total"]
+        assert all(value >= 0 for value in row.values() if isinstance(value, int))
 
 
 async def test_usage_tells_how_long_nobody_looked(url: str) -> None:

@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 
 from pyroclast.api import crds
-from pyroclast.api.types import CRDS, JOBS, POD_GROUPS, PODS, Key
+from pyroclast.api.types import CRDS, JOBS, NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.client import Client, PatchKind
 from pyroclast.kube.config import load_config
 from pyroclast.kube.errors import KubeError
 from pyroclast_recorder.app import Recorder
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
-from pyroclast_recorder.database.tables import gaps, jobs, pods
+from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
@@ -255,3 +255,40 @@ async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laborato
     }
     await laboratory.client.delete(JOBS, Key("default", "j"))
     await laboratory.until(lambda rows: rows["j"]["removed"] is not None, jobs)
+
+
+@ON_SQLITE
+async def test_nodes_make_a_row_only_when_they_change(laboratory: Laboratory) -> None:
+    async def write(name: str, ready: str, cpu: str, beat: int) -> None:
+        condition = {"type": "Ready", "status": ready, "lastHeartbeatTime": f"2026-01-01T00:00:{beat:02}Z"}
+        body = {"status": {"allocatable": {"cpu": cpu, "pods": "110"}, "conditions": [condition]}}
+        await laboratory.client.patch(NODES, Key("", name), body, PatchKind.MERGE, subresource="status")
+
+    async def states() -> list[tuple[str, str, int]]:
+        async with laboratory.database.reading() as connection:
+            found = await connection.execute(
+                select(node_states).order_by(node_states.c.name, node_states.c.at, node_states.c.version)
+            )
+            return [(row.name, row.allocatable, row.is_down) for row in found]
+
+    async def until(wanted: list[tuple[str, str, int]]) -> None:
+        async with asyncio.timeout(20):
+            while await states() != wanted:
+                await asyncio.sleep(0.05)
+
+    for name in ("n1", "n2"):
+        await laboratory.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+        await write(name, "True", "4", 0)
+    laboratory.start()
+    there = [("n1", '{"cpu":4000}', 0), ("n2", '{"cpu":4000}', 0)]
+    await until(there)
+    for beat in range(3):
+        await write("n1", "True", "4", beat)
+    await asyncio.sleep(1.1)  # a row per node and second
+    await write("n1", "False", "4", 9)
+    await until([there[0], ("n1", '{"cpu":4000}', 1), there[1]])
+    await laboratory.stop()
+    await laboratory.client.delete(NODES, Key("", "n2"))
+    await asyncio.sleep(1.1)
+    laboratory.start()
+    await until([there[0], ("n1", '{"cpu":4000}', 1), there[1], ("n2", "{}", 0)])

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from pyroclast.runtime.traces import ANNOTATION, Traces, context_of
+from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_of
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -53,3 +53,30 @@ async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> No
     assert b"admission" in received
     assert b"reconcile" in received
     assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received
+
+
+async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
+    received: list[bytes] = []
+
+    async def collector(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        received.append(await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(collector, "127.0.0.1", 0)
+    traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"})
+    for _ in range(2):
+        assert await asyncio.to_thread(traces.send, [span])
+    await asyncio.to_thread(traces.close)
+    server.close()
+    await server.wait_closed()
+    assert received[0] == received[1], "sent again, it is the same span"
+    assert b"job.run" in received[0]
+    assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received[0]
+    assert bytes.fromhex("b7ad6b7169203331") in received[0]
+    assert int(1000.5e9).to_bytes(8, "little") in received[0]
+    assert Traces("prog").send([span]), "without an endpoint nothing is sent"

@@ -51,7 +51,7 @@ class Service:
             plugins=self.plugins,
             binder=SimpleNamespace(take=self._take, series=series, session=0.0, locked={}),
             evictor=SimpleNamespace(take=lambda _commit: None),
-            writer=SimpleNamespace(take=self._write),
+            writer=SimpleNamespace(take=self._write, sweep=lambda: None),
             keeper=SimpleNamespace(take=lambda _jobs, _now: []),
             metrics=self.metrics,
             recorder=self.recorder,

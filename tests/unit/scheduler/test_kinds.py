@@ -7,9 +7,13 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.lines import Line
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
-from tests.scenarios.taking import take
+from tests.scenarios.taking import take, take_statuses
 
 from .deciding import committed, decided
 
@@ -235,7 +239,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
         ({"annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}"}}, True),
         ({"annotations": {"volcano.sh/createdByJobFlow": "t.f"}}, True),
         ({"annotations": {"volcano.sh/sla-waiting-time": "1h"}}, False),
-        ({"labels": {"app": "x"}}, False),
+        ({"labels": {"app": "x"}}, True),
         ({"prio": 7}, False),
         ({"group": {"topo": ["hard", 1]}}, False),
         ({"group": {"phase": "Pending"}}, False),
@@ -395,3 +399,84 @@ def test_a_line_lets_go_of_most_jobs_that_left_it():
         line.discard(each.key)
     assert first in line.order
     assert len(line.order) < 100
+
+
+def test_labels_tell_kinds_apart_once_a_pod_minds_them():
+    world = World()
+    world.node(2, labels={"zone": "a"})
+    world.job("runs", 2, where="n")
+    for i in range(4):
+        world.job(f"j{i}", 2, labels={"run": f"r{i}"}, age=i)
+    world.settle()
+    assert len({world.kind(f"j{i}") for i in range(4)}) == 1
+    world.node(3, labels={"zone": "a"})
+    assert world.session()[0] == {"j3"}, "nothing fits, and the oldest is asked"
+    world.job("near", 9, labels={"app": "b"}, anti={"key": "zone", "run": "r3"})
+    assert world.session()[0] == {"near", *(f"j{i}" for i in range(4))}, "each is looked at by itself"
+    assert len({world.kind(f"j{i}") for i in range(4)}) == 4
+
+
+def test_a_job_that_was_taken_for_like_others_when_it_was_looked_at_is_looked_at_again():
+    world = World()
+    world.node(2)
+    for i in range(3):
+        world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
+    world.settle()
+    (facts,) = (each for each in world.cache.snapshot().all_jobs.values() if each.name == "j0")
+    rest = Rest(facts, frozenset(task.shape for task in facts.tasks), kind=facts.kind)
+    world.job("near", 9, anti={"key": "zone", "run": "r2"})
+    world.settle()
+    world.cache.rest(rest)
+    assert "j0" in world.session()[0]
+
+
+class Reader:
+    """A plugin of somebody else's."""
+
+    def __init__(self, arguments):
+        del arguments
+
+    def open(self, session):
+        del session
+        return Extensions()
+
+
+@pytest.mark.parametrize(("reads", "want"), [(None, 3), (True, 3), (False, 1)])
+def test_plugins_of_others_may_tell_jobs_apart_by_any_label_unless_they_say_that_they_do_not(reads, want):
+    plugin = Reader if reads is None else type("Reader", (Reader,), {"reads_labels": reads})
+    plugins = {**registry.plugins(), "reader": plugin}
+    text = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}, {name: reader}]}]"
+    world = World()
+    world.node(2)
+    for i in range(3):
+        world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
+    configuration = parse(text, actions=registry.actions(), plugins=plugins)
+    outcome = run_cycle(
+        world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
+    )
+    take_statuses(world.cache, outcome)
+    outcome = run_cycle(
+        world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
+    )
+    assert len({rest.kind for rest in outcome.rests}) == want
+
+
+@pytest.mark.parametrize(("namespace", "labels", "want"), [
+    ("kube-system", {}, 1),
+    ("t", {"app": "dns"}, 1),
+    ("t", {}, 3),
+])  # fmt: skip
+def test_whole_lines_are_looked_at_only_for_terms_that_may_mean_their_pods(namespace, labels, want):
+    world = World()
+    world.node(2)
+    for i in range(3):
+        world.job(f"j{i}", 3, labels={"app": "b"}, age=i)
+    body = msgspec.to_builtins(objects.pod(["dns", "", "n", 0, 0]))
+    body["metadata"]["namespace"] = namespace
+    selector = {"matchLabels": labels, "matchExpressions": [{"key": "pod-template-hash", "operator": "Exists"}]}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}
+    body["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.cache.pod_changed(None, msgspec.convert(body, records.Pod))
+    world.settle()
+    world.cache.stale()
+    assert len(world.session()[0]) == want

@@ -262,3 +262,29 @@ def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_o
         world = Full(evicts)
         CHANGES[change](world)
         assert ("waits" in world.woken()) is want, evicts
+
+
+def huge():
+    """A job at rest that no node is large enough for, whoever goes."""
+    world = Full(Evicts.ANYBODY)
+    world.cache.group_changed(None, objects.pod_group(["huge", "q", 1]))
+    world.cache.pod_changed(None, objects.pod(["h", "huge", "-", 99, "1Gi"]))
+    for facts in world.cache.snapshot().jobs:
+        shapes = frozenset(task.shape for task in facts.tasks if not task.node)
+        world.cache.rest(Rest(facts, shapes, evicts=Evicts.ANYBODY if shapes else Evicts.NOBODY))
+    assert world.woken() == set()
+    return world
+
+
+@pytest.mark.parametrize("change", [change for name, change in CHANGES.items() if name != "a queue changes"])
+def test_whom_no_node_is_large_enough_for_nobody_helps_by_going(change):
+    world = huge()
+    change(world)
+    assert "huge" not in world.woken()
+
+
+def test_a_node_that_is_large_enough_helps_also_where_it_is_full():
+    world = huge()
+    world.cache.pod_changed(None, objects.pod(["fills", "theirs", "vast", 128, "1Gi"]))
+    world.cache.node_changed(None, objects.node(["vast", 128, "8Gi"]))
+    assert "huge" in world.woken()

@@ -84,7 +84,8 @@ class World:
         options |= pick(({}, {}, {}, {"pvc": [pick("cd")]}))
         options |= pick(({}, {}, {"sel": {"disk": "ssd"}}, {"hostPort": 80}, {"tolerate": "k=v:NoSchedule"}))
         if self.has_couples:
-            options |= pick(({}, {"anti": {"key": "zone", "app": "p"}}, {"affine": {"key": "zone", "app": "q"}}))
+            run = {"key": "zone", "run": f"j{self.random.randint(1, 20)}"}
+            options |= pick(({}, {"anti": {"key": "zone", "app": "p"}}, {"affine": {"key": "zone", "app": "q"}}, {"anti": run}))
         for i in range(size):
             self.show(objects.pod([f"{name}-{i}", name, "-", cpu, "1Gi" if cpu else 0, options]))
 

@@ -18,6 +18,19 @@ def said(group):
     return None if text is None else json.loads(text)
 
 
+async def listening(cluster, session):
+    """Return when the service answers."""
+
+    async def answers():
+        try:
+            async with session.get("/metrics") as answer:
+                return answer.status == 200
+        except aiohttp.ClientConnectionError:
+            return False
+
+    await cluster.until(answers)
+
+
 async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
@@ -70,6 +83,7 @@ async def test_the_service_answers_why_a_gang_waits(cluster):
     port = free_port()
     flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
     async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await listening(cluster, session)
         await cluster.gang("g", 3, cpu="2500m")
 
         async def answered():
@@ -96,6 +110,7 @@ async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(clus
     port = free_port()
     flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
     async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await listening(cluster, session)
         await cluster.queue("small", capability={"cpu": "2"})
 
         async def ask(body):

@@ -9,9 +9,17 @@ import pytest
 
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting import MOST_BYTES, Waiting, ahead_step, read_waiting, written_waiting
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, waiting_of
 from pyroclast_scheduler.explaining.book import Past, WaitingBook
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.ports import Ports
+from tests.counts import examples
+from tests.scenarios import objects
+from tests.scenarios.runner import feed
+from tests.unit.scheduler.test_causes import CAPACITY, decide
 
 FULL, MISSING = PendingReason.QUEUE_FULL, PendingReason.PODS_MISSING
 SHORT = (Shortage("nvidia.com/gpu", "64", used="448", promised="16", limit="512"),)
@@ -123,3 +131,37 @@ def test_each_job_has_its_turn_and_then_rests():
     told = [turns.next(keys, lambda key: key != "k3", now, most=3) for now in range(12)]
     assert [key for key in told if key] == ["k0", "k1", "k2", "k4", "k5", "k6"]
     assert [key for now in range(400, 420) if (key := turns.next(keys, lambda key: key == "k3", now, most=3))] == ["k3"]
+
+
+def messages(cache, port, commits):
+    configuration = parse(CAPACITY, actions=registry.actions(), plugins=registry.plugins())
+    ports = Ports(objects.NOW + 100, commits.append, period=3, waiting=port)
+    outcome = run_cycle(cache.view(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="u")
+    return {key: (each.code, each.sentence, each.rank) for key, each in outcome.records.items()}
+
+
+def test_jobs_at_rest_count_as_if_they_were_ranked_anew():
+    chance, told = random.Random(8), 0
+    for _ in range(examples(120)):
+        queues = [["q", {"capability": {"cpu": 6}}], ["r", {}]]
+        groups = []
+        for i in range(chance.randint(2, 12)):
+            phase, asked = chance.choice(["Pending", "Inqueue"]), {"cpu": chance.randint(1, 9)}
+            options = {"phase": phase, "class": chance.randint(0, 5), "minRes": asked}
+            groups.append([f"g{i}", chance.choice("qr"), 1, options])
+        outcome, cache = decide({"nodes": [["n1", 8, "9Gi"]], "queues": queues, "podgroups": groups}, CAPACITY)
+        for key, status in outcome.statuses.items():
+            cache.believe(key, status)
+        for key in outcome.drawn:
+            cache.draw(key)
+        for rest in outcome.rests:
+            cache.rest(rest)
+        book = taken(WaitingBook(), outcome.records, seen=outcome.seen)
+        name = f"g{chance.randrange(len(groups))}"
+        group = next(each for each in groups if each[0] == name)
+        group[3] = {**group[3], "class": 5 - group[3]["class"], "annotations": {"changed": "yes"}}
+        feed(cache, {"podgroups": [group]})
+        anew, known = messages(cache, None, []), messages(cache, book, [])
+        assert anew == known
+        told += len(known)
+    assert told

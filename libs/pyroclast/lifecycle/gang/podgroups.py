@@ -19,16 +19,10 @@ from pyroclast.lifecycle.ownership import controller_reference
 __all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
 
 _DEFAULT_QUEUE: Final = "default"
-_OWN: Final = frozenset(
-    {
-        keys.JOB_VERSION,
-        keys.PLACEMENT,
-        keys.RESERVATION,
-        keys.SEATS,
-        keys.WAITING,
-        "kubectl.kubernetes.io/last-applied-configuration",
-    }
-)
+_OWN: Final = frozenset({keys.PLACEMENT, keys.SEATS, keys.WAITING})
+"""What the controller and the scheduler say to each other and to people on a PodGroup: no Job says it for them."""
+
+_NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
 """Annotations of a PodGroup that do not follow those of its Job."""
 
 
@@ -77,7 +71,7 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
 
 def inherited(job: Job) -> Inherited:
     """What the PodGroup of `job` should have of it."""
-    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
+    annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _NOT_CARRIED}
     return Inherited(job.spec.queue, _topology(job), job.metadata.labels, annotations)
 
 

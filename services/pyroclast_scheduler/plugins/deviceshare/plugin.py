@@ -42,6 +42,8 @@ class DeviceShare:
     `KnownGeometriesCMNamespace`: the ConfigMap that says how cards and chips can be cut.
     """
 
+    reads_labels = True
+
     def __init__(self, arguments: Arguments) -> None:
         self._sharing = arguments.boolean("deviceshare.GPUSharingEnable", default=False)
         self._number = arguments.boolean("deviceshare.GPUNumberEnable", default=False)

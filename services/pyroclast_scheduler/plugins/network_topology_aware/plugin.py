@@ -20,7 +20,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.placement.plans import Plan
 from pyroclast_scheduler.plugins.network_topology_aware.gradient import cut, gradient, search_root
-from pyroclast_scheduler.plugins.network_topology_aware.scores import Sums, closeness, filling, lowest_groups, normal, weights_of
+from pyroclast_scheduler.plugins.network_topology_aware.scores import Sums, closeness, filling, normal, weights_of
 from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions, Purpose
@@ -60,9 +60,9 @@ class _Network:
         self._settings = settings
         self._all = session.hyper_nodes
         self._weights = weights_of(settings.resources, session.dimensions)
-        self._sums = Sums(session.columns, list(self._all.values()))
+        self._sums = Sums(session.columns, self._all)
         self._lowest = np.zeros(len(session.names), dtype=np.intp)
-        self._groups = list(lowest_groups(self._all).items())
+        self._groups = list(self._all.lowest_groups.items())
         for at, (_, rows) in enumerate(self._groups):
             self._lowest[rows] = at
 
@@ -98,7 +98,7 @@ class _Network:
         request = np.sum([self._session.plan(task.facts.shape).request for task in sub_job.tasks], axis=0)
         sums = self._sums
         scores = np.array(
-            [filling(sums.allocatable[each.name], sums.used[each.name], request, self._weights) for each in candidates]
+            [filling(sums.allocatable[each.name], sums.used(each.name), request, self._weights) for each in candidates]
         )
         is_best = scores == scores.max()
         if is_best.sum() >= 2:

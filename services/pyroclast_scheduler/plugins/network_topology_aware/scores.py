@@ -7,33 +7,54 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pyroclast_scheduler.model.dimensions import Dimensions, Ints
-from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
-from pyroclast_scheduler.model.node_columns import Bools, Columns, Floats
+from pyroclast_scheduler.model.hypernodes import HyperNodes
+from pyroclast_scheduler.model.node_columns import Columns, Floats
 
 __all__ = ["Sums", "closeness", "filling", "normal"]
 
 
 class Sums:
-    """What hypernodes have and what is used of it, vectors in stored units, kept current as nodes change.
+    """What hypernodes have and what is used of it, vectors in stored units, worked out when first asked for.
 
-    Idle and future idle stay as they were when the session began.
+    What is used is kept current as nodes change; idle and future idle stay as they were when the session began.
     """
 
-    def __init__(self, columns: Columns, names: Sequence[HyperNode]) -> None:
-        self._hyper_nodes = {each.name: each for each in names}
-        self._columns = columns
-        idle, future = columns.idle(), columns.future_idle()
-        self.allocatable = self._summed(columns.allocatable)
-        self.idle, self.future, self.used = self._summed(idle), self._summed(future), self._summed(columns.used)
+    def __init__(self, columns: Columns, hyper_nodes: HyperNodes) -> None:
+        self._hyper_nodes = hyper_nodes
+        self._used = columns.used.copy()
+        self._changed: list[int] = []  # rows, in the order in which what they use changed
+        self._used_sums: dict[str, tuple[int, Ints]] = {}
+        self.allocatable = _Summed(columns.allocatable, hyper_nodes)
+        self.idle, self.future = _Summed(columns.idle(), hyper_nodes), _Summed(columns.future_idle(), hyper_nodes)
 
-    def _summed(self, amounts: Ints) -> dict[str, Ints]:
-        return {name: amounts[:, each.nodes].sum(axis=1) for name, each in self._hyper_nodes.items()}
+    def used(self, name: str) -> Ints:
+        """What is used of a hypernode now."""
+        seen, found = self._used_sums.get(name, (-1, None))
+        is_same = seen >= 0 and not self._hyper_nodes[name].nodes[self._changed[seen:]].any()
+        if found is None or not is_same:
+            found = self._used[:, self._hyper_nodes.rows(name)].sum(axis=1)
+        self._used_sums[name] = len(self._changed), found
+        return found
 
-    def moved(self, row: int, change: Ints) -> None:
+    def moved(self, row: int, change: Ints | Floats) -> None:
         """Node `row` has `change` more in use."""
-        for name, each in self._hyper_nodes.items():
-            if each.nodes[row]:
-                self.used[name] = self.used[name] + change
+        self._used[:, row] += change.astype(np.int64)
+        self._changed.append(row)
+
+
+class _Summed:
+    """Sums over the nodes of hypernodes, by name."""
+
+    def __init__(self, amounts: Ints, hyper_nodes: HyperNodes) -> None:
+        self._amounts = amounts
+        self._hyper_nodes = hyper_nodes
+        self._found: dict[str, Ints] = {}
+
+    def __getitem__(self, name: str) -> Ints:
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._amounts[:, self._hyper_nodes.rows(name)].sum(axis=1)
+        return found
 
 
 def filling(allocatable: Ints, used: Ints, request: Ints, weights: Sequence[tuple[int, int]]) -> float:
@@ -63,7 +84,7 @@ def closeness(hyper_nodes: HyperNodes, allocated: str, tasks: Mapping[str, int],
     span = tiers[-1] - tiers[0]
     scores = np.zeros(len(hyper_nodes.top.nodes))
     beside = np.zeros_like(scores)
-    for name, rows in lowest_groups(hyper_nodes).items():
+    for name, rows in hyper_nodes.lowest_groups.items():
         common = hyper_nodes.common(name, allocated)
         if name == allocated:
             scores[rows] = 1.0
@@ -85,21 +106,9 @@ def normal(hyper_nodes: HyperNodes, sums: Sums, request: Ints, weights: Sequence
         whole += power
         part = np.ones_like(scores)
         for each in hyper_nodes.of_tier(tier):
-            part[each.nodes] = filling(sums.allocatable[each.name], sums.used[each.name], request, weights)
+            part[hyper_nodes.rows(each.name)] = filling(sums.allocatable[each.name], sums.used(each.name), request, weights)
         scores += power * part
     return scores / whole if whole else scores
-
-
-def lowest_groups(hyper_nodes: HyperNodes) -> dict[str, Bools]:
-    """The nodes by the hypernode of the lowest tier that holds them."""
-    left = np.ones(len(hyper_nodes.top.nodes), dtype=np.bool_)
-    found: dict[str, Bools] = {}
-    for tier in hyper_nodes.tiers:
-        for each in hyper_nodes.of_tier(tier):
-            found[each.name] = each.nodes & left
-        for each in hyper_nodes.of_tier(tier):
-            left &= ~each.nodes
-    return found
 
 
 def weights_of(weights: Mapping[str, int], dimensions: Dimensions) -> list[tuple[int, int]]:

@@ -1,0 +1,134 @@
+"""What waits, for how long, and how Jobs end, as metrics per queue; of no Job, pod or user."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import Counter as CounterMetric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from pyroclast.api.pending import PendingReason
+from pyroclast.views.amounts import amount
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.records import ShownQueue
+
+__all__ = ["JobEnds", "WaitingJobs"]
+
+SECONDS: Final = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86_400, 7 * 86_400)
+
+
+class WaitingJobs(Collector):
+    """Worked out when metrics are asked for, from the rows that pages show."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
+        self._cluster = cluster
+        registry.register(self)
+
+    def describe(self) -> Iterable[Metric]:
+        """The metrics without values."""
+        return _families().values()
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics. Called in another thread, so everything is copied before it is looked at."""
+        now = self._cluster.now()
+        families = _families()
+        jobs: Counter[tuple[str, str]] = Counter()
+        never: Counter[str] = Counter()
+        asked: dict[tuple[str, str], float] = defaultdict(float)
+        oldest: dict[str, float] = defaultdict(float)
+        unexamined: dict[str, float] = defaultdict(float)
+        for row in list(self._cluster.table.rows):
+            if not row.is_waiting:
+                continue
+            age = max(0.0, now - _seconds(row.created, now))
+            jobs[row.queue, row.code] += 1
+            never[row.queue] += row.is_final
+            oldest[row.queue] = max(oldest[row.queue], age)
+            unexamined[row.queue] = max(unexamined[row.queue], age if row.code == PendingReason.NOT_EXAMINED else 0.0)
+            for resource, value in row.asks.items():
+                asked[row.queue, resource] += float(amount(value))
+        for labels, count in jobs.items():
+            families["jobs"].add_metric(labels, count)
+        for labels, total in asked.items():
+            families["resources"].add_metric(labels, total)
+        for queue in list(self._cluster.queues.values()):
+            name = queue.metadata.name
+            families["never"].add_metric((name,), never[name])
+            families["oldest"].add_metric((name,), oldest[name])
+            families["unexamined"].add_metric((name,), unexamined[name])
+            families["below"].add_metric((name,), is_below_guarantee(queue))
+        for lease, held in dict(self._cluster.services or {}).items():
+            families["leases"].add_metric((lease,), held)
+        return families.values()
+
+
+class JobEnds:
+    """How long Jobs waited and ran, and how they ended, counted as it is seen; the past of the process is not."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
+        self._now = cluster.now
+        self._waited = Histogram(
+            "pyroclast_wait_seconds", "From the creation of a Job to its start", ["queue"], buckets=SECONDS, registry=registry
+        )
+        self._ran = Histogram(
+            "pyroclast_run_seconds", "From the start of a Job to its end", ["queue"], buckets=SECONDS, registry=registry
+        )
+        self._ends = CounterMetric("pyroclast_job_ends", "Jobs that ended", ["queue", "state"], registry=registry)
+        self._started: dict[str, float] = {}
+        cluster.table.on_row(self.changed)
+        cluster.queues.on_change(self._queue_changed)
+
+    def changed(self, old: JobRow | None, new: JobRow | None) -> None:
+        """The row of a Job changed; `new` is None for one that was deleted."""
+        if new is None or old is None:
+            if old is not None:
+                self._started.pop(old.uid, None)
+            return
+        if old.is_waiting and not new.is_waiting and not new.has_ended:
+            self._started[new.uid] = _seconds(new.changed, self._now())
+            self._waited.labels(new.queue).observe(max(0.0, self._started[new.uid] - _seconds(new.created, self._now())))
+        if new.has_ended and not old.has_ended:
+            self._ends.labels(new.queue, new.phase).inc()
+            started = self._started.pop(new.uid, None)
+            if started is not None:
+                self._ran.labels(new.queue).observe(max(0.0, _seconds(new.changed, self._now()) - started))
+
+    def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
+        """Forget a queue that was deleted."""
+        if new is not None or old is None:
+            return
+        name = old.metadata.name
+        for histogram in (self._waited, self._ran):
+            histogram.remove_by_labels({"queue": name})
+        self._ends.remove_by_labels({"queue": name})
+
+
+def is_below_guarantee(queue: ShownQueue) -> bool:
+    """Whether a queue has less of some resource than it is guaranteed."""
+    guarantee = (queue.spec.get("guarantee") or {}).get("resource") or {}
+    allocated = queue.status.get("allocated") or {}
+    return any(amount(allocated.get(name, 0)) < amount(value) for name, value in guarantee.items())
+
+
+def _families() -> dict[str, GaugeMetricFamily]:
+    told = {
+        "jobs": ("pyroclast_waiting_jobs", "Jobs that wait, by why", ("queue", "code")),
+        "resources": ("pyroclast_waiting_resources", "What Jobs that wait ask for", ("queue", "resource")),
+        "never": ("pyroclast_never_fitting_jobs", "Jobs that waiting alone does not help", ("queue",)),
+        "oldest": ("pyroclast_oldest_waiting_seconds", "How long the oldest Job waits", ("queue",)),
+        "unexamined": ("pyroclast_longest_unexamined_seconds", "How long the scheduler has not looked at a Job", ("queue",)),
+        "below": ("pyroclast_queue_below_guarantee", "1 while a queue has less than it is guaranteed", ("queue",)),
+        "leases": ("pyroclast_lease_held", "1 while somebody leads by a Lease of the services", ("lease",)),
+    }
+    return {key: GaugeMetricFamily(name, text, labels=labels) for key, (name, text, labels) in told.items()}
+
+
+def _seconds(text: str, now: float) -> float:
+    return datetime.fromisoformat(text).timestamp() if text else now

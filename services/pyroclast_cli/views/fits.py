@@ -1,0 +1,101 @@
+"""`vcctl fits`: whether a Job that does not exist would start now; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from pyroclast.api.types import JOBS, NODES, PODS, QUEUES
+from pyroclast.lifecycle.times import format_time
+from pyroclast.views.jobs import absence_of
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import Flag
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.board import BOARD, explained
+from pyroclast_cli.views.fitting import Cluster, explained_lines, fits, fits_document, fits_lines
+from pyroclast_cli.views.lint import documents_in
+from pyroclast_cli.views.output import OUTPUT, write_one
+from pyroclast_cli.views.reading import read_groups, schedulers_at_work
+from pyroclast_cli.views.scope import NAMESPACE, namespace_of
+
+__all__ = ["FITS"]
+
+NEVER: Final = 3
+
+
+async def _fits(context: Context) -> int:
+    job = _job(context)
+    client = context.client
+    (queues, _), schedulers = await asyncio.gather(client.list(QUEUES), schedulers_at_work(client))
+    job = _checked(job, queues)
+    absence = absence_of({**job, "metadata": {**job["metadata"], "creationTimestamp": format_time(client.now())}}, schedulers)
+    answer = None if absence else await explained(context, "fits", body=job)
+    if answer is None:
+        answer = await _from_objects(context, job, queues, absence)
+    lines = fits_lines(answer) if not answer["complete"] else explained_lines(answer)
+    write_one(context, answer, lines, reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
+    return NEVER if answer["never"] else 0
+
+
+async def _from_objects(context: Context, job: dict[str, Any], queues: list[dict[str, Any]], absence: str) -> dict[str, Any]:
+    """What objects tell, where no scheduler can be asked."""
+    client = context.client
+    (nodes, _), (pods, _), reading = await asyncio.gather(
+        client.list(NODES),
+        client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
+        read_groups(client, client.config.namespace),
+    )
+    cluster = Cluster({each["metadata"]["name"]: each for each in queues}, nodes, pods, reading.groups)
+    return fits_document(job, fits(job, cluster, absence), format_time(client.now()))
+
+
+def _job(context: Context) -> dict[str, Any]:
+    """The one Job of the manifest.
+
+    Raises:
+        Failure: no file, or something else in it.
+    """
+    file = context.text("filename") or (context.arguments[0] if len(context.arguments) == 1 else "")
+    if not file:
+        raise Failure("name a manifest: vcctl fits -f FILE, or - for standard input")
+    found = [each for each in documents_in(file) if (each.get("apiVersion"), each.get("kind")) == (JOBS.api_version, JOBS.kind)]
+    if len(found) != 1:
+        raise Failure(f"{file}: there must be one Job of {JOBS.api_version}, and there are {len(found)}")
+    (job,) = found
+    if not isinstance(job.get("metadata"), dict):
+        job["metadata"] = {}
+    job["metadata"] = {"namespace": namespace_of(context), **job["metadata"]}
+    job["metadata"]["name"] = job["metadata"].get("name") or job["metadata"].get("generateName") or "(no name)"
+    if queue := context.text("queue"):
+        job["spec"] = {**(job.get("spec") or {}), "queue": queue}
+    return job
+
+
+def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any]:
+    """The Job with its defaults, as the webhooks would let it in.
+
+    Raises:
+        Failure: they would refuse it.
+    """
+    from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - draws the schemas, which other commands need not
+
+    result, faults = admitted(job, queues)
+    if faults:
+        raise Failure(f"it would be refused: {'; '.join(faults)}")
+    return result
+
+
+FITS: Final = Leaf(
+    "fits",
+    "tell whether a Job of a manifest would start now: 0 starts or waits, 3 waits for what never comes; nothing is written",
+    _fits,
+    (
+        Flag("filename", "f", "", "the manifest of one Job, or - for standard input"),
+        Flag("queue", "q", "", "as if it were submitted to this queue"),
+        NAMESPACE,
+        OUTPUT,
+        BOARD,
+    ),
+    takes="[FILE]",
+    is_ours=True,
+)

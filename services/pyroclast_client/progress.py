@@ -1,0 +1,58 @@
+"""The line that `wait` shows on a terminal while a Job goes on."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, TextIO
+
+from pyroclast_client.states import explanation_of, status_of
+
+__all__ = ["ProgressLine", "line_of"]
+
+BOLD, PLAIN, CLEAR = "\x1b[1m", "\x1b[0m", "\r\x1b[K"
+WIDTH: Final = 100
+
+
+class ProgressLine:
+    """One line that is written over; nothing where the output is no terminal."""
+
+    def __init__(self, output: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
+        self._output = sys.stderr if output is None else output
+        self.is_shown = self._output.isatty()
+        self._is_plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+        self._last = ""
+
+    def show(self, job: Mapping[str, Any] | None) -> None:
+        """Show how the Job is."""
+        if not self.is_shown or job is None:
+            return
+        name, text = job["metadata"]["name"], line_of(job)[:WIDTH]
+        if text != self._last:
+            self._last = text
+            start = "\r" if self._is_plain else CLEAR
+            shown = name if self._is_plain else f"{BOLD}{name}{PLAIN}"
+            self._output.write(f"{start}{shown} {text:<{WIDTH if self._is_plain else 0}}")
+            self._output.flush()
+
+    def end(self) -> None:
+        """Leave the last line as it is."""
+        if self._last:
+            self._output.write("\n")
+            self._output.flush()
+
+
+def line_of(job: Mapping[str, Any]) -> str:
+    """Phase, pods, and why it waits, in a line."""
+    status = status_of(job)
+    counts = (
+        (status.pending, "pending"),
+        (status.running, "running"),
+        (status.succeeded, "succeeded"),
+        (status.failed, "failed"),
+    )
+    pods = ", ".join(f"{number} {word}" for number, word in counts if number)
+    waits = explanation_of(job, None) if status.phase == "Pending" else None
+    why = f"{waits.code}: {waits.sentence}" if waits is not None and waits.code else ""
+    return "; ".join(filter(None, (status.phase, pods, why))).replace("\n", " ")

@@ -1,0 +1,52 @@
+"""Takes what is seen of nodes: a row whenever a node has or is something else than before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyroclast.api.records.nodes import Node
+from pyroclast_recorder.database.batches import Cursor
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import gaps, node_states
+from pyroclast_recorder.facts.nodes import GONE, node_facts
+from pyroclast_recorder.following.writer import Writer
+
+__all__ = ["NodeSink"]
+
+
+class NodeSink:
+    """A `Sink` of nodes. Heartbeats, which most events of nodes are, make no rows.
+
+    Args:
+        database: asked which nodes there were.
+        writer: takes the rows.
+    """
+
+    def __init__(self, database: Database, writer: Writer) -> None:
+        self._database, self._writer = database, writer
+        self._last: dict[str, dict[str, Any]] = {}
+
+    async def take(self, record: Node, version: int, now: int, *, is_deleted: bool) -> None:
+        """A node was seen."""
+        uid, facts = record.metadata.uid, node_facts(record, is_deleted=is_deleted)
+        if self._last.get(uid) == facts:
+            return
+        self._last[uid] = facts
+        await self._writer.add(node_states, version, {"uid": uid, "at": now, **facts})
+
+    async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
+        """The list is complete: nodes that are not in it have gone."""
+        await self._writer.flushed()
+        for uid, name in (await self._database.nodes_there()).items():
+            if uid not in uids:
+                self._last.pop(uid, None)
+                gone = {"uid": uid, "at": now, "name": name, "allocatable": GONE, "is_down": 0}
+                await self._writer.add(node_states, 0, gone)
+
+    async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:
+        """Nobody can see any more what happened between the cursor and now."""
+        await self._writer.add(gaps, 0, {"kind": cursor.kind, "since": cursor.at, "until": now, "why": why})
+
+    async def move(self, cursor: Cursor) -> None:
+        """All that was taken reaches to the cursor."""
+        self._writer.move(cursor)

@@ -1,0 +1,44 @@
+"""How the amounts of all nodes over a time divide into what was allocated, idle and down. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+__all__ = ["cluster_rows"]
+
+
+def cluster_rows(
+    states: Iterable[Mapping[str, Any]], allocated: Mapping[str, int], since: int, until: int
+) -> list[dict[str, Any]]:
+    """A row per resource: `allocated + idle + down == total`, in amounts × seconds.
+
+    Args:
+        states: those of all nodes, each until the next one of the same node; ordered by node and time.
+        allocated: what pods held.
+        since: from when.
+        until: until when.
+
+    What pods held on a node that was down counts as allocated. What they held before anybody saw their node is part of the total.
+    """
+    total: Counter[str] = Counter()
+    down: Counter[str] = Counter()
+    before: Mapping[str, Any] | None = None
+    for state in (*states, None):
+        if before is not None:
+            end = until if state is None or state["uid"] != before["uid"] else min(until, state["at"])
+            seconds = max(0, end - max(since, before["at"]))
+            for name, amount in orjson.loads(before["allocatable"]).items():
+                total[name] += amount * seconds
+                down[name] += amount * seconds if before["is_down"] else 0
+        before = state
+    rows = []
+    for name in sorted(total | Counter(allocated)):
+        held = allocated.get(name, 0)
+        whole = max(total[name], held)
+        lost = min(down[name], whole - held)
+        rows.append({"resource": name, "allocated": held, "idle": whole - held - lost, "down": lost, "total": whole})
+    return rows

@@ -1,0 +1,305 @@
+"""Estimates of starts: scenarios between sessions, stretched by how earlier ones held, and scored when jobs start."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pyroclast.api.pending import PendingReason as Code
+from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
+from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
+from pyroclast_scheduler.explaining.lengths import GRID, Basis, Lengths, keys_of, remaining
+from pyroclast_scheduler.explaining.run_times import began
+from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
+from pyroclast_scheduler.model import quotas
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.snapshot import Snapshot
+
+__all__ = ["Estimator", "Pass", "Scene", "begin"]
+
+SCENARIOS: Final = 32
+MOST_JOBS: Final = 1000
+"""Jobs of one pass, the heads of the queues first."""
+
+_EVERY_SECONDS: Final = 3600.0
+_ROOM: Final = frozenset({
+    Code.QUEUE_FULL, Code.CLUSTER_FULL, Code.HELD_BY_GUARANTEE, Code.BEHIND_ANOTHER, Code.NODES_FULL, Code.ROOM_IS_COMING,
+    Code.KEPT_FOR_ANOTHER,
+})  # fmt: skip
+"""Codes that pass when there is room; of the others nobody knows when they do."""
+
+_DEPTH: Final = 4
+
+
+@dataclass(slots=True)
+class _Made:
+    """A prediction that waits for its job to start."""
+
+    at: float
+    raw: Interval
+    told: Interval
+
+
+@dataclass(slots=True)
+class Estimator:
+    """Keeps estimates by job, and learns from what comes. Belongs to one thread at a time."""
+
+    lengths: Lengths = field(default_factory=Lengths)
+    calibration: Calibration = field(default_factory=Calibration)
+    _starts: dict[str, Start | str] = field(default_factory=dict)
+    _made: dict[str, list[_Made]] = field(default_factory=dict)
+    _running: dict[str, tuple[JobFacts, float]] = field(default_factory=dict)
+
+    def start(self, key: str) -> Start | str:
+        """The estimate of a job, or why there is none."""
+        return self._starts.get(key, "no estimate has been made yet")
+
+    def saw(self, key: str, facts: JobFacts | None, now: float) -> None:
+        """A session looked at a job, or it is gone: learn how long it ran, and whether its estimates held."""
+        known = self._running.get(key)
+        is_placed = facts is not None and facts.tally.ready >= max(1, facts.min_available) and not _is_over(facts)
+        if facts is not None and is_placed:
+            if known is None:
+                self._started(key, facts, now)
+                self._running[key] = facts, began(facts) or now
+            return
+        if known is not None:
+            del self._running[key]
+            if facts is not None and _is_over(facts):
+                self.lengths.ended(known[0], max(1.0, now - (began(known[0]) or known[1])))
+        elif facts is None:
+            self._made.pop(key, None)
+            self._starts.pop(key, None)
+
+    def _started(self, key: str, facts: JobFacts, now: float) -> None:
+        for made in self._made.pop(key, ()):
+            self.calibration.add(facts.queue, Score(made.raw, made.told, now - made.at))
+        self._starts.pop(key, None)
+
+    def take(self, done: Pass) -> None:
+        """Take up what a pass found out."""
+        for key, raw in done.found.items():
+            if isinstance(raw, str):
+                self._starts[key] = raw
+                continue
+            queue = done.queues[key]
+            told = _within(self.calibration.stretched(queue, raw), done.latest.get(key))
+            made = self._made.setdefault(key, [])
+            if not made or done.now >= made[-1].at + _EVERY_SECONDS:
+                made.append(_Made(done.now, raw, told))
+            if self.calibration.is_trusted(queue):
+                self._starts[key] = _rounded(done.now, told, done.basis)
+            else:
+                self._starts[key] = f"estimates of queue {queue} held too seldom of late"
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass over those that wait: a scenario at each `step`, until it `is_done`.
+
+    `found`: by job the interval in seconds from `now`, or why there is none. `latest`: what is promised to targets.
+    """
+
+    now: float
+    world: World
+    queues: Mapping[str, str]
+    unknown: str
+    basis: str
+    latest: Mapping[str, float]
+    found: dict[str, Interval | str] = field(default_factory=dict)
+    _drawn: list[Floats] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all scenarios were run."""
+        return len(self._drawn) >= SCENARIOS or not self.world.keys
+
+    def step(self) -> None:
+        """Run one scenario; after the last one, tell what was found."""
+        if not self.is_done:
+            seed = hashlib.blake2b(f"{self.now}/{len(self._drawn)}".encode(), digest_size=8).digest()
+            self._drawn.append(scenario(self.world, np.random.default_rng(int.from_bytes(seed))))
+        if self.is_done and self._drawn:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        ordered = np.sort(np.array(self._drawn), axis=0)
+        for row, key in enumerate(self.world.keys):
+            earliest, likely, latest = (ordered[int(level * (SCENARIOS - 1)), row] for level in (0.1, 0.5, 0.9))
+            if np.isfinite(likely):
+                end = latest if np.isfinite(latest) else HORIZON
+                self.found[key] = Interval(float(earliest), float(likely), float(end))
+            else:
+                self.found[key] = self.unknown or "it starts later than in 7 days"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a pass begins with. `name`: of a job whose run time is not known, for everybody to read."""
+
+    book: WaitingBook
+    snapshot: Snapshot
+    reservations: Mapping[str, Reservation]
+    now: float
+    name: Callable[[JobFacts], str] = lambda _facts: "a Job that holds what is short"
+
+
+def begin(estimator: Estimator, scene: Scene) -> Pass:
+    """A pass over the jobs that wait now; jobs of which no estimate can be made are told why at once."""
+    snapshot, now = scene.snapshot, scene.now
+    jobs, dimensions = snapshot.all_jobs, snapshot.dimensions
+    found: dict[str, Interval | str] = {}
+    entries = [entry for entry in _heads(scene.book, MOST_JOBS) if _is_for_room(entry, jobs, found)]
+    rows = {queue: row for row, queue in enumerate(snapshot.queues)}
+    chains = {queue: _chain(queue, snapshot, rows) for queue in rows}
+    limits, used = _shares(snapshot, rows, chains)
+    running = _Running(estimator.lengths, jobs, now)
+    for facts in jobs.values():
+        running.add(facts, facts.allocated(dimensions), chains.get(facts.queue) or [len(rows)] * _DEPTH)
+    asked = [jobs[entry.key].minimum(dimensions) for entry in entries]
+    world = World(
+        _free(snapshot, scene.reservations),
+        used,
+        limits,
+        _stacked(running.ends, GRID),
+        _stacked(running.held, len(dimensions)),
+        np.array(running.chains, dtype=np.int64).reshape(-1, _DEPTH),
+        _stacked([each for each in asked if each is not None], len(dimensions)),
+        _stacked([estimator.lengths.of(jobs[entry.key])[0] for entry in entries], GRID),
+        np.array([chains[entry.record.queue] for entry in entries], dtype=np.int64).reshape(-1, _DEPTH),
+        [entry.key for entry in entries],
+    )
+    unknown = running.unknown
+    why = "" if unknown is None else f"the run time of {scene.name(unknown)} is not known"
+    promises = {key: each.promise - now for key, each in scene.reservations.items() if each.promise is not None}
+    queues = {entry.key: entry.record.queue for entry in entries}
+    return Pass(now, world, queues, why, running.basis, promises, found)
+
+
+class _Running:
+    """The jobs that hold something: what, where, and for how long still."""
+
+    def __init__(self, lengths: Lengths, jobs: Mapping[str, JobFacts], now: float) -> None:
+        self._lengths, self._now = lengths, now
+        self._elapsed: dict[str, list[float]] = {}
+        for facts in jobs.values():
+            started = began(facts) if facts.sums.allocated else None
+            if started is not None:
+                self._elapsed.setdefault(keys_of(facts)[0], []).append(max(0.0, now - started))
+        self.ends: list[Floats] = []
+        self.held: list[Floats] = []
+        self.chains: list[list[int]] = []
+        self._bases: list[Basis] = []
+        self.unknown: JobFacts | None = None
+        self._most = 0.0
+
+    def add(self, facts: JobFacts, allocated: Floats, chain: list[int]) -> None:
+        """Take up a job, if it holds anything; of those of unknown length the largest is remembered."""
+        if not allocated.any():
+            return
+        grid, basis = self._lengths.of(facts, self._elapsed.get(keys_of(facts)[0], ()))
+        started = began(facts)
+        self.ends.append(remaining(grid, max(0.0, self._now - started) if started is not None else 0.0))
+        self.held.append(allocated)
+        self.chains.append(chain)
+        self._bases.append(basis)
+        if basis.kind == "unknown" and allocated.sum() > self._most:
+            self._most, self.unknown = float(allocated.sum()), facts
+
+    @property
+    def basis(self) -> str:
+        """What the lengths rest on, in words."""
+        declared = sum(each.kind == "declared" for each in self._bases)
+        known = [each.count for each in self._bases if each.kind == "history"]
+        unknown = len(self._bases) - declared - len(known)
+        parts = [f"{declared} declared run {'time' if declared == 1 else 'times'}"] if declared else []
+        parts += [f"{len(known)} from history (n={min(known)} at least)"] if known else []
+        parts += [f"{unknown} not known"] if unknown else []
+        return ", ".join(parts)
+
+
+def _shares(snapshot: Snapshot, rows: Mapping[str, int], chains: Mapping[str, list[int]]) -> tuple[Floats, Floats]:
+    """What queues may have and what they have, those below them included; the last row is without limit."""
+    shape = len(rows) + 1, len(snapshot.dimensions)
+    limits, used = np.full(shape, np.inf), np.zeros(shape)
+    for queue, row in rows.items():
+        limits[row] = quotas.capability(snapshot.queues[queue].capability, snapshot.dimensions)
+        if queue in snapshot.queue_sums:
+            for each in chains[queue]:
+                used[each] += snapshot.queue_sums[queue].allocated
+    return limits, used
+
+
+def _is_for_room(entry: WaitingEntry, jobs: Mapping[str, JobFacts], found: dict[str, Interval | str]) -> bool:
+    facts = jobs.get(entry.key)
+    if entry.is_never:
+        found[entry.key] = "waiting alone does not help"
+    elif entry.code not in _ROOM:
+        found[entry.key] = f"nobody knows when {entry.code} passes"
+    elif facts is None or not facts.min_resources:
+        found[entry.key] = "its PodGroup does not say what it needs"
+    else:
+        return True
+    return False
+
+
+def _heads(book: WaitingBook, most: int) -> Iterator[WaitingEntry]:
+    """Those that wait, the first of each queue before the second of any."""
+    lines = [book.between(queue, 0, most) for queue in sorted(book.queues)]
+    count = 0
+    for at in range(max(map(len, lines), default=0)):
+        for line in lines:
+            if at < len(line):
+                yield line[at]
+                count += 1
+                if count == most:
+                    return
+
+
+def _chain(queue: str, snapshot: Snapshot, rows: Mapping[str, int]) -> list[int]:
+    """The rows of a queue and of those above it, padded with the row that has no limit."""
+    found: list[int] = []
+    name = queue
+    while name in rows and rows[name] not in found and len(found) < _DEPTH:
+        found.append(rows[name])
+        name = snapshot.queues[name].parent or "root"
+    return found + [len(rows)] * (_DEPTH - len(found))
+
+
+def _free(snapshot: Snapshot, reservations: Mapping[str, Reservation]) -> Floats:
+    """What is free, but for nodes that are kept for a target."""
+    usable = snapshot.is_ready.copy()
+    for each in reservations.values():
+        usable[[snapshot.rows[node] for node in each.nodes if node in snapshot.rows]] = False
+    columns = snapshot.columns
+    idle: Floats = np.maximum(columns.allocatable - columns.used, 0)[:, usable].sum(axis=1, dtype=np.float64)
+    return idle
+
+
+def _stacked(rows: Sequence[Floats], width: int) -> Floats:
+    return np.array(rows, dtype=np.float64).reshape(-1, width)
+
+
+def _is_over(facts: JobFacts) -> bool:
+    return facts.tally.finished >= max(1, facts.min_available)
+
+
+def _within(told: Interval, promise: float | None) -> Interval:
+    """An interval that ends with what was promised."""
+    if promise is None or promise <= 0:
+        return told
+    return Interval(min(told.earliest, promise), min(told.likely, promise), promise)
+
+
+def _rounded(now: float, told: Interval, basis: str) -> Start:
+    """Times rounded to a tenth of the interval, and not to less than a second."""
+    step = max(1.0, (told.latest - told.earliest) / 10)
+    earliest, likely, latest = (round((now + part) / step) * step for part in told.parts)
+    return Start(earliest, likely, latest, basis)

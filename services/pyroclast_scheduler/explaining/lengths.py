@@ -1,0 +1,128 @@
+"""How long jobs run, as distributions: by what their users said, by jobs alike that ended before, or not known.
+
+A distribution is a grid of quantiles, from which scenarios draw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from pyroclast.api import keys
+from pyroclast_scheduler.explaining.run_times import declared_seconds
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Floats
+
+__all__ = ["GRID", "Basis", "Lengths", "kaplan_meier", "keys_of", "remaining"]
+
+GRID: Final = 33
+"""Quantiles that are kept of a distribution, evenly from the shortest to the longest."""
+
+_LEVELS: Final = np.linspace(0.0, 1.0, GRID)
+_LEAST_ALIKE: Final = 29  # below that no 95 % upper bound of the 90th percentile exists
+_LEAST_RATIOS: Final = 20
+_WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
+_MOST_OF_KEY: Final = 300
+_MOST_KEYS: Final = 2000
+_DIGITS: Final = re.compile(r"[-.]?\d+$")
+UNKNOWN: Final[Floats] = np.full(GRID, np.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What a distribution rests on: `declared`, `history` or `unknown`, and how many ends of jobs that is."""
+
+    kind: str
+    count: int = 0
+
+
+@dataclass(slots=True)
+class Lengths:
+    """Lengths of jobs that ended, by what tells jobs alike; and what estimates of users were worth, by owner."""
+
+    _ended: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+    _ratios: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+
+    def ended(self, facts: JobFacts, seconds: float) -> None:
+        """A job ran so long and ended well."""
+        for key in keys_of(facts):
+            _remember(self._ended, key, seconds)
+        said = declared_seconds(facts)
+        if said is not None:
+            for owner in (_owner(facts), ""):
+                _remember(self._ratios, owner, seconds / said)
+
+    def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
+        """How long a job runs in all. `running`: how long jobs alike that still run have done so already."""
+        said = declared_seconds(facts)
+        if said is not None:
+            return said * self._worth(facts), Basis("declared", 1)
+        for key in keys_of(facts):
+            ended = self._ended.get(key, ())
+            if len(ended) >= _LEAST_ALIKE:
+                return kaplan_meier(ended, running), Basis("history", len(ended))
+        return UNKNOWN, Basis("unknown")
+
+    def _worth(self, facts: JobFacts) -> Floats:
+        for owner in (_owner(facts), ""):
+            ratios = self._ratios.get(owner, ())
+            if len(ratios) >= _LEAST_RATIOS:
+                return np.quantile(np.fromiter(ratios, np.float64, len(ratios)), _LEVELS)
+        return _WIDE
+
+
+def keys_of(facts: JobFacts) -> list[str]:
+    """What tells jobs alike, the closest first: the template or flow they come from, their name without number, their shape."""
+    meta = facts.group.metadata
+    owner = meta.controller
+    name = owner.name if owner is not None else meta.name
+    made_by = next(
+        (meta.labels[key] for key in (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW) if key in meta.labels), ""
+    )
+    asked = ",".join(f"{each}={amount}" for each, amount in sorted((facts.min_resources or {}).items()))
+    found = [f"name/{facts.namespace}/{_DIGITS.sub('', name)}", f"shape/{facts.queue}/{facts.min_available}/{asked}"]
+    return [f"made/{facts.namespace}/{made_by}", *found] if made_by else found
+
+
+def kaplan_meier(ended: Iterable[float], running: Iterable[float]) -> Floats:
+    """Quantiles of lengths, of which some are only known to be longer than what has passed."""
+    known = list(ended)
+    times, count = np.array([*known, *running], dtype=np.float64), len(known)
+    is_end = np.arange(times.size) < count
+    order = np.lexsort((~is_end, times))
+    times, is_end = times[order], is_end[order]
+    at_risk = np.arange(times.size, 0, -1)
+    survival = np.cumprod(np.where(is_end, 1 - 1 / at_risk, 1.0))
+    ends = times[is_end]
+    fallen = 1 - survival[is_end]
+    grid: Floats = np.interp(_LEVELS, np.concatenate([[0.0], fallen]), np.concatenate([ends[:1], ends]))
+    return grid
+
+
+def remaining(lengths: Floats, elapsed: float) -> Floats:
+    """The grid of what is left of a job that has run so long already; one that outlives all of it counts double."""
+    if not np.isfinite(lengths[0]):
+        return lengths
+    if elapsed >= lengths[-1]:
+        return max(elapsed, 1.0) * (_WIDE - 0.5 + 0.05)
+    passed = float(np.interp(elapsed, lengths, _LEVELS)) if elapsed > lengths[0] else 0.0
+    return np.maximum(np.interp(passed + (1 - passed) * _LEVELS, _LEVELS, lengths) - elapsed, 0.0)
+
+
+def _owner(facts: JobFacts) -> str:
+    return facts.group.metadata.annotations.get(keys.SUBMITTED_BY, "") or facts.namespace
+
+
+def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> None:
+    known = table.get(key)
+    if known is None:
+        known = table[key] = deque(maxlen=_MOST_OF_KEY)
+    known.append(value)
+    table.move_to_end(key)
+    while len(table) > _MOST_KEYS:
+        table.popitem(last=False)

@@ -1,0 +1,93 @@
+"""Works out between sessions when those that wait are likely to start, with a small part of one core."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.session.outcome import Outcome
+from pyroclast_scheduler.shell.loop import Loop
+
+__all__ = ["Estimates"]
+
+T = TypeVar("T")
+
+_PART: Final = 0.05  # of a core
+_PAUSE_SECONDS: Final = 1.0
+_BETWEEN_SECONDS: Final = 5.0  # passes, where little waits
+_PATIENCE_SECONDS: Final = 1.0  # for which a step waits for a session to end
+
+
+class Estimates:
+    """Feeds an estimator, which belongs to a thread of its own, and has it work between sessions."""
+
+    def __init__(self, cache: Cache, loop: Loop, *, now: Callable[[], float]) -> None:
+        self._cache, self._loop, self._now = cache, loop, now
+        self._estimator = Estimator()
+        self._news: list[tuple[str, JobFacts | None, float]] = []
+        self._thread: ThreadPoolExecutor | None = None
+        self._spent = 0.0
+
+    def start(self, key: str) -> Start | str:
+        """The estimate of a job, or why there is none."""
+        return self._estimator.start(key)
+
+    def quality(self, queues: Collection[str]) -> dict[str, tuple[float, float]]:
+        """By queue, which part of the last estimates held, and their width; of those of which enough were judged."""
+        calibration = self._estimator.calibration
+        found = {queue: calibration.held(queue) for queue in queues}
+        return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}
+
+    def take(self, outcome: Outcome, now: float) -> None:
+        """Note what became of jobs that a session looked at and that do not wait."""
+        facts = self._cache.facts()
+        self._news += [(key, facts.get(key), now) for key in outcome.seen if key not in outcome.records]
+
+    async def run(self, book: WaitingBook) -> None:
+        """Pass after pass, until cancelled."""
+        self._thread = thread = ThreadPoolExecutor(1, "estimates")
+        try:
+            while True:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                news, self._news = self._news, []
+                if news:
+                    await self._work(partial(self._learn, news))
+                if len(book):
+                    await self._pass(book.copy())
+                    await asyncio.sleep(_BETWEEN_SECONDS)
+        finally:
+            thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _pass(self, book: WaitingBook) -> None:
+        ports = self._loop.circumstances()
+        scene = Scene(book, self._cache.view(), ports.reservations or {}, ports.now)
+        made = await self._work(partial(begin, self._estimator, scene))
+        while not made.is_done:
+            await self._work(made.step)
+        await self._work(partial(self._estimator.take, made))
+
+    def _learn(self, news: list[tuple[str, JobFacts | None, float]]) -> None:
+        for key, facts, at in news:
+            self._estimator.saw(key, facts, at)
+
+    async def _work(self, work: Callable[[], T]) -> T:
+        """Have something done in the thread, and rest for as long as that is worth."""
+        found = await asyncio.get_running_loop().run_in_executor(self._thread, self._timed, work)
+        await asyncio.sleep(self._spent / _PART)
+        return found
+
+    def _timed(self, work: Callable[[], T]) -> T:
+        self._loop.quiet.wait(_PATIENCE_SECONDS)
+        begun = time.thread_time()
+        found = work()
+        self._spent = time.thread_time() - begun
+        return found

@@ -1,0 +1,207 @@
+"""What the web page costs: `python -m tests.bench.board [--jobs 10000] [--changes 200] [--viewers 50] [--seconds 20]`.
+
+An embedded API server and the board run as processes. Told are the times of pages, filters and orders, their bytes, and the
+memory of the board. Then Jobs change while viewers follow lists with different filters. Told are the time from a change to its
+message, the processor time of the board, and the times of pages in the meantime.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from pyroclast.api import crds
+from pyroclast.api.types import CRDS, JOBS, NAMESPACES, POD_GROUPS, Key
+from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.config import load_config
+from pyroclast_standalone.ports import free_port
+
+TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}]}}
+FULL = "waits: QueueFull: not now: it asks for 16 cpu; queue research may have at most 16 cpu, it has 14"
+QUEUES, SPACES, AT_ONCE = 20, 50, 32
+PAGES = {
+    "overview": "/",
+    "queues": "/queues",
+    "jobs": "/jobs",
+    "filter": "/jobs?state=waiting&queue=q-7&text=job-1",
+    "sort": "/jobs?sort=-name",
+    "group": "/jobs?group=namespace",
+    "csv": "/jobs.csv",
+}
+
+
+@contextlib.asynccontextmanager
+async def process(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    started = await asyncio.create_subprocess_exec(sys.executable, "-m", *arguments, stdout=asyncio.subprocess.DEVNULL)
+    try:
+        yield started
+    finally:
+        started.terminate()
+        await started.wait()
+
+
+def used(pid: int) -> tuple[float, float]:
+    """Seconds of processor time and MB of memory of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return (int(fields[11]) + int(fields[12])) / 100, pages * 4096 / 1e6
+
+
+async def fill(client: Client, jobs: int) -> None:
+    """Jobs with their PodGroups: every fourth runs."""
+    for space in range(SPACES):
+        await client.create(NAMESPACES, {"metadata": {"name": f"team-{space}"}})
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(number: int) -> None:
+        async with gate:
+            namespace, name, queue = f"team-{number % SPACES}", f"job-{number}", f"q-{number % QUEUES}"
+            task = {"name": "worker", "replicas": 8, "template": TEMPLATE}
+            spec = {"schedulerName": "volcano", "queue": queue, "minAvailable": 8, "tasks": [task]}
+            metadata = {"name": name, "namespace": namespace, "labels": {"project": f"p-{number % 7}"}}
+            made = await client.create(JOBS, {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": metadata, "spec": spec})
+            runs = number % 4 == 0
+            state = {"phase": "Running"} if runs else {"phase": "Pending", "message": FULL}
+            await client.patch(JOBS, Key(namespace, name), {"status": {"state": state}}, PatchKind.MERGE, subresource="status")
+            owner = {
+                "apiVersion": JOBS.api_version,
+                "kind": "Job",
+                "name": name,
+                "uid": made["metadata"]["uid"],
+                "controller": True,
+            }
+            group = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup"}
+            group |= {"metadata": {"name": name, "namespace": namespace, "ownerReferences": [owner]}}
+            group |= {"spec": {"queue": queue, "minMember": 8, "minResources": {"cpu": "16", "memory": "32Gi"}}}
+            await client.create(POD_GROUPS, group | {"status": {"phase": "Running" if runs else "Pending"}})
+
+    await asyncio.gather(*(one(number) for number in range(jobs)))
+
+
+async def timed(session: aiohttp.ClientSession, url: str, times: int = 10) -> tuple[float, float, int]:
+    """Milliseconds of the median and the slowest of some requests, and the compressed bytes of the last."""
+    took, size = [], 0
+    for _ in range(times):
+        begun = time.perf_counter()
+        async with session.get(url) as answer:
+            body = await answer.read()
+            assert answer.status == 200, body[:500]
+        took.append((time.perf_counter() - begun) * 1000)
+        size = len(body)
+    return statistics.median(took), max(took), size
+
+
+async def follow(session: aiohttp.ClientSession, url: str, seen: dict[str, float], late: list[float], sizes: list[int]) -> None:
+    """Note how long after a change its message comes, by the number that the change wrote into the Job."""
+    async with session.get(url) as answer:
+        async for line in answer.content:
+            if line.startswith(b"data: ["):
+                sizes.append(len(line))
+                for kind, _, _, html in json.loads(line[6:]):
+                    if kind == "row" and "change-" in html:
+                        number = html.partition("change-")[2].partition('"')[0].partition("<")[0]
+                        if number in seen:
+                            late.append(time.perf_counter() - seen[number])
+
+
+async def change(client: Client, jobs: int, a_second: int, seconds: int, seen: dict[str, float]) -> int:
+    """Write into the status of Jobs, evenly; how many writes were done."""
+    done = 0
+    begun = time.perf_counter()
+    pending: set[asyncio.Task[Any]] = set()
+    for number in itertools.count():
+        now = time.perf_counter() - begun
+        if now > seconds:
+            break
+        if number > now * a_second:
+            await asyncio.sleep(number / a_second - now)
+        which = number * 37 % jobs
+        which += which % 4 == 0  # one that waits
+        seen[str(number)] = time.perf_counter()
+        status = {"status": {"state": {"phase": "Pending", "message": f"{FULL}, change-{number}"}}}
+        key = Key(f"team-{which % SPACES}", f"job-{which}")
+        task = asyncio.create_task(client.patch(JOBS, key, status, PatchKind.MERGE, subresource="status"))
+        pending.add(task)
+        task.add_done_callback(pending.discard)
+        done += 1
+    await asyncio.gather(*pending)
+    return done
+
+
+async def main(options: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        ports = free_port(), free_port()
+        kubeconfig, url = Path(folder) / "kubeconfig", f"http://127.0.0.1:{ports[1]}"
+        async with process("pyroclast_standalone.apiserver", "--data-dir", folder, "--port", str(ports[0])):
+            while not kubeconfig.exists():
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(1)
+            async with Client(load_config(str(kubeconfig))) as client:
+                for crd in crds.custom_resource_definitions():
+                    await client.create(CRDS, crd)
+                await asyncio.sleep(1)
+                await fill(client, options.jobs)
+                page = ("--login", "local", "--page-address", f"127.0.0.1:{ports[1]}", "--log-level", "warning")
+                async with process("pyroclast_board", "--kubeconfig", str(kubeconfig), *page) as board:
+                    await measure(client, board.pid, url, options)
+
+
+async def measure(client: Client, pid: int, url: str, options: argparse.Namespace) -> None:
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False, timeout=aiohttp.ClientTimeout(None)) as session:
+        for _ in range(600):
+            with contextlib.suppress(aiohttp.ClientConnectionError):
+                async with session.get(url):
+                    break
+            await asyncio.sleep(0.1)
+        print(f"{options.jobs} Jobs; memory of the board: {used(pid)[1]:.0f} MB")
+        for name, path in PAGES.items():
+            median, slowest, size = await timed(session, url + path)
+            print(f"  {name:9} {median:7.1f} ms, slowest {slowest:7.1f} ms, {size / 1000:7.1f} kB")
+        seen: dict[str, float] = {}
+        late: list[float] = []
+        sizes: list[int] = []
+        queries = [f"/live/jobs?queue=q-{number % QUEUES}&state=waiting&sort=name" for number in range(options.viewers)]
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(None)) as session:
+        readers = [asyncio.create_task(follow(session, f"{url}{query}&seen=x", seen, late, sizes)) for query in queries]
+        await asyncio.sleep(5)
+        sizes.clear()
+        before = used(pid)[0]
+        begun = time.perf_counter()
+        asking = asyncio.create_task(timed(session, f"{url}/jobs?sort=-name", times=options.seconds))
+        writes = await change(client, options.jobs, options.changes, options.seconds, seen)
+        took = time.perf_counter() - begun
+        cpu = used(pid)[0] - before
+        median, slowest, _ = await asking
+        for reader in readers:
+            reader.cancel()
+        await asyncio.gather(*readers, return_exceptions=True)
+    late.sort()
+    rate, share = writes / took, cpu / took * 100
+    print(f"{options.viewers} viewers, {rate:.0f} changes/s for {took:.0f} s: processor {share:.0f} % of a core")
+    if late:
+        print(f"  from a change to its message: {statistics.median(late):.2f} s, 99 %: {late[len(late) * 99 // 100]:.2f} s")
+    largest = max(sizes, default=0) / 1000
+    print(f"  {len(sizes) / took / options.viewers:.2f} messages a second and viewer, the largest {largest:.1f} kB")
+    print(f"  a page meanwhile: {median:.0f} ms, slowest {slowest:.0f} ms; memory of the board: {used(pid)[1]:.0f} MB")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--changes", type=int, default=200)
+    parser.add_argument("--viewers", type=int, default=50)
+    parser.add_argument("--seconds", type=int, default=20)
+    asyncio.run(main(parser.parse_args()))

@@ -1,0 +1,231 @@
+"""`python -m tests.bench.estimates`: how often estimates of starts hold, over days of a cluster in virtual time.
+
+Cache, sessions and actions are those of the scheduler, and so are the estimates; a pod runs as soon as it is placed. A line per
+load and queue: how many Jobs started, how often the 80 % interval held, how often they came before and after it, how wide it was,
+and how far the likely start was off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import math
+import random
+import statistics
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from pyroclast.api import keys, records
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.calibration import Calibration, Score
+from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.outcome import Commit
+from pyroclast_scheduler.session.ports import Ports
+from tests.bench import scheduler as bench
+from tests.scenarios.taking import take
+
+__all__ = ["Day", "Held", "live"]
+
+NODES: Final = 20
+CPU: Final = 16
+_TOTAL: Final = NODES * CPU
+_MEAN_SECONDS: Final = 1800.0
+_SIGMA: Final = 0.8
+_SIZES: Final = (1, 1, 1, 2, 2, 4, 8)
+_POD_CPU: Final = 4
+_EPOCH: Final = 1_800_000_000.0
+_QUEUES: Final = ("declared", "history")
+_PASS_SECONDS: Final = 60.0
+_CONFIGURATION: Final = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}]
+- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}, {name: binpack}]
+"""
+
+
+@dataclass(frozen=True)
+class Day:
+    """`load`: what comes, as a part of what the cluster can do. `slower`: from that time on jobs run so many times longer."""
+
+    load: float
+    seconds: float = 86400.0
+    seed: int = 14
+    slower: tuple[float, float] | None = None
+
+
+@dataclass
+class Held:
+    """The scores of a queue."""
+
+    scores: list[Score] = field(default_factory=list)
+
+    @property
+    def held(self) -> float:
+        """Which part started within the interval."""
+        return sum(score.held for score in self.scores) / len(self.scores)
+
+    @property
+    def early(self) -> float:
+        """Which part started before it."""
+        return sum(score.actual < score.told.earliest for score in self.scores) / len(self.scores)
+
+    @property
+    def late(self) -> float:
+        """Which part started after it."""
+        return sum(score.actual > score.told.latest for score in self.scores) / len(self.scores)
+
+    def __str__(self) -> str:
+        width = statistics.median(score.told.latest - score.told.earliest for score in self.scores)
+        error = statistics.median(abs(score.told.likely - score.actual) for score in self.scores)
+        wait = statistics.median(score.actual for score in self.scores)
+        shares = f"held {self.held:6.1%}  early {self.early:5.1%}  late {self.late:5.1%}"
+        return f"{len(self.scores):5} predictions  {shares}  wait {wait:6.0f} s  width {width:6.0f} s  error {error:6.0f} s"
+
+
+class _Noting(Calibration):
+    """Notes every score beside."""
+
+    def __init__(self, held: dict[str, Held]) -> None:
+        super().__init__()
+        self._held = held
+
+    def add(self, queue: str, score: Score) -> None:
+        self._held.setdefault(queue, Held()).scores.append(score)
+        super().add(queue, score)
+
+
+class _World:
+    def __init__(self, day: Day) -> None:
+        self._day, self._chance, self._numbers = day, random.Random(day.seed), count()
+        self._cache = Cache()
+        self._configuration = parse(_CONFIGURATION, actions=bench.ACTIONS, plugins=bench.PLUGINS)
+        self.held: dict[str, Held] = {}
+        self.book, self.estimator = WaitingBook(), Estimator(calibration=_Noting(self.held))
+        self._ends: list[tuple[float, str]] = []
+        self._groups: dict[str, records.PodGroup] = {}
+        self._unplaced: dict[str, int] = {}
+        self._lengths: dict[str, float] = {}
+        for name in _QUEUES:
+            self._cache.queue_changed(None, bench.queue(name))
+        for i in range(NODES):
+            self._cache.node_changed(None, bench.node(i, cpu=CPU))
+        mean_cpu = statistics.mean(_SIZES) * _POD_CPU
+        self._rate = day.load * _TOTAL / (mean_cpu * _MEAN_SECONDS)
+
+    def live(self) -> None:
+        """Let the day pass."""
+        arrival, estimate = self._chance.expovariate(self._rate), 0.0
+        while True:
+            at = min(arrival, estimate, self._ends[0][0] if self._ends else math.inf)
+            if at >= self._day.seconds:
+                return
+            if at == arrival:
+                self._submit(at)
+                arrival = at + self._chance.expovariate(self._rate)
+            while self._ends and self._ends[0][0] <= at:
+                self._end(heapq.heappop(self._ends)[1], at)
+            self._session(at)
+            if at == estimate:
+                self._estimate(at)
+                estimate = at + _PASS_SECONDS
+
+    def _estimate(self, at: float) -> None:
+        if not len(self.book):
+            return
+        made = begin(self.estimator, Scene(self.book, self._cache.view(), {}, _EPOCH + at))
+        while not made.is_done:
+            made.step()
+        self.estimator.take(made)
+
+    def _session(self, at: float) -> None:
+        commits: list[Commit] = []
+        ports = Ports(_EPOCH + at, commits.append, period=int(at))
+        snapshot = self._cache.snapshot()
+        outcome = run_cycle(snapshot, self._configuration, actions=bench.ACTIONS, plugins=bench.PLUGINS, ports=ports, uid="day")
+        take(self._cache, outcome)
+        self.book.take(outcome.records, outcome.seen, _EPOCH + at, since={})
+        for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
+            self._place(uid, node, at)
+        self._cache.prepare()
+        facts = self._cache.facts()
+        for key in outcome.seen:
+            self.estimator.saw(key, facts.get(key), _EPOCH + at)
+
+    def _submit(self, at: float) -> None:
+        queue, size = self._chance.choice(_QUEUES), self._chance.choice(_SIZES)
+        seconds = self._chance.lognormvariate(math.log(_MEAN_SECONDS) - _SIGMA**2 / 2, _SIGMA)
+        name = f"{queue}-job-{next(self._numbers)}"
+        body = msgspec.to_builtins(bench.group(name, size, queue_name=queue))
+        body["metadata"]["creationTimestamp"] = _timestamp(at)
+        body["spec"]["minResources"] = {"cpu": str(size * _POD_CPU), "memory": f"{size}Gi"}
+        if queue == "declared":
+            said = seconds * self._chance.uniform(0.8, 2.5)
+            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{math.ceil(said)}s"}
+        if self._day.slower is not None and at >= self._day.slower[0]:
+            seconds *= self._day.slower[1]
+        self._groups[name] = msgspec.convert(body, records.PodGroup)
+        self._cache.group_changed(None, self._groups[name])
+        for i in range(size):
+            self._cache.pod_changed(None, bench.pod(name, i, millis=1000 * _POD_CPU))
+        self._lengths[name], self._unplaced[name] = seconds, size
+
+    def _place(self, uid: str, node: str, at: float) -> None:
+        task = self._cache.tasks[uid]
+        body = msgspec.to_builtins(task.pod)
+        body["spec"]["nodeName"] = node
+        body["status"] = {"phase": "Running", "startTime": _timestamp(at)}
+        self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+        name = task.job.partition("/")[2]
+        self._unplaced[name] -= 1
+        if not self._unplaced[name]:
+            heapq.heappush(self._ends, (at + self._lengths[name], name))
+
+    def _end(self, name: str, at: float) -> None:
+        for task in self._cache.tasks_of(f"b/{name}"):
+            body = msgspec.to_builtins(task.pod)
+            body["status"]["phase"] = "Succeeded"
+            self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+        self._session(at)
+        for task in self._cache.tasks_of(f"b/{name}"):
+            self._cache.pod_changed(task.pod, None)
+        self._cache.group_changed(self._groups.pop(name), None)
+
+
+def live(day: Day) -> dict[str, Held]:
+    """The scores of a day, by queue."""
+    world = _World(day)
+    world.live()
+    return world.held
+
+
+def main() -> int:
+    """Print a line per load and queue; the exit status: whether every interval held as often as it says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--hours", type=float, default=24.0)
+    parser.add_argument("--loads", type=float, nargs="+", default=[0.7, 0.9, 0.98])
+    options = parser.parse_args()
+    is_well = True
+    for load in options.loads:
+        for queue, held in sorted(live(Day(load, options.hours * 3600)).items()):
+            well = 0.72 <= held.held <= 0.88 and max(held.early, held.late) <= 0.16
+            is_well &= well or len(held.scores) < 200
+            sys.stdout.write(f"load {load:.0%}  queue {queue:<9} {held}  {'met' if well else 'MISSED'}\n")
+            sys.stdout.flush()
+    return 0 if is_well else 1
+
+
+def _timestamp(at: float) -> str:
+    return datetime.fromtimestamp(_EPOCH + at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

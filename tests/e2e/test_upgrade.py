@@ -1,0 +1,74 @@
+"""Each program of the release before this one works beside the others of this one, on the same objects."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.ports import free_port
+from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.test_faults import phases, pods_created_twice, submit
+
+ROOT = Path(__file__).parents[2]
+PREVIOUS = "297fca4"
+"""The commit of the release before this one."""
+NOT_KNOWN_THEN = ("--leader-elect-wait-for",)
+"""Flags with a value that this release has and the one before did not."""
+JOBS = 6
+
+
+@pytest.fixture(scope="module")
+def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree of the release before this one."""
+    folder = tmp_path_factory.mktemp("previous")
+    archive = folder / "tree.tar"
+    command = ["git", "archive", "-o", str(archive), PREVIOUS, "libs", "services"]
+    if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode != 0:
+        pytest.skip(f"this checkout has no commit {PREVIOUS}: clone it with its history")
+    with tarfile.open(archive) as tree:
+        tree.extractall(folder, filter="data")
+    return folder
+
+
+@contextlib.contextmanager
+def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[None]:
+    """The program of `tree` stands in for a service, with the same arguments as far as it knows them."""
+    words = Path(f"/proc/{cluster.pids[service]}/cmdline").read_text().rstrip("\0").split("\0")
+    module, flags = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
+    for flag in NOT_KNOWN_THEN:
+        while flag in flags:
+            del flags[flags.index(flag) : flags.index(flag) + 2]
+    taken, free = json.loads((cluster.data / "addresses.json").read_text())[service], f"127.0.0.1:{free_port()}"
+    flags = [free if word == taken else word for word in flags]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree / "libs"), str(tree / "services")])}
+    with cluster.standing_aside(service), log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", module, *flags], env=environment, stdout=output, stderr=output)
+        try:
+            yield
+            assert process.poll() is None, log.read_text()
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("service", ["job-controller", "jobflow-controller", "scheduler"])
+def test_the_release_before_works_beside_this_one(
+    cluster: Cluster, namespace: str, previous: Path, tmp_path: Path, service: str
+) -> None:
+    submit(cluster, namespace, JOBS, prefix="before")
+    with replaced(cluster, service, previous, tmp_path / "log"):
+        submit(cluster, namespace, JOBS, prefix="meanwhile")
+        wait_until(lambda: phases(cluster, namespace) == {"Completed": 2 * JOBS}, "all Jobs to complete", seconds=120)
+        submit(cluster, namespace, JOBS, prefix="across")
+    submit(cluster, namespace, JOBS, prefix="after")
+    wait_until(lambda: phases(cluster, namespace) == {"Completed": 4 * JOBS}, "all Jobs to complete", seconds=120)
+    assert pods_created_twice(cluster, namespace) == []

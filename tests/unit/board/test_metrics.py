@@ -1,0 +1,75 @@
+"""What the board counts for alerts and dashboards."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.client import Client
+from pyroclast.kube.config import ClusterConfig
+from pyroclast.runtime.exposition import render
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.jobs import JobRow
+from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs, is_below_guarantee
+from pyroclast_board.cluster.records import ShownQueue
+
+from .conftest import Board, fill, running_board
+
+
+def row(**given: object) -> JobRow:
+    values: dict[str, object] = dict.fromkeys(JobRow.__dataclass_fields__, "")
+    values |= {"uid": "u", "queue": "q", "is_final": False, "pods": 1, "ready": 0, "retries": 0, "asks": {}, "labels": {}}
+    values |= {"created": "2026-01-01T00:00:00Z", "phase": "Pending", "code": "QueueFull"}
+    return JobRow(**{**values, **given})  # type: ignore[arg-type]
+
+
+def test_waits_runs_and_ends_are_counted_once() -> None:
+    registry = CollectorRegistry()
+    cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
+    ends = JobEnds(registry, cluster)
+    waits = row()
+    runs = row(code="", phase="Running", changed="2026-01-01T00:05:00Z")
+    over = row(code="", phase="Failed", changed="2026-01-01T01:05:00Z")
+    for old, new in ((None, waits), (waits, runs), (runs, row(code="", phase="Running", ready=1)), (runs, over), (over, over)):
+        ends.changed(old, new)
+    text = render(registry).decode()
+    assert 'pyroclast_wait_seconds_sum{queue="q"} 300.0' in text
+    assert 'pyroclast_run_seconds_sum{queue="q"} 3600.0' in text
+    assert 'pyroclast_job_ends_total{queue="q",state="Failed"} 1.0' in text
+    ends._queue_changed(ShownQueue(metadata=ShownQueue().metadata.__class__(name="q")), None)
+    assert 'queue="q"' not in render(registry).decode()
+
+
+def test_a_queue_is_below_its_guarantee_while_it_has_less_of_anything() -> None:
+    spec = {"guarantee": {"resource": {"cpu": "2", "memory": "4Gi"}}}
+    assert is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "1Gi"}}))
+    assert not is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "4096Mi"}}))
+    assert not is_below_guarantee(ShownQueue())
+
+
+async def test_what_waits_is_worked_out_when_it_is_asked_for() -> None:
+    async with running_board() as board:
+        await fill(board)
+        await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")
+        registry = CollectorRegistry()
+        cluster = Cluster(board.client, "default")
+        WaitingJobs(registry, cluster)
+        await follow(board, cluster)
+        text = render(registry).decode()
+    assert 'pyroclast_waiting_jobs{code="QueueFull",queue="research"} 2.0' in text
+    assert 'pyroclast_waiting_resources{queue="research",resource="cpu"} 8.0' in text
+    assert 'pyroclast_queue_below_guarantee{queue="research"} 0.0' in text
+    assert 'pyroclast_longest_unexamined_seconds{queue="research"} 0.0' in text
+
+
+async def follow(board: Board, cluster: Cluster) -> None:
+    """Let the cluster know what the server knows."""
+    import asyncio
+
+    tasks = [asyncio.create_task(informer.run()) for informer in cluster.informers]
+    for informer in cluster.informers:
+        await informer.synced()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert await board.client.get(QUEUES, Key("", "research"))

@@ -1,0 +1,100 @@
+"""The alerts by Prometheus' own tool: each fires in its scenario, and in no other."""
+
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from tests.unit.chart import render
+from tests.unit.chart.test_chart import of_kind
+from tests.unit.chart.test_extras import OPERATOR
+
+OURS = 'namespace="pyroclast-system",service="pyroclast-x-service"'
+SCENARIOS = {
+    "PyroclastServiceDown": {f'up{{{OURS},pod="a"}}': "0x300"},
+    "PyroclastSchedulingFails": {f"pyroclast_cycle_failures_total{{{OURS}}}": "0+1x300"},
+    "PyroclastBindsAreRefused": {f"pyroclast_bind_refusals_total{{{OURS}}}": "0+5x300"},
+    "PyroclastObjectsLeftOut": {f'pyroclast_objects_left_out{{{OURS},kind="Pod"}}': "1x300"},
+    "PyroclastQueueStarved": {
+        f'pyroclast_oldest_waiting_seconds{{{OURS},queue="q"}}': "4000+60x300",
+        f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "1x300",
+    },
+    "PyroclastJobsUnexamined": {f'pyroclast_longest_unexamined_seconds{{{OURS},queue="q"}}': "70+60x300"},
+    "PyroclastJobsNeverFit": {f'pyroclast_never_fitting_jobs{{{OURS},queue="q"}}': "2x300"},
+    "PyroclastNoLeader": {f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "0x300"},
+    "PyroclastRecorderBehind": {
+        f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="30"}}': "0x300",
+        f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="60"}}': "0+9x300",
+        f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="+Inf"}}': "0+9x300",
+    },
+    "PyroclastRecorderGap": {f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "0x60 30x240"},
+    "PyroclastWorkPilesUp": {f'workqueue_depth{{{OURS},name="job"}}': "2000x300"},
+    "PyroclastAdmissionIsSlow": {
+        f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="2"}}': "0x300",
+        f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="5"}}': "0+9x300",
+        f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="+Inf"}}': "0+9x300",
+    },
+    "PyroclastAdmissionShedsLoad": {f'pyroclast_admission_reviews_total{{{OURS},outcome="shed"}}': "0+1x300"},
+    "PyroclastEventLoopIsHeldUp": {
+        f'pyroclast_event_loop_lag_seconds_bucket{{{OURS},pod="a",le="0.5"}}': "0x300",
+        f'pyroclast_event_loop_lag_seconds_bucket{{{OURS},pod="a",le="1"}}': "0+9x300",
+        f'pyroclast_event_loop_lag_seconds_bucket{{{OURS},pod="a",le="+Inf"}}': "0+9x300",
+    },
+}
+"""Series of one sample a minute that bring about each alert."""
+
+QUIET = {
+    f'up{{{OURS},pod="a"}}': "1x300",
+    f'pyroclast_oldest_waiting_seconds{{{OURS},queue="q"}}': "4000+60x300",
+    f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "0x300",
+    f'pyroclast_longest_unexamined_seconds{{{OURS},queue="q"}}': "5x300",
+    f'pyroclast_never_fitting_jobs{{{OURS},queue="q"}}': "0x300",
+    f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "1x300",
+    f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "30x300",
+    f"pyroclast_cycle_failures_total{{{OURS}}}": "7x300",
+    f'workqueue_depth{{{OURS},name="job"}}': "10x300",
+    'up{namespace="elsewhere",service="pyroclast-x-service",pod="b"}': "0x300",
+}
+"""Series of a cluster that is well, and of a service that is not ours."""
+
+
+@pytest.fixture(scope="module")
+def rules(helm, tmp_path_factory):
+    if shutil.which("promtool") is None:
+        pytest.skip("there is no promtool; on Debian: apt-get install prometheus")
+    documents = render.documents(helm, *OPERATOR, "--set", "custom.metrics_enable=true")
+    (rule,) = of_kind(documents, "PrometheusRule").values()
+    path = tmp_path_factory.mktemp("rules") / "rules.yaml"
+    path.write_text(yaml.safe_dump(rule["spec"]))
+    return path
+
+
+def alerts(rules):
+    return {rule["alert"]: rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]}
+
+
+def promtool(*arguments):
+    done = subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_rules_are_rules(rules):
+    promtool("check", "rules", rules)
+    assert alerts(rules).keys() == SCENARIOS.keys(), "each alert has a scenario"
+
+
+def test_each_alert_fires_in_its_scenario_and_in_no_other(rules, tmp_path):
+    tests = []
+    for name, series in {**SCENARIOS, "": QUIET}.items():
+        given = [{"series": each, "values": values} for each, values in series.items()]
+        expected = [
+            {"expr": f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)', "eval_time": "90m"}
+            for alert in SCENARIOS
+        ]
+        for each, alert in zip(expected, SCENARIOS, strict=True):
+            each["exp_samples"] = [{"labels": "{}", "value": int(alert == name)}]
+        tests.append({"interval": "1m", "input_series": given, "promql_expr_test": expected})
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": tests}))
+    promtool("test", "rules", file)

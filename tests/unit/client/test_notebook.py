@@ -1,0 +1,60 @@
+"""How handles look in a notebook and on a terminal."""
+
+import io
+import re
+
+from pyroclast_client.notebook import explanation_html, flow_html, job_html, sweep_html
+from pyroclast_client.progress import ProgressLine, line_of
+from pyroclast_client.states import JobStatus, explanation_of
+
+EVIL = '<script>alert("x")</script>'
+
+
+def job(**status):
+    return {"metadata": {"name": EVIL, "namespace": "n"}, "spec": {"queue": "q"}, "status": status}
+
+
+def test_markup_in_names_and_messages_is_text():
+    status = JobStatus("Pending", message=EVIL, pending=1, succeeded=3)
+    explanation = explanation_of(job(state={"phase": "Pending", "message": f"waits: QueueFull: not now: {EVIL}"}), None)
+    for html in (
+        job_html("Job", EVIL, status, None),
+        job_html("Job", EVIL, status, explanation),
+        sweep_html(EVIL, [status, status]),
+        flow_html(EVIL, "Running", {EVIL: "Completed"}, {EVIL: EVIL}),
+        explanation_html(explanation),
+    ):
+        assert "&lt;script&gt;" in html
+        assert not re.search(r"<script|<link|src=|href=|https?:", html)
+        assert html.count("<div") == html.count("</div>")
+    assert "6 succeeded" in sweep_html("s", [status, status])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_one_line_that_is_written_over():
+    output = Terminal()
+    line = ProgressLine(output, {})
+    waiting = job(state={"phase": "Pending", "message": "waits: QueueFull: not now: queue q is full\nnow"}, pending=2)
+    for each in (waiting, waiting, job(state={"phase": "Running"}, running=2), None):
+        line.show(each)
+    line.end()
+    shown = output.getvalue()
+    assert shown.count("\r") == 2
+    assert shown.count("\n") == 1
+    assert "Pending; 2 pending; QueueFull: not now: queue q is full now" in shown
+    assert "Running; 2 running" in shown
+
+
+def test_without_colours_there_is_no_escape_and_without_a_terminal_nothing():
+    output = Terminal()
+    line = ProgressLine(output, {"NO_COLOR": "1"})
+    line.show(job(state={"phase": "Running"}))
+    assert "\x1b" not in output.getvalue()
+    plain = io.StringIO()
+    ProgressLine(plain, {}).show(job())
+    assert plain.getvalue() == ""
+    assert line_of(job()) == "Pending; NotExamined: the scheduler has not looked at it since it came or changed"

@@ -1,0 +1,102 @@
+"""Options of tasks: what they become in a Job, and what is said of those that make no sense."""
+
+import pytest
+
+import pyroclast_client as pc
+from pyroclast_client import errors
+from pyroclast_client.compilation import Surroundings, compiled
+
+AROUND = Surroundings("default", queue="q", image="py")
+
+
+def train(rate: float = 0.0) -> float:
+    return rate
+
+
+def job_of(**options):
+    call = pc.task(**options)(train).call(1.0)
+    return compiled(call.function, [call.arguments], call.options, AROUND, name="train-1").job
+
+
+def test_options_become_fields():
+    spec = job_of(
+        image="python:3.11",
+        cpu=4,
+        memory="16Gi",
+        gpus=8,
+        gang=(2, 4),
+        queue="research",
+        retries=2,
+        timeout="2h",
+        topology="rack",
+        priority="high",
+        env={"A": 1},
+        secrets={"TOKEN": "mine/key"},
+        mounts={"/data": "claim", "/tmp/x": {"emptyDir": {}}},
+        pod={"metadata": {"labels": {"team": "a"}}, "spec": {"nodeSelector": {"gpu": "h100"}}},
+        ttl=60,
+    )["spec"]
+    (task,) = spec["tasks"]
+    assert (spec["minAvailable"], task["minAvailable"], task["replicas"], spec["queue"]) == (2, 2, 4, "research")
+    assert (spec["maxRetry"], spec["ttlSecondsAfterFinished"], spec["priorityClassName"]) == (2, 60, "high")
+    assert spec["policies"] == [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]
+    assert spec["networkTopology"] == {"mode": "hard", "highestTierName": "rack"}
+    pod = task["template"]["spec"]
+    assert (pod["activeDeadlineSeconds"], pod["nodeSelector"], pod["automountServiceAccountToken"]) == (
+        7200,
+        {"gpu": "h100"},
+        False,
+    )
+    assert task["template"]["metadata"] == {"labels": {"team": "a"}}
+    (container,) = pod["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "8"},
+        "limits": {"nvidia.com/gpu": "8", "memory": "16Gi"},
+    }
+    env = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
+    assert (env["A"], env["TOKEN"]) == ("1", {"secretKeyRef": {"name": "mine", "key": "key"}})
+    assert {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}} in pod["volumes"]
+
+
+def test_what_is_silent_comes_from_the_client_and_nothing_else():
+    spec = job_of()["spec"]
+    assert (spec["queue"], spec["minAvailable"]) == ("q", 1)
+    assert "plugins" not in spec
+    assert "resources" not in spec["tasks"][0]["template"]["spec"]["containers"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gpu": 1}, "task: gpu: no such option; there are .*gpus"),
+        ({"gang": 0}, "gang: 0 is no size"),
+        ({"gang": (3, 2)}, "gang: .* is no size"),
+        ({"retries": -1}, "retries: -1"),
+        ({"serializer": "yaml"}, "serializer: 'yaml' is none of pickle, json"),
+        ({"secrets": {"A": "b"}}, 'secrets: A must be "SECRET/KEY"'),
+        ({"env": ["A"]}, "env: list is not"),
+        ({"timeout": "soon"}, "timeout: 'soon' is no duration"),
+        ({"pod": {"containers": []}}, "pod: has containers; give `metadata` and `spec`"),
+        ({"checkpoint": print}, "checkpoints need a store"),
+    ],
+)
+def test_what_makes_no_sense_is_told(options, words):
+    with pytest.raises(errors.Usage, match=words):
+        job_of(**options)
+
+
+def test_a_sweep_is_a_grid_of_its_lists():
+    calls = pc.task(train).calls([1, 2], other=(3, 4), same="s").arguments
+    assert [(each.positional, dict(each.keywords)) for each in calls] == [
+        ((number,), {"other": other, "same": "s"}) for number in (1, 2) for other in (3, 4)
+    ]
+    with pytest.raises(errors.Usage, match="no argument is a list"):
+        pc.task(train).calls(1)
+
+
+def test_a_task_stays_a_function():
+    task = pc.task(train)
+    assert (task(2.0), task.__name__, task.__doc__) == (2.0, "train", train.__doc__)
+    assert task.using(gang=2).options.gang.size == 2
+    with pytest.raises(errors.Usage, match="is no function"):
+        pc.task(3)

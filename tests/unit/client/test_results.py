@@ -1,0 +1,217 @@
+"""Seals: what is unpickled and what is not; and what the runner leaves."""
+
+import base64
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+from pyroclast_client import errors
+from pyroclast_client.payload import Arguments, packed, secret_data
+from pyroclast_client.results import decoded, envelope, stored_value
+from pyroclast_client.runner import sealing
+
+KEY = b"k" * 32
+
+
+class Evil:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def read(text, *, key=KEY, index=0, attempt="uid"):
+    found = envelope(key, text, index=index, attempt=attempt, what="index 0 of Job n/j")
+    return decoded(found, sealing.inline(found.message), what="index 0 of Job n/j", name="f")
+
+
+def sealed(payload, *, key=KEY, kind="value", index=0, attempt="uid", place="inline"):
+    return sealing.sealed(key, kind, "pickle", place, index, attempt, payload)
+
+
+def test_a_value_comes_back():
+    assert read(sealed(pickle.dumps({"a": 1}))).value == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"key": b"another"}, id="key"),
+        pytest.param({"index": 1}, id="index"),
+        pytest.param({"attempt": "another"}, id="pod"),
+    ],
+)
+def test_what_is_sealed_for_another_is_not_unpickled(tmp_path, change):
+    text = sealed(pickle.dumps(Evil(tmp_path / "made")), **change)
+    with pytest.raises(errors.ForgedResult, match="was not unpickled"):
+        read(text)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("field", [*sealing.FIELDS, "mac", "data"])
+def test_no_field_of_a_message_can_be_changed(tmp_path, field):
+    message = json.loads(sealed(pickle.dumps(3)))
+    evil = pickle.dumps(Evil(tmp_path / "made"))
+    message[field] = base64.b64encode(evil).decode() if field == "data" else "x"
+    with pytest.raises((errors.ForgedResult, sealing.SealError)):
+        read(json.dumps(message))
+    assert not (tmp_path / "made").exists()
+
+
+def test_frames_that_were_cut_or_changed_are_noticed(tmp_path):
+    payload = os.urandom(20_000)
+    lines = sealing.frames(payload)
+    assert len(lines) == sealing.number_of_frames(len(payload)) == 4
+    assert sealing.unframed(["before", *lines, "after"]) == payload
+    assert sealing.unframed(["x" + lines[0], *lines[1:]]) == payload  # behind a line without an end
+    assert sealing.unframed(lines[1:]) is None
+    assert sealing.unframed(lines[:-1]) is None
+    assert sealing.unframed([lines[0], lines[2], lines[3]]) is None
+    found = envelope(KEY, sealed(payload, place="log"), index=0, attempt="uid", what="w")
+    evil = pickle.dumps(Evil(tmp_path / "made"))
+    assert isinstance(decoded(found, evil, what="w", name="f").error, errors.ForgedResult)
+    assert isinstance(decoded(found, None, what="w", name="f").error, errors.ResultGone)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_forged_value_in_the_store_is_not_unpickled(tmp_path):
+    store = f"file://{tmp_path}/store"
+    arguments = {"entry": "a", "number": 0, "what": "w"}
+    with pytest.raises(errors.ResultGone, match="not in the store"):
+        stored_value(KEY, store, "v", **arguments)
+    good, evil = pickle.dumps(3), pickle.dumps(Evil(tmp_path / "made"))
+    text = sealing.sealed(KEY, "value", "pickle", "store", 0, "a", good)
+    sealing.put(store, "v", text.encode() + b"\n" + good)
+    assert stored_value(KEY, store, "v", **arguments) == 3
+    for forged in (text.encode() + b"\n" + evil, b"{}\n" + evil, evil):
+        sealing.put(store, "v", forged)
+        with pytest.raises(errors.ForgedResult):
+            stored_value(KEY, store, "v", **arguments)
+    assert not (tmp_path / "made").exists()
+
+
+def run(tmp_path, function, *arguments, index=0, message="message", **options):
+    """What the real runner leaves, started as in a pod: the message, what it printed, and its status."""
+    payload = packed(function, [Arguments(each) for each in arguments or ((),)], name="f", job="j", **options)
+    folder = tmp_path / "secret"
+    folder.mkdir(exist_ok=True)
+    data = secret_data({"payload": payload}, options.get("store"), KEY)
+    for name, text in data.items():
+        (folder / name).write_bytes(base64.b64decode(text))
+    environment = {"PATH": os.environ["PATH"], "PYROCLAST_INDEX": str(index), "PYROCLAST_POD_UID": "uid"}
+    environment["PYROCLAST_TERMINATION_LOG"] = str(tmp_path / message)
+    command = [sys.executable, str(folder / "runner.pyz")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
+    return (tmp_path / message).read_text(), done.stdout, done.returncode
+
+
+def test_the_runner_calls_the_function_of_its_index(tmp_path):
+    text, printed, status = run(tmp_path, lambda number: print("is", number) or number * 2, (1,), (2,), (3,), index=1)
+    assert read(text, index=1).value == 4
+    assert (printed, status) == ("is 2\n", 0)
+
+
+def test_messages_fit_what_kubelets_keep(tmp_path):
+    limit = sealing.INLINE_BYTES
+    value = b"x" * (limit - len(pickle.dumps(b"x" * 1000)) + 1000)
+    text, printed, _ = run(tmp_path, lambda: value)
+    assert len(text) <= 4096
+    assert printed == ""
+    assert len(read(text).value) == len(value)
+    text, printed, _ = run(tmp_path, lambda: value + b"xx")
+    assert sealing.unframed(printed.split("\n")) is not None
+
+
+def test_json_results_are_never_unpickled(tmp_path):
+    text, _, _ = run(tmp_path, lambda: {"a": [1, None]}, serializer="json")
+    assert read(text).value == {"a": [1, None]}
+    text, _, status = run(tmp_path, lambda: {1, 2}, serializer="json")
+    assert status == 1
+    assert "not JSON serializable" in str(read(text).error)
+
+
+def test_an_exception_whose_class_is_not_here_is_told_in_words(tmp_path):
+    def fail():
+        import types
+
+        module = types.ModuleType("nowhere")
+        error = type("Odd", (Exception,), {"__module__": "nowhere"})
+        module.Odd = error
+        import sys as system
+
+        system.modules["nowhere"] = module
+        raise error("very odd")
+
+    text, _, status = run(tmp_path, fail)
+    error = read(text).error
+    assert isinstance(error, errors.TaskError)
+    assert error.__cause__ is None
+    assert "Odd: very odd" in str(error)
+    assert status == 1
+
+
+def test_a_call_is_repeated_in_its_pod_as_often_as_it_may(tmp_path):
+    marker = tmp_path / "tries"
+
+    def flaky():
+        with open(marker, "a") as file:
+            file.write("x")
+        if marker.stat().st_size < 3:
+            raise OSError("not yet")
+        return marker.stat().st_size
+
+    text, _, status = run(tmp_path, flaky, tries=3)
+    assert (read(text).value, status) == (3, 0)
+
+
+def test_an_exit_is_the_exit_of_the_pod(tmp_path):
+    def leave():
+        raise SystemExit(7)
+
+    text, _, status = run(tmp_path, leave)
+    assert status == 7
+    assert isinstance(read(text).error, errors.TaskError)
+
+
+def test_a_module_that_lacks_in_the_image_is_told(tmp_path):
+    def load():
+        import no_such_module  # noqa: F401
+
+    text, _, _ = run(tmp_path, load)
+    assert "No module named 'no_such_module'" in str(read(text).error)
+
+
+def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):
+    from pyroclast_client.modules import project_archive
+
+    package = tmp_path / "project" / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "part.py").write_text("def three():\n    return 3\n")
+    (tmp_path / "project" / "data.txt").write_text("data")
+    monkeypatch.syspath_prepend(str(tmp_path / "project"))
+    import mine.part
+
+    archive = project_archive(tmp_path / "project", include=["*.txt"])
+    text, _, _ = run(tmp_path, mine.part.three, modules=archive)
+    assert read(text).value == 3
+    assert project_archive(tmp_path / "project", exclude=["mine/*"]) is None
+    assert project_archive(tmp_path / "elsewhere") is None
+
+
+def test_large_code_goes_into_the_store_once_and_needs_one(tmp_path):
+    blob = os.urandom(800 << 10)
+    store = f"file://{tmp_path}/store"
+    text, _, _ = run(tmp_path, len, (blob,), store=store)
+    assert read(text).value == 800 << 10
+    assert len(list((tmp_path / "store" / "code").iterdir())) == 1
+    payload = packed(lambda data: 1, [Arguments((blob,))], name="f", job="j")
+    with pytest.raises(errors.Usage, match="store="):
+        secret_data({"payload": payload}, None)

@@ -1,0 +1,220 @@
+"""Estimates of starts: how long jobs run, when there is room, and how well that was foretold."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import numpy as np
+import pytest
+
+from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
+from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Lengths, kaplan_meier, keys_of, remaining
+from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
+from pyroclast_scheduler.model.reservations import Lock, Reservation
+from tests.bench.estimates import Day, live
+from tests.counts import IS_SOAK
+from tests.scenarios import objects
+from tests.unit.scheduler.test_causes import CAPACITY, decide
+
+LEVELS = np.linspace(0, 1, GRID)
+ESTIMATE = "scheduling.volcano.sh/running-estimate"
+
+
+def fixed(seconds):
+    return np.full(GRID, float(seconds))
+
+
+def world(held, ends, asked, lengths, *, free=0.0, limits=None, queues=None):
+    """One resource; queues by number, the last one without limit."""
+    limits = np.array([[each] for each in limits or []] + [[np.inf]])
+    last = len(limits) - 1
+    chains = np.array([[queue, last] for queue in queues or [last] * len(asked)])
+    used = np.zeros_like(limits)
+    return World(
+        np.array([float(free)]),
+        used,
+        limits,
+        np.array([fixed(each) for each in ends]).reshape(-1, GRID),
+        np.array(held, dtype=float).reshape(-1, 1),
+        np.full((len(held), 2), last),
+        np.array(asked, dtype=float).reshape(-1, 1),
+        np.array([fixed(each) for each in lengths]).reshape(-1, GRID),
+        chains,
+        [f"j{i}" for i in range(len(asked))],
+    )
+
+
+def starts(given, seed=1):
+    return scenario(given, np.random.default_rng(seed)).tolist()
+
+
+def test_who_waits_starts_when_what_it_needs_has_ended():
+    assert starts(world([4, 4], [100, 50], [8], [10])) == [100.0]
+
+
+def test_the_first_that_fits_goes_first_and_others_follow_what_ends():
+    assert starts(world([8], [60], [8, 4, 4], [30, 10, 10])) == [60.0, 90.0, 90.0]
+    assert starts(world([4, 4], [60, 100], [8, 4], [30, 10])) == [100.0, 60.0], "a small one passes a large one, as it does here"
+
+
+def test_a_queue_takes_no_more_than_it_may():
+    assert starts(world([8], [60], [4, 4], [30, 10], limits=[4], queues=[0, 0])) == [60.0, 90.0]
+
+
+def test_who_waits_for_what_never_ends_does_not_start():
+    given = dataclasses.replace(world([8], [60], [8], [10]), ends=UNKNOWN[None, :])
+    assert starts(given) == [np.inf]
+    assert starts(world([8], [HORIZON + 1], [8], [10])) == [np.inf]
+
+
+def test_the_same_question_has_the_same_answer():
+    chance = np.random.default_rng(3)
+    held, asked = chance.integers(1, 9, 50), chance.integers(1, 30, 200)
+    given = world(held, chance.integers(1, 900, 50), asked, chance.integers(1, 900, 200))
+    assert starts(given) == starts(given)
+
+
+def test_kaplan_meier_counts_those_that_still_run():
+    assert np.interp([0.0, 0.5, 1.0], LEVELS, kaplan_meier([10, 20, 30, 40], [])) == pytest.approx([10, 20, 40], abs=2)
+    longer = kaplan_meier([10, 20, 30, 40], [35, 35, 35, 35])
+    assert np.interp(0.5, LEVELS, longer) > 29
+
+
+def test_what_is_left_depends_on_what_has_passed():
+    even = np.linspace(0, 100, GRID)
+    assert np.interp([0.0, 0.5, 1.0], LEVELS, remaining(even, 60.0)) == pytest.approx([0, 20, 40], abs=1)
+    outlived = remaining(even, 200.0)
+    assert outlived[0] > 0
+    assert outlived[-1] < 2 * 200 * 2
+    assert not np.isfinite(remaining(UNKNOWN, 5.0)).any()
+
+
+def facts_of(name="train-12", *, said="", queue="q", cpu=4):
+    options = {"phase": "Running", "minRes": {"cpu": cpu}, "annotations": {ESTIMATE: said} if said else {}}
+    rows = {"podgroups": [[name, queue, 1, options]], "pods": [[f"{name}-0", name, "n1", cpu, 0]]}
+    _, cache = decide({"nodes": [["n1", 64, "99Gi"]], **rows}, CAPACITY)
+    return cache.facts()[f"t/{name}"]
+
+
+def test_jobs_alike_tell_how_long_one_runs():
+    lengths, facts = Lengths(), facts_of()
+    assert lengths.of(facts)[1].kind == "unknown"
+    for i in range(29):
+        lengths.ended(facts_of(f"train-{i}"), 100.0 + i)
+    grid, basis = lengths.of(facts)
+    assert (basis.kind, basis.count) == ("history", 29)
+    assert (grid[0], grid[-1]) == (100.0, 128.0)
+    assert keys_of(facts)[0] == "name/t/train"
+
+
+def test_estimates_are_worth_what_earlier_ones_of_the_owner_were():
+    lengths, facts = Lengths(), facts_of(said="100s")
+    grid, basis = lengths.of(facts)
+    assert (basis.kind, grid[0], grid[-1]) == ("declared", 50.0, 200.0)
+    for _ in range(20):
+        lengths.ended(facts, 300.0)
+    assert lengths.of(facts)[0] == pytest.approx(fixed(300))
+
+
+def test_intervals_are_stretched_until_they_hold():
+    chance, calibration, held = random.Random(2), Calibration(), []
+    for _ in range(1500):
+        raw = Interval(90.0, 100.0, 110.0)
+        told = calibration.stretched("q", raw)
+        score = Score(raw, told, chance.lognormvariate(np.log(150), 0.5))
+        held.append(score.held)
+        calibration.add("q", score)
+    assert 0.78 <= np.mean(held[500:]) <= 0.90
+
+
+def test_a_queue_whose_estimates_fail_is_not_told_any():
+    calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
+    for _ in range(200):
+        calibration.add("q", Score(interval, interval, 5000.0))
+    assert not calibration.is_trusted("q")
+    assert calibration.is_trusted("r")
+    estimator = Estimator(calibration=calibration)
+    done = pass_of(estimator)
+    estimator.take(done)
+    assert estimator.start("t/mine") == "estimates of queue q held too seldom of late"
+
+
+TABLES = {
+    "nodes": [["n1", 8, "99Gi"]],
+    "podgroups": [
+        ["big", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}, "annotations": {ESTIMATE: "1h"}}],
+        ["mine", "q", 1, {"phase": "Pending", "minRes": {"cpu": 8}}],
+        ["never", "q", 1, {"phase": "Pending", "minRes": {"cpu": 80}}],
+        ["closed", "shut", 1, {"phase": "Pending", "minRes": {"cpu": 1}}],
+    ],
+    "queues": [["q", {}], ["shut", {"state": "Closed"}]],
+    "pods": [["big-0", "big", "n1", 8, 0]],
+}
+
+
+def scene_of(tables=TABLES, reservations=None):
+    outcome, cache = decide(tables, CAPACITY)
+    book = WaitingBook()
+    book.take(outcome.records, outcome.seen, objects.NOW, since={})
+    return Scene(book, cache.view(), reservations or {}, objects.NOW)
+
+
+def pass_of(estimator, **more):
+    made = begin(estimator, scene_of(**more))
+    while not made.is_done:
+        made.step()
+    return made
+
+
+def test_an_estimate_is_an_interval_or_a_reason():
+    estimator = Estimator()
+    estimator.take(pass_of(estimator))
+    start = estimator.start("t/mine")
+    assert isinstance(start, Start)
+    assert 1000 < start.earliest - objects.NOW < start.likely - objects.NOW < start.latest - objects.NOW < 11000
+    assert start.basis == "1 declared run time"
+    assert estimator.start("t/never") == "waiting alone does not help"
+    assert estimator.start("t/closed") == "nobody knows when QueueClosed passes"
+    assert estimator.start("t/other") == "no estimate has been made yet"
+
+
+def test_where_a_run_time_is_not_known_there_is_no_estimate():
+    groups = [["big", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}}], TABLES["podgroups"][1]]
+    estimator = Estimator()
+    estimator.take(pass_of(estimator, tables={**TABLES, "podgroups": groups}))
+    assert estimator.start("t/mine") == "the run time of a Job that holds what is short is not known"
+
+
+def test_the_latest_start_of_a_target_is_its_promise():
+    promise = Reservation(
+        job="t/mine", uid="mine", scheduler="volcano", promise=objects.NOW + 5000, locks=(Lock("n1", objects.NOW),)
+    )
+    estimator = Estimator()
+    estimator.take(pass_of(estimator, reservations={"t/mine": promise}))
+    start = estimator.start("t/mine")
+    assert isinstance(start, Start)
+    step = (start.latest - start.earliest) / 10
+    assert start.latest == pytest.approx(objects.NOW + 5000, abs=step)
+
+
+def test_a_prediction_is_scored_when_its_job_starts():
+    estimator = Estimator()
+    estimator.take(pass_of(estimator))
+    running = facts_of("mine", cpu=8)
+    estimator.saw("t/mine", running, objects.NOW + 3000)
+    assert estimator.calibration.count("q") == 1
+    assert estimator.start("t/mine") == "no estimate has been made yet"
+    estimator.saw("t/mine", None, objects.NOW + 4000)
+    assert estimator.calibration.held("q") is None
+
+
+@pytest.mark.timeout(600)
+def test_over_a_day_the_interval_holds_as_often_as_it_says():
+    for queue, held in live(Day(0.95, seconds=86400.0 if IS_SOAK else 6 * 3600.0)).items():
+        if len(held.scores) >= 200:
+            assert 0.72 <= held.held <= 0.88, (queue, str(held))
+            assert max(held.early, held.late) <= 0.16, (queue, str(held))
