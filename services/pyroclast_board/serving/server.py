@@ -135,10 +135,11 @@ class BoardServer:
         if path.startswith(f"{LIVE}/"):
             if request.method == "HEAD":  # a stream has nothing else to tell
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
-            return await self._follow(request)
+            return await self._follow(request, reader.name)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
         if path == "/jobs.csv":
-            text = await asyncio.to_thread(jobs_csv, self._pages.cluster, scope, dict(request.query))
+            rows = list(self._pages.cluster.table.rows)  # of this moment, since they change while the thread writes
+            text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
             disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
             return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
         page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
@@ -147,7 +148,7 @@ class BoardServer:
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
         return self._shown(request, page, reader.name, note)
 
-    async def _follow(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _follow(self, request: web.BaseRequest, viewer: str) -> web.StreamResponse:
         path = request.path.removeprefix(LIVE)
         query = {name: value for name, value in request.query.items() if name != "seen"}
         seen = request.headers.get("Last-Event-ID") or request.query.get("seen", "")
@@ -157,7 +158,7 @@ class BoardServer:
             return await scope_of(reader, self._pages.namespaces_of(path))
 
         followed = Followed(path, tuple(sorted(query.items())), await scope())
-        review = Review(scope, lambda: self._pages.namespaces_of(path))
+        review = Review(viewer, scope, lambda: self._pages.namespaces_of(path))
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:
