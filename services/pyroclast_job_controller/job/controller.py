@@ -153,6 +153,7 @@ class JobController:
             self._caught_up(key, memory)
             decision = decide(facts)
             memory.look_seconds = perf_counter() - began
+            memory.forget(decision.needless)  # before the effects, which may make them seem to matter
             for effect in decision.effects:
                 await self._actions.carry_out(facts, memory, effect)
             if not decision.conclusive:

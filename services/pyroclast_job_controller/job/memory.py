@@ -154,8 +154,12 @@ class JobMemory:
         """Forget what `decision`, which has been carried out, was about."""
         if decision.order is not None and decision.order == self.given_up:
             self.given_up = None
-        if decision.forget:
-            self.occurrences = [occurrence for occurrence in self.occurrences if occurrence not in decision.forget]
+        self.forget(decision.forget)
+
+    def forget(self, occurrences: frozenset[Occurrence]) -> None:
+        """Nobody waits for `occurrences` any more."""
+        if occurrences:
+            self.occurrences = [occurrence for occurrence in self.occurrences if occurrence not in occurrences]
 
     def arm(self, responses: tuple[Response, ...]) -> list[Response]:
         """The time of `responses` runs, and of no others; which of them are new."""

@@ -17,7 +17,7 @@ from pyroclast.lifecycle.seats.contract import Seat, Seats, SeatsError, encode, 
 from pyroclast.lifecycle.seats.pods import pod_of, uid_of
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable"]
+__all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable", "has_seats"]
 
 LINGER_SECONDS: Final = 5.0
 """How long the seats of a PodGroup that went still count: creations that were under way may be carried out after it."""
@@ -95,7 +95,7 @@ class SeatTable:
         if gang is not None and (group is None or group.metadata.uid != gang.group.metadata.uid):
             changes = self._leave(key, now)
             return changes if group is None else [*changes, *self.follow(key, group, present, now)]
-        if group is None or (gang is None and not _says_anything(group)):
+        if group is None or (gang is None and not has_seats(group)):
             return []
         if gang is None:
             gang = self._gangs[key] = _Gang(group, set(present), now)
@@ -104,7 +104,7 @@ class SeatTable:
             return []
         self._read(key, gang, group, now)
         changes = self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
-        if not gang.shown and not _says_anything(group):
+        if not gang.shown and not has_seats(group):
             del self._gangs[key]
         return changes
 
@@ -246,5 +246,6 @@ def _is_pending(group: Group) -> bool:
     return group.status.phase is PodGroupPhase.PENDING and not group.metadata.is_terminating
 
 
-def _says_anything(group: Group) -> bool:
-    return keys.SEATS in group.metadata.annotations
+def has_seats(group: Group) -> bool:
+    """Whether `group` says anything of seats. Groups of Kubernetes' own kind have none: anybody may annotate these."""
+    return group.keeps_phase and keys.SEATS in group.metadata.annotations

@@ -80,7 +80,8 @@ class JobModel:
         self.requests.append(Request("CommandIssued", action))
 
     def turn_unknown(self) -> None:
-        if self.group:
+        if self.group and self.group != "Unknown":  # the PodGroup tells of a change alone
+            self.group = "Unknown"
             self.requests.append(Request("Unknown"))
 
     def scale(self, replicas: Mapping[str, int]) -> None:

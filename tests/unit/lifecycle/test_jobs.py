@@ -261,6 +261,14 @@ def test_restart_partition_is_about_one_partition_of_one_task():
     assert {victim.name for victim in mark.victims} == {"j-a-2", "j-a-3"}
 
 
+def test_the_eviction_of_a_whole_partition_is_done_with_before_its_pods_are_made_anew():
+    parts = {"partitionPolicy": {"totalPartitions": 2, "partitionSize": 1}}
+    owner = job(task("a", 2, **parts), phase=P.RUNNING, policies=policy("PodEvicted", "RestartPartition"))
+    gone = Occurrence(BusEvent.POD_EVICTED, NOW, 0, task="a", pod="j-a-1", uid="pod-a-1", partition="1")
+    decision = decide(facts(owner, pod(owner, "a-0"), memory=Remembered(occurrences=(gone,))))
+    assert (decision.effects, decision.needless) == ((CreatePods((Slot("a", 1),)),), {gone})
+
+
 def test_a_command_to_restart_a_part_that_it_does_not_name():
     owner = two()
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]

@@ -8,7 +8,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, encode, parse_placement, placed
 from pyroclast.lifecycle.seats.pods import is_seat, template_of
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.seats import LINGER_SECONDS
+from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from tests.scenarios import objects
 from tests.unit.scheduler.test_cache import changed, used
@@ -200,3 +200,10 @@ def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
     cache.group_changed(None, group(seats=text))
     assert seats_of(cache) == {}
     assert any("many" in reason for reason in cache.problems.values())
+
+
+def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
+    cache.group_changed(None, group())
+    ours = cache.group("t/g")
+    assert has_seats(ours)
+    assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))

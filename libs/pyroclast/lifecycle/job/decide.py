@@ -50,7 +50,9 @@ def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
     begins = retries.waits_until(facts.job, facts.now)
     times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ())]
     again = min(times, default=None)
-    return dataclasses.replace(decision, armed=outlook.later, look_again_at=again, order=order, forget=outlook.forget)
+    return dataclasses.replace(
+        decision, armed=outlook.later, look_again_at=again, order=order, forget=outlook.forget, needless=outlook.needless
+    )
 
 
 def _with_notes(facts: JobFacts, following: JobStatus | None, outlook: Outlook) -> JobStatus | None:

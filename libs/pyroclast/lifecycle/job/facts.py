@@ -114,5 +114,7 @@ class Decision:
     """The order that this carries out: it is done with when the decision is."""
     forget: frozenset[Occurrence] = frozenset()
     """Remembered occurrences that are done with when the decision is."""
+    needless: frozenset[Occurrence] = frozenset()
+    """Those of them that are done with at once: no policy has anything to do for them."""
     obstacle: str = ""
     """Why the Job cannot get on although it should, when waiting alone may not help."""

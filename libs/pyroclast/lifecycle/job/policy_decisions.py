@@ -43,6 +43,8 @@ class Outlook:
     answer: Answer | None = None
     later: tuple[Response, ...] = ()
     forget: frozenset[Occurrence] = frozenset()
+    needless: frozenset[Occurrence] = frozenset()
+    """Those of `forget` that need no answer as things are now; what the decision does may change that."""
 
 
 def consider(facts: JobFacts) -> Outlook:
@@ -62,7 +64,8 @@ def consider(facts: JobFacts) -> Outlook:
         answer = _answer(chosen)
     kept = {response.occurrence for response in pending if not _is_answered(response.occurrence, answer)}
     later = tuple(response for response in pending if response.occurrence in kept and response not in due)
-    return Outlook(answer, later, frozenset(remembered) - kept)
+    needless = frozenset(remembered) - {response.occurrence for response in pending}
+    return Outlook(answer, later, frozenset(remembered) - kept, needless)
 
 
 def targets(answer: Answer, facts: JobFacts) -> list[Pod] | None:
