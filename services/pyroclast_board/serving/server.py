@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import structlog
 from aiohttp import web
@@ -52,6 +52,7 @@ HEADERS: Final[Mapping[str, str]] = {
 LINE_BYTES: Final = 16 * 1024
 FORM_BYTES: Final = 16 * 1024
 LIVE: Final = "/live"
+EXPLAIN: Final = "/explain/"
 OLD_SECONDS: Final = 30.0
 """A copy that has not been heard of for longer is announced with its age."""
 
@@ -137,6 +138,8 @@ class BoardServer:
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
             return await self._follow(request, reader.name)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
+        if path.startswith(EXPLAIN):
+            return await self._explained(request, scope)
         if path == "/jobs.csv":
             rows = list(self._pages.cluster.table.rows)  # of this moment, since they change while the thread writes
             text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
@@ -147,6 +150,25 @@ class BoardServer:
             raise NoPage
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
         return self._shown(request, page, reader.name, note)
+
+    async def _explained(self, request: web.BaseRequest, scope: Scope) -> web.Response:
+        """What the scheduler answers, for programs: the same question, and only names that the viewer may see."""
+        parts = request.path.removeprefix(EXPLAIN).split("/")
+        match parts:
+            case ["jobs", namespace, _] if scope.sees(namespace):
+                pass
+            case ["queues", _]:
+                pass
+            case _:
+                raise NoPage
+        if not {"", ".", ".."}.isdisjoint(parts):  # which would lead to what else the scheduler serves
+            raise NoPage
+        path = "/".join(quote(part, safe="") for part in parts)
+        query = {name: value for name, value in request.query.items() if name != "namespaces"}
+        answer = await self._pages.scheduler.ask(scope, path, query)
+        if answer is None:
+            raise NoPage
+        return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
 
     async def _follow(self, request: web.BaseRequest, viewer: str) -> web.StreamResponse:
         path = request.path.removeprefix(LIVE)
