@@ -152,8 +152,6 @@ async def board() -> AsyncIterator[Board]:
 
 async def fill(board: Board) -> dict[str, str]:
     """A cluster that is worth looking at; the uids of its Jobs and flows by name."""
-    held = {"holderIdentity": "scheduler-0", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"}
-    await board.put(LEASES, {"metadata": {"namespace": "default", "name": "volcano"}, "spec": held})
     await board.put(QUEUES, {"metadata": {"name": "root"}, "spec": {"weight": 1}, "status": {"state": "Open"}})
     spec = {
         "weight": 1,
