@@ -121,6 +121,8 @@ async def running_board(**settings: Any) -> AsyncIterator[Board]:
         await server.settle()
         for name in ("team", "other"):
             await client.create(NAMESPACES, {"metadata": {"name": name}})
+        spec = {"holderIdentity": "scheduler", "leaseDurationSeconds": 15, "renewTime": "2099-01-01T00:00:00.000000Z"}
+        await client.create(LEASES, {"metadata": {"name": "volcano", "namespace": "default"}, "spec": spec})
         port = free_port()
         given = {"kubeconfig": str(server.kubeconfig), "page_address": f"127.0.0.1:{port}", "login": "local", "kube_api_qps": 0.0}
         wanted = BoardSettings(**{**given, **settings})
@@ -150,8 +152,6 @@ async def board() -> AsyncIterator[Board]:
 
 async def fill(board: Board) -> dict[str, str]:
     """A cluster that is worth looking at; the uids of its Jobs and flows by name."""
-    held = {"holderIdentity": "scheduler-0", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"}
-    await board.put(LEASES, {"metadata": {"namespace": "default", "name": "volcano"}, "spec": held})
     await board.put(QUEUES, {"metadata": {"name": "root"}, "spec": {"weight": 1}, "status": {"state": "Open"}})
     spec = {
         "weight": 1,
