@@ -16,6 +16,7 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
 from pyroclast_board.serving.recorder import Recorder
+from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.server import BoardServer
 from pyroclast_board.serving.sessions import Sessions
 from pyroclast_board.serving.streams import Streams
@@ -38,8 +39,11 @@ async def run(service: Service, settings: BoardSettings) -> None:
     JobEnds(service.metrics, cluster)
     templates, metrics = Templates(), BoardMetrics(service.metrics)
     viewers = Viewers(Access(client), Sessions(key, settings.session_time.total_seconds()), is_open=settings.login == "local")
-    async with Recorder(settings.recorder_url, settings.recorder_token_file) as recorder:
-        pages = Pages(cluster, Details(client), recorder, templates)
+    async with (
+        Recorder(settings.recorder_url, settings.recorder_token_file) as recorder,
+        Scheduler(settings.scheduler_url) as scheduler,
+    ):
+        pages = Pages(cluster, Details(client), recorder, scheduler, templates)
         streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
         server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
         await service.synced()

@@ -32,10 +32,11 @@ class BoardSettings(ServiceSettings):
     session_time: Duration = Field(timedelta(hours=12), description="after which a user must log in again")
     recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
     recorder_token_file: str = Field("", description="file with a token for the recorder")
+    scheduler_url: str = Field("", description="URL of the scheduler that leads, for what it alone knows; empty: none")
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
     most_streams: int = Field(500, ge=1, le=10_000, description="pages that may be followed live at the same time")
 
-    @field_validator("recorder_url")
+    @field_validator("recorder_url", "scheduler_url")
     @classmethod
     def _is_url(cls, url: str) -> str:
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, PODS, Key, ResourceType
 from pyroclast.kube.client import Client, selectors
+from pyroclast_client.loops import end
 from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import status_of
 from pyroclast_client.watching import Watcher
@@ -64,8 +65,7 @@ async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> As
             if isinstance(late, JobEvent):
                 yield late
     finally:
-        for task in (*readers, phases):
-            task.cancel()
+        await end((*readers, phases))
 
 
 async def _reported(told: asyncio.Queue[JobEvent | Exception | None], work: Awaitable[None]) -> None:

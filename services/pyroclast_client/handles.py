@@ -20,6 +20,7 @@ from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
 from pyroclast_client.log_following import followed
+from pyroclast_client.loops import end
 from pyroclast_client.marks import PAYLOAD
 from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
 from pyroclast_client.progress import ProgressLine
@@ -245,8 +246,7 @@ class AsyncJob(Generic[R]):
                 if outcome.index not in told:
                     yield outcome
         finally:
-            for task in tasks:
-                task.cancel()
+            await end(tasks)
 
     async def cancel(self) -> None:
         """End the Job for good: its pods go, it stays to be looked at."""

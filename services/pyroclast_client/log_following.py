@@ -12,6 +12,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.client import Client, selectors
 from pyroclast.kube.errors import ConnectionFailed, KubeError, NotFound
+from pyroclast_client.loops import end as end_tasks
 from pyroclast_client.podreading import LogLine, Pod, pod_of, pods_of, without_frame
 from pyroclast_client.selections import SelectionWatch
 
@@ -78,8 +79,7 @@ async def followed(
                 raise found
             yield found
     finally:
-        for task in (*tasks, *readers.tasks.values()):
-            task.cancel()
+        await end_tasks((*tasks, *readers.tasks.values()))
 
 
 async def _finish(readers: _Readers, key: Key, uid: str, end: Awaitable[None]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncGenerator, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["background_loop", "iterated", "run"]
+__all__ = ["background_loop", "end", "iterated", "run"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except BaseException:
         future.cancel()
         raise
+
+
+async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks and wait until they have let go of their connections; what they raised has been told."""
+    every = list(tasks)
+    for task in every:
+        task.cancel()
+    await asyncio.gather(*every, return_exceptions=True)
 
 
 def iterated(stream: AsyncGenerator[T]) -> Iterator[T]:

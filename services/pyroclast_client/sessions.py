@@ -20,6 +20,7 @@ from pyroclast_client.watching import Watcher
 __all__ = ["Session"]
 
 MAX_ATTEMPTS: Final = 4  # a person waits
+CLOSE_SECONDS: Final = 0.05
 USER_AGENT: Final = "pyroclast-client"
 
 
@@ -66,6 +67,7 @@ class Session:
             await watcher.close()
         self._watchers.clear()
         await self.kube.__aexit__(None, None, None)
+        await asyncio.sleep(CLOSE_SECONDS)  # TLS connections take leave in the loop, which may end now
 
 
 def here() -> tuple[int, int]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from pyroclast_client import errors
 from pyroclast_client.documents import fresh_name
-from pyroclast_client.loops import iterated, run
+from pyroclast_client.loops import end, iterated, run
 from pyroclast_client.notebook import sweep_html
 from pyroclast_client.results import Outcome
 
@@ -74,8 +74,7 @@ class AsyncSweep(Generic[R]):
                 else:
                     yield found
         finally:
-            for task in tasks:
-                task.cancel()
+            await end(tasks)
 
     async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - see above
         """What each call returned, in the order of the arguments, with errors in place of values."""

@@ -32,6 +32,10 @@ class RecorderSettings(LeaderElectionSettings):
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
 
+    metrics_period: Duration = Field(
+        timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
+    )
+
     @field_validator("database_url")
     @classmethod
     def _is_known(cls, url: str) -> str:

@@ -159,9 +159,10 @@ async def _start_services(
     await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
     await _tell(client, "board", f"http://127.0.0.1:{board_port}")
     accounts = Accounts(client, cluster, options.directory.accounts, supervisor.say)
-    services = _services(options, webhook_port, history_port, board_port)
+    scheduler = f"127.0.0.1:{free_port()}"
+    services = _services(options, webhook_port, history_port, board_port, scheduler)
 
-    addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services}
+    addresses = {service.name: f"127.0.0.1:{free_port()}" for service in services} | {"scheduler": scheduler}
     options.directory.addresses.write_text(json.dumps(addresses, indent=2) + "\n")
     await _tell(client, "scheduler", f"http://{addresses['scheduler']}")
 
@@ -185,7 +186,7 @@ class _Service:
     metrics_flag: str = "--listen-address"
 
 
-def _services(options: Options, webhook_port: int, history_port: int, board_port: int) -> list[_Service]:
+def _services(options: Options, webhook_port: int, history_port: int, board_port: int, scheduler: str) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
     if not scheduler_configuration.exists():  # a user may have changed it
@@ -216,7 +217,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     release = installation.RELEASE
     history = ("--database-url", f"sqlite:///{root.resolve()}/history.db", "--api-address", f"127.0.0.1:{history_port}")
     pages = (
-        *("--login", "local", "--page-address", f"127.0.0.1:{board_port}"),
+        *("--login", "local", "--page-address", f"127.0.0.1:{board_port}", "--scheduler-url", f"http://{scheduler}"),
         *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
     )
     # processes have loopback addresses for pods, which probes of flows are to reach then

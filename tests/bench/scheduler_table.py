@@ -176,6 +176,8 @@ def hopeless(
     jobs: int,
     *,
     change: bool = False,
+    heartbeat: bool = False,
+    shapes: int = 50,
     millis: int = 40_000,
     prepare: Callable[[Cache], None] = lambda _: None,
     configuration: Configuration = FILLING,
@@ -184,13 +186,17 @@ def hopeless(
     cache = cluster(5000)
     prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 4, millis=millis + j % 50)
+        waiting(cache, f"job{j}", 4, millis=millis + j % shapes)
     steady(cache, configuration)
     turns = iter(range(1, 10**6))
 
     def run() -> None:
         if change:
             cache.node_changed(None, node(7, cpu=16 + next(turns) % 8))
+        if heartbeat:
+            made = node(7)
+            metadata = msgspec.structs.replace(made.metadata, annotations={"seen": str(next(turns))})
+            cache.node_changed(None, msgspec.structs.replace(made, metadata=metadata))
         cycle(cache, configuration, keep=True)
 
     return run, 0
@@ -201,6 +207,7 @@ def slots(
     *,
     configuration: Configuration = FILLING,
     labels: Callable[[int], dict[str, str]] = lambda _: {},
+    spec: dict[str, object] | None = None,
     prepare: Callable[[Cache], None] = lambda _: None,
 ) -> tuple[Callable[[], object], int]:
     """Jobs of one pod wait on 1,000 full nodes, and a pod of another job ends."""
@@ -209,7 +216,7 @@ def slots(
         running(cache, f"run{j}", 16, 1000, at=16 * j, millis=2000)
     prepare(cache)
     for j in range(jobs):
-        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j))
+        waiting(cache, f"job{j}", 1, millis=2000, labels=labels(j), spec=spec)
     steady(cache, configuration)
     turns = iter(range(1000))
 
@@ -256,6 +263,17 @@ def minds_names(cache: Cache) -> None:
     body["metadata"]["namespace"] = "kube-system"
     body["spec"]["nodeName"], body["status"]["phase"] = "node-3", "Running"
     cache.pod_changed(None, msgspec.convert(body, records.Pod))
+
+
+SHARED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+
+
+def bound_claim(cache: Cache) -> None:
+    """A claim that has its volume, which all nodes reach."""
+    metadata = {"namespace": "b", "name": "data", "uid": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    claim = {"metadata": metadata, "spec": {"volumeName": "volume"}, "status": {"phase": "Bound"}}
+    cache.object_changed(None, msgspec.convert(claim, records.PersistentVolumeClaim))
+    cache.object_changed(None, msgspec.convert({"metadata": {"name": "volume", "uid": "v"}}, records.PersistentVolume))
 
 
 def full_nodes(cache: Cache) -> None:
@@ -534,7 +552,25 @@ TABLE = {
         SIZES,
         partial(slots, configuration=TAKING, labels=lambda j: {"run": f"job{j}"}),
     ),
+    "claim": Work(
+        "the same, all Jobs with one bound claim",
+        50,
+        SIZES,
+        partial(slots, configuration=TAKING, spec=SHARED, prepare=bound_claim),
+    ),
     "names": Work("N one-pod Jobs beside a pod that minds names", 10, (250, 500, 1000), partial(slots, prepare=minds_names)),
+    "heartbeat": Work(
+        "the same, an annotation of a node changes that nobody reads",
+        10,
+        SIZES,
+        partial(hopeless, heartbeat=True, configuration=TAKING),
+    ),
+    "reservation": Work(
+        "N alike Jobs wait, reservation configured, nothing changed",
+        10,
+        (500, 1000, 2000),
+        partial(hopeless, shapes=1, millis=2000, prepare=full_nodes, configuration=with_plugin("reservation")),
+    ),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),

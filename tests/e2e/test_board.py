@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -46,7 +47,12 @@ def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namesp
     too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=too_big)
     uid = cluster.get("vcjob", "too-big", "-n", namespace)["metadata"]["uid"]
-    page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never")
+    page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never", "by the scheduler&#39;s order")
+    answer = json.loads(shows(cluster, f"/explain/jobs/{namespace}/too-big", '"complete":true'))
+    assert answer["kind"] == "Explanation"
+    assert answer["never"]
+    for path in ("/explain/../debug/snapshot", "/explain/jobs/../metrics", "/explain/jobs/%2e%2e/metrics", "/explain/queues/.."):
+        assert look(cluster, path)[0] == 404, path
     assert f"vcctl explain -n {namespace} too-big" in page
     cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("small", command=["sleep", "1"], replicas=3))
     wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the small Job to complete")

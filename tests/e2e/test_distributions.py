@@ -82,3 +82,30 @@ async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_
     async with running(options, said.append) as plane:
         assert len(plane.services) == 6
     assert not [line for line in said if " ended (" in line]
+
+
+CLIENT_ALONE = """
+import pyroclast_client as pc
+assert all(getattr(pc, name) for name in pc.__all__)
+@pc.task(image="python")
+def double(number: int) -> int:
+    return 2 * number
+assert double(2) == 4
+call = double.call(2)
+from pyroclast_client.compilation import Surroundings, compiled
+from pyroclast_client.checking import checked_job
+checked_job(compiled(call.function, [call.arguments], call.options, Surroundings("default"), name="a").job)
+try:
+    pc.local()
+except pc.errors.Usage as error:
+    print(error)
+"""
+
+
+def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, tmp_path):
+    built = wheel(CLIENT, tmp_path / "client-wheel")
+    locked = (ROOT / "requirements-dev.lock").read_text().split("\ncloudpickle==")[1].split()[0]
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(environment), "--no-deps"]
+    subprocess.run([*install, str(built), f"cloudpickle=={locked}"], check=True)
+    done = subprocess.run([environment, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "local: the control plane is not installed; `pip install 'pyroclast-client[local]'`\n", done.stderr

@@ -314,6 +314,24 @@ def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu:
     wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
 
 
+def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespace: str, cpu: str) -> None:
+    for i in range(3):
+        make(own, namespace, job(f"gang-{i}", cpu, NODES, gang(NODES)))
+        wait_until(lambda: own.get("pods", "-n", namespace)["items"], "the first pod")
+        time.sleep(0.1 * i)
+        own.kill("scheduler")
+        wait_until(lambda: len(nodes(own, namespace)) == NODES, "the whole gang to have its nodes")
+        own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
+        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
+
+
+def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, job("lost", cpu, 2, gang(2), labels={QUEUE: "no-such-queue"}))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    said = conditions(own, namespace)["PodGroupInitiallyScheduled"]
+    assert said == ("False", "Unschedulable", "queue no-such-queue does not exist")
+
+
 def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(own: Cluster, namespace: str, cpu: str) -> None:
     count = examples(40)
     quick = {"containers": [{**pod_spec(cpu)["containers"][0], "command": ["sleep", "1"]}]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["hours_text", "in_hours"]
+__all__ = ["hours_text", "in_hours", "is_in_mebibytes"]
 
 SECONDS: Final = 3600
 MEBIBYTES: Final = 1024
@@ -14,8 +14,13 @@ IN_MEBIBYTES: Final = ("memory", "ephemeral-storage", "storage", "hugepages-")
 
 def in_hours(resource: str, amount: int) -> float:
     """Hours of one core, one GiB or one device."""
-    unit = MEBIBYTES if resource.startswith(IN_MEBIBYTES) else THOUSANDTHS
+    unit = MEBIBYTES if is_in_mebibytes(resource) else THOUSANDTHS
     return amount / unit / SECONDS
+
+
+def is_in_mebibytes(resource: str) -> bool:
+    """Whether the recorder counts a resource in MiB; cpu is in millicores, anything else in thousandths."""
+    return resource.startswith(IN_MEBIBYTES)
 
 
 def hours_text(hours: float) -> str:

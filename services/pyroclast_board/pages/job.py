@@ -33,13 +33,23 @@ MOST_CHARACTERS: Final = 64 * 1024
 
 
 def job(
-    cluster: Cluster, templates: Templates, scope: Scope, row: JobRow, *, details: JobDetails, runs: Sequence[Mapping[str, Any]]
+    cluster: Cluster,
+    templates: Templates,
+    scope: Scope,
+    row: JobRow,
+    *,
+    details: JobDetails,
+    runs: Sequence[Mapping[str, Any]],
+    told: Mapping[str, Any] | None = None,
 ) -> Page:
-    """A Job that is there. `runs`: what the recorder knows of all Jobs of its name."""
+    """A Job that is there.
+
+    `runs`: what the recorder knows of all Jobs of its name. `told`: why it waits by the scheduler; without it objects must do.
+    """
     key = f"{row.namespace}/{row.name}"
     sections = [
         Section("job", templates.macro(OF, "about")(row, details.missing)),
-        Section("why", templates.macro(OF, "why")(_explanation(cluster, scope, row))),
+        Section("why", templates.macro(OF, "why")(told or _explanation(cluster, scope, row))),
         *_pods(cluster, templates, row, details),
         Section("events", templates.macro(OF, "events")([_event(each) for each in details.events])),
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 from pyroclast_board.pages.filters import COLUMNS, GROUPS, PAGE_SIZE, STATES, cell, grouped, job_filter, select, state_of
 
@@ -47,8 +48,8 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
     return Page("Jobs", "jobs", sections)
 
 
-def jobs_csv(cluster: Cluster, scope: Scope, query: Mapping[str, str]) -> str:
-    """All Jobs that fit as CSV, whose cells no spreadsheet takes for a formula.
+def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now: float) -> str:
+    """All of these Jobs that fit as CSV, whose cells no spreadsheet takes for a formula.
 
     Raises:
         BadRequest: a parameter cannot be understood.
@@ -58,7 +59,7 @@ def jobs_csv(cluster: Cluster, scope: Scope, query: Mapping[str, str]) -> str:
     writer = csv.writer(text)
     columns = [*wanted.columns, "created"]
     writer.writerow(columns)
-    for row in select(cluster.table.rows, wanted, scope, cluster.now()).rows:
+    for row in select(rows, wanted, scope, now).rows:
         writer.writerow([_harmless(str(cell(row, column))) for column in columns])
     return text.getvalue()
 

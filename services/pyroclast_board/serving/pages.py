@@ -18,6 +18,7 @@ from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import overview
 from pyroclast_board.pages.queues import queue, queues
 from pyroclast_board.serving.recorder import Recorder, RecorderAway
+from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
 
 __all__ = ["Pages"]
@@ -30,15 +31,19 @@ class Pages:
         cluster: what is followed.
         details: reads single Jobs.
         recorder: tells of the past.
+        scheduler: tells why Jobs wait.
         templates: the HTML.
     """
 
-    def __init__(self, cluster: Cluster, details: Details, recorder: Recorder, templates: Templates) -> None:
-        self.cluster, self._details, self._recorder, self._templates = cluster, details, recorder, templates
+    def __init__(
+        self, cluster: Cluster, details: Details, recorder: Recorder, scheduler: Scheduler, templates: Templates
+    ) -> None:
+        self.cluster, self._details, self._recorder, self.scheduler = cluster, details, recorder, scheduler
+        self._templates = templates
 
     def namespaces_of(self, path: str) -> frozenset[str]:
         """The namespaces whose Jobs a page may name: of the past, any there is; else those in which there is something."""
-        is_past = path == "/history" or path.startswith("/jobs/")
+        is_past = path == "/history" or path.startswith(("/jobs/", "/explain/"))
         return self.cluster.all_namespaces if is_past else self.cluster.namespaces
 
     async def page(self, followed: Followed) -> Page | None:
@@ -80,7 +85,8 @@ class Pages:
             return None
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
-        return job(self.cluster, self._templates, scope, row, details=details, runs=runs)
+        told = await self.scheduler.explanation(scope, row.namespace, row.name) if row.is_waiting else None
+        return job(self.cluster, self._templates, scope, row, details=details, runs=runs, told=told)
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
         found = await self._recorder.job(scope, uid)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Mapping
 from typing import Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import structlog
 from aiohttp import web
@@ -52,6 +52,7 @@ HEADERS: Final[Mapping[str, str]] = {
 LINE_BYTES: Final = 16 * 1024
 FORM_BYTES: Final = 16 * 1024
 LIVE: Final = "/live"
+EXPLAIN: Final = "/explain/"
 OLD_SECONDS: Final = 30.0
 """A copy that has not been heard of for longer is announced with its age."""
 
@@ -135,10 +136,13 @@ class BoardServer:
         if path.startswith(f"{LIVE}/"):
             if request.method == "HEAD":  # a stream has nothing else to tell
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
-            return await self._follow(request)
+            return await self._follow(request, reader.name)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
+        if path.startswith(EXPLAIN):
+            return await self._explained(request, scope)
         if path == "/jobs.csv":
-            text = await asyncio.to_thread(jobs_csv, self._pages.cluster, scope, dict(request.query))
+            rows = list(self._pages.cluster.table.rows)  # of this moment, since they change while the thread writes
+            text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
             disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
             return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
         page = await self._pages.page(Followed(path, tuple(sorted(request.query.items())), scope))
@@ -147,7 +151,26 @@ class BoardServer:
         note = "" if scope.is_all else "Jobs of namespaces in which you may not list Jobs are counted and not named."
         return self._shown(request, page, reader.name, note)
 
-    async def _follow(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _explained(self, request: web.BaseRequest, scope: Scope) -> web.Response:
+        """What the scheduler answers, for programs: the same question, and only names that the viewer may see."""
+        parts = request.path.removeprefix(EXPLAIN).split("/")
+        match parts:
+            case ["jobs", namespace, _] if scope.sees(namespace):
+                pass
+            case ["queues", _]:
+                pass
+            case _:
+                raise NoPage
+        if not {"", ".", ".."}.isdisjoint(parts):  # which would lead to what else the scheduler serves
+            raise NoPage
+        path = "/".join(quote(part, safe="") for part in parts)
+        query = {name: value for name, value in request.query.items() if name != "namespaces"}
+        answer = await self._pages.scheduler.ask(scope, path, query)
+        if answer is None:
+            raise NoPage
+        return web.Response(status=answer[0], body=answer[1], content_type="application/json", headers=HEADERS)
+
+    async def _follow(self, request: web.BaseRequest, viewer: str) -> web.StreamResponse:
         path = request.path.removeprefix(LIVE)
         query = {name: value for name, value in request.query.items() if name != "seen"}
         seen = request.headers.get("Last-Event-ID") or request.query.get("seen", "")
@@ -157,7 +180,7 @@ class BoardServer:
             return await scope_of(reader, self._pages.namespaces_of(path))
 
         followed = Followed(path, tuple(sorted(query.items())), await scope())
-        review = Review(scope, lambda: self._pages.namespaces_of(path))
+        review = Review(viewer, scope, lambda: self._pages.namespaces_of(path))
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:

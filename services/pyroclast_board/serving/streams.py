@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -29,11 +30,14 @@ ALL_SECONDS: Final = 5.0
 
 REVIEW_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0
+MOST_OF_ONE: Final = 24
+"""Streams of one user, so that nobody takes all of them: browsers open six to a host."""
+
 WRITE_SECONDS: Final = 10.0
 
 
 class TooMany(Exception):
-    """There are as many streams as may be."""
+    """There are as many streams as may be, of all users or of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,12 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Asks again what a viewer may see: now and then, and when there is something in a namespace where there was nothing."""
+    """Asks again what a viewer may see: now and then, and when there is something in a namespace where there was nothing.
 
+    `viewer` is the name of the user, empty for whoever is on this machine.
+    """
+
+    viewer: str
     scope: Callable[[], Awaitable[Scope]]
     namespaces: Callable[[], frozenset[str]]
 
@@ -89,7 +97,7 @@ class Streams:
     ) -> None:
         self._render, self._generation, self._metrics, self._most = render, generation, metrics, most
         self._groups: dict[Followed, _Group] = {}
-        self._viewers = 0
+        self._viewers: Counter[str] = Counter()
         self._is_closed = False
 
     async def run(self) -> None:
@@ -136,9 +144,10 @@ class Streams:
             TooMany: see there.
             NoPage: there is no such page.
         """
-        if self._viewers >= self._most or self._is_closed:
+        own = self._viewers[review.viewer]
+        if self._viewers.total() >= self._most or (review.viewer and own >= MOST_OF_ONE) or self._is_closed:
             raise TooMany
-        async with self._joined(followed) as group:
+        async with self._joined(followed, review.viewer) as group:
             response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
             await response.prepare(request)
             with contextlib.suppress(ConnectionError, TimeoutError):  # the viewer has gone, or does not read
@@ -171,8 +180,8 @@ class Streams:
             await _write(response, b"event: reload\ndata: the page or what you may see has changed\n\n")
 
     @contextlib.asynccontextmanager
-    async def _joined(self, followed: Followed) -> AsyncIterator[_Group]:
-        self._viewers += 1
+    async def _joined(self, followed: Followed, viewer: str) -> AsyncIterator[_Group]:
+        self._viewers[viewer] += 1
         try:
             group = self._groups.get(followed)
             if group is None:
@@ -190,7 +199,9 @@ class Streams:
                 if not group.viewers and self._groups.get(followed) is group:
                     del self._groups[followed]
         finally:
-            self._viewers -= 1
+            self._viewers[viewer] -= 1
+            if not self._viewers[viewer]:
+                del self._viewers[viewer]
 
     async def _renew(self, followed: Followed, group: _Group) -> None:
         try:

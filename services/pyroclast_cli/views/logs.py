@@ -26,8 +26,8 @@ SECOND: Final = 10**9
 
 
 async def _logs(context: Context) -> int:
-    key, _ = await named_job(context)
     query = query_of(context)
+    key, _ = await named_job(context)
     if context.is_set("follow"):
         if context.is_set("previous"):
             raise Failure("--previous: a try that has ended has no lines to follow; leave out -f")

@@ -36,7 +36,9 @@ COLUMNS: Final = (
 
 async def _queues(context: Context) -> None:
     async def read() -> Table:
-        queues, _ = await context.client.list(QUEUES)
+        queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
+        if wanted := context.text("queue"):
+            queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
         reading = await read_groups(context.client, context.client.config.namespace)
         rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
         return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
@@ -52,6 +54,8 @@ QUEUES_VIEW: Final = Leaf(
     "list what each queue has, may have, and keeps waiting",
     _queues,
     (
+        Flag("queue", "q", "", "only this queue and those right below it"),
+        Flag("selector", "l", "", "labels of the queues"),
         Flag("tree", "", default=False, text="each queue below its parent", kind="bool"),
         Flag("output", "o", "table", f"{FORMATS}, svg"),
         *TABLE_FLAGS[1:],

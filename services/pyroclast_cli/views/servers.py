@@ -11,7 +11,6 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.client import Client
 from pyroclast.kube.config import ClusterConfig
 from pyroclast.kube.credentials import Anonymous
 from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
@@ -94,6 +93,8 @@ class Server:
             KubeError: as for the API server.
             JSONDecodeError: something else answers there.
         """
+        from pyroclast.kube.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
+
         config = ClusterConfig(server, credentials=context.client.config.credentials)
         if not server.startswith("https:"):  # a token would be there for everybody on the way to read
             config = replace(config, credentials=Anonymous())

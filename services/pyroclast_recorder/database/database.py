@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pod_use, pods, usage_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
 __all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
@@ -106,6 +106,13 @@ class Database:
             )
             return {row.uid: row.name or "" for row in found}
 
+    async def running_pods(self) -> dict[tuple[str, str], str]:
+        """The uids of the pods of Jobs that hold what they asked for, by namespace and name."""
+        there = (pods.c.cluster == self.cluster, pods.c.released_high.is_(None), pods.c.bound.is_not(None))
+        async with self.reading() as connection:
+            found = await connection.execute(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
+            return {(row.namespace, row.name): row.uid for row in found}
+
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
         """The rows of Jobs, by uid."""
         async with self.reading() as connection:
@@ -145,7 +152,13 @@ class Database:
 
     async def prune(self, table: Table, before: int, at_once: int) -> int:
         """Delete up to `at_once` rows of what ended before a time, in seconds; hours that are not settled yet keep their pods."""
-        ended = {jobs: jobs.c.removed, pods: pods.c.released_high, usage_hours: usage_hours.c.hour, gaps: gaps.c.until}.get(table)
+        ended = {
+            jobs: jobs.c.removed,
+            pods: pods.c.released_high,
+            usage_hours: usage_hours.c.hour,
+            gaps: gaps.c.until,
+            pod_use: pod_use.c.since,
+        }.get(table)
         ended = table.c.at if ended is None else ended
         keys = list(table.primary_key)
         async with self._transaction() as connection:

@@ -24,6 +24,7 @@ __all__ = [
     "jobs",
     "merge_of",
     "node_states",
+    "pod_use",
     "pods",
     "usage_hours",
 ]
@@ -134,5 +135,18 @@ node_states: Final = Table(
     _number("is_down"),
 )
 """What a node had from a moment on, until its next row."""
+
+pod_use: Final = Table(
+    "pod_use",
+    METADATA,
+    _key("cluster"),
+    _key("pod"),
+    _key("resource"),
+    _number_key("since"),
+    _version(),
+    _text("source"),
+    *map(_number, ("samples", "mean", "p95", "largest")),
+)
+"""What a pod used, as one process measured it `since` a moment; `version` is the number of samples, so that the most count."""
 
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

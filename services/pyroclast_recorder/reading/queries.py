@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
 from pyroclast_recorder.reading.cluster_use import cluster_rows
+from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
@@ -84,12 +85,14 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
     )
     rows = [dict(row) for row in found.mappings()]
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
     return [
         {
             **_job(row, of_jobs.get(row["uid"], ()), now),
+            "use": use_of(of_jobs.get(row["uid"], ()), measured, now),
             "phases": await _steps(connection, job_phases, cluster, row["uid"]),
             "causes": await _steps(connection, job_causes, cluster, row["uid"]),
-            "tasks": _tasks(of_jobs.get(row["uid"], ()), now),
+            "tasks": _tasks(of_jobs.get(row["uid"], ()), measured, now),
             "evictions": _evictions(of_jobs.get(row["uid"], ())),
         }
         for row in rows
@@ -207,6 +210,14 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
     return of_jobs
 
 
+async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Measured]]:
+    rows: list[Row] = []
+    for begin in range(0, len(uids), 500):
+        chosen = select(pod_use).where(pod_use.c.cluster == cluster, pod_use.c.pod.in_(uids[begin : begin + 500]))
+        rows += [dict(row) for row in (await connection.execute(chosen)).mappings()]
+    return measured_of(rows)
+
+
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
     found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
@@ -254,7 +265,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
     }
 
 
-def _tasks(of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
+def _tasks(of_job: Sequence[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> list[dict[str, Any]]:
     by_task: dict[str, list[Row]] = defaultdict(list)
     for pod in of_job:
         by_task[pod["task"] or ""].append(pod)
@@ -266,6 +277,7 @@ def _tasks(of_job: Sequence[Row], now: int) -> list[dict[str, Any]]:
             "evicted": sum(pod["evicted_for"] is not None for pod in of_task),
             "nodes": sorted({pod["node"] for pod in of_task if pod["node"]})[:64],
             "asked": _sums(of_task, now)[0],
+            "use": use_of(of_task, measured, now),
         }
         for task, of_task in sorted(by_task.items())
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from pyroclast.api import pending, records
-from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast_scheduler.cache.changes import same_but_told
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
@@ -112,6 +112,7 @@ class JobTable:
         self._now = now
         self._timed: set[str] = set()
         self._minded = MindedLabels() if minded is None else minded
+        self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
         self._let_in: dict[str, JobFacts] = {}
@@ -303,6 +304,8 @@ class JobTable:
             self._count(entry, None if facts is None else facts.contribution)
             if facts is not None:
                 self._facts[key] = facts
+                if facts.group.warning:
+                    self._warned[key] = Fault.of_group(facts.group, facts.group.warning, JobEventReason.QUEUE_NOT_TAKEN)
                 if facts.sums.let_in:
                     self._let_in[key] = facts
                 if self._is_ours(entry):
@@ -327,13 +330,14 @@ class JobTable:
         return {key: reason for key, reason in self.problems.items() if key in waiting}
 
     def faults(self) -> frozenset[Fault]:
-        """What is wrong with jobs in no snapshot that are not over."""
+        """What is wrong with jobs in no snapshot that are not over, and what of others is passed over."""
         groups = ((self.entries[key].current, why) for key, why in self.problems.items() if key in self.entries)
-        return frozenset(
+        left_out = (
             Fault.of_group(group, f"{LEFT_OUT}{why}")
             for group, why in groups
             if group is not None and group.status.phase is not PodGroupPhase.COMPLETED
         )
+        return frozenset([*left_out, *self._warned.values()])
 
     @property
     def awake(self) -> list[JobFacts]:
@@ -394,6 +398,7 @@ class JobTable:
         self.problems.pop(key, None)
         self._facts.pop(key, None)
         self._let_in.pop(key, None)
+        self._warned.pop(key, None)
         self._awake.pop(key, None)
         self._shared = None
 

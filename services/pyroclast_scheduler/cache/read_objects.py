@@ -16,6 +16,9 @@ __all__ = ["NotingObjects", "ReadObjects"]
 
 T = TypeVar("T", bound=Record)
 _ALL: Final = ""
+_MOST_PASSED_OVER: Final = (
+    100_000  # while nobody takes a snapshot, as in a replica that waits to lead: beyond it all count as read
+)
 _Slot = tuple[type[Record], str]  # the key is namespace/name, namespace/ for all objects of a namespace, empty for all
 
 
@@ -38,6 +41,9 @@ class ReadObjects:
     def is_read(self, *records: Record | None) -> bool:
         """Whether a session read one of these objects: a change of it may alter what that session decided."""
         slots = [slot for record in records if record is not None for slot in _slots(record)]
+        if len(self._passed_over) > _MOST_PASSED_OVER:
+            self._passed_over.clear()
+            self._is_late = True
         self._passed_over.update(slots)
         return any(slot in self._new or slot in self._old for slot in slots)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from pyroclast.api import keys, records
+from pyroclast.api import records
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
 from pyroclast_scheduler.cache.jobs import JobTable
-from pyroclast_scheduler.cache.seats import Change, SeatTable
+from pyroclast_scheduler.cache.seats import Change, SeatTable, has_seats
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
 __all__ = ["SeatTasks", "TaskPort"]
@@ -43,7 +43,7 @@ class SeatTasks:
         """PodGroup `key` came, changed, went, or is believed to have another status."""
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
-        if key not in self.table and (group is None or keys.SEATS not in group.metadata.annotations):
+        if key not in self.table and (group is None or not has_seats(group)):
             return
         tasks = () if entry is None else entry.tasks.values()
         names = [task.name for task in tasks if not is_seat(task.uid)]

@@ -17,7 +17,7 @@ from pyroclast.lifecycle.seats.contract import Seat, Seats, SeatsError, encode, 
 from pyroclast.lifecycle.seats.pods import pod_of, uid_of
 from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable"]
+__all__ = ["LINGER_SECONDS", "Change", "Outstanding", "SeatTable", "has_seats"]
 
 LINGER_SECONDS: Final = 5.0
 """How long the seats of a PodGroup that went still count: creations that were under way may be carried out after it."""
@@ -57,6 +57,7 @@ class _Gang:
     group: Group
     present: set[str]
     since: float
+    placed_at: float | None = None
     seats: Seats = _NOTHING
     names: dict[str, Seat] = field(default_factory=dict)
     placed: dict[Seat, str] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class SeatTable:
         if gang is not None and (group is None or group.metadata.uid != gang.group.metadata.uid):
             changes = self._leave(key, now)
             return changes if group is None else [*changes, *self.follow(key, group, present, now)]
-        if group is None or (gang is None and not _says_anything(group)):
+        if group is None or (gang is None and not has_seats(group)):
             return []
         if gang is None:
             gang = self._gangs[key] = _Gang(group, set(present), now)
@@ -104,7 +105,7 @@ class SeatTable:
             return []
         self._read(key, gang, group, now)
         changes = self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
-        if not gang.shown and not _says_anything(group):
+        if not gang.shown and not has_seats(group):
             del self._gangs[key]
         return changes
 
@@ -114,8 +115,9 @@ class SeatTable:
         if gang is None or (name in gang.present) is is_there:
             return []
         was_empty = not gang.present
+        if gang.placed:
+            gang.since = now
         (gang.present.add if is_there else gang.present.discard)(name)
-        gang.since = now
         return self._refresh(gang, gang.names if gang.is_open and was_empty is bool(gang.present) else [name])
 
     def claim(self, key: str, nodes: Mapping[str, str], now: float) -> list[Change]:
@@ -124,7 +126,7 @@ class SeatTable:
         if gang is None:
             return []
         gang.claimed |= nodes
-        gang.since = now
+        gang.since = gang.placed_at = now
         return self._refresh(gang, list(nodes))
 
     def unclaim(self, key: str) -> list[Change]:
@@ -157,8 +159,15 @@ class SeatTable:
         return gang is not None and bool(gang.placed) and not any(shown.node for shown in gang.shown.values())
 
     def outstanding(self) -> Iterator[tuple[str, Outstanding]]:
-        """The PodGroups with seats that were placed and written and have no pods yet."""
-        for key, gang in self._gangs.items():
+        """The PodGroups with seats that were placed and written and have no pods yet.
+
+        Who makes pods begins with the gang that was placed first: as long as pods of such a one come, those behind it only wait.
+        """
+        latest = 0.0
+        for key, gang in sorted(self._gangs.items(), key=lambda item: item[1].placed_at or 0.0):
+            if gang.placed_at is None:
+                continue
+            latest = max(latest, gang.since)
             tasks = {task.role: task for task in gang.seats.tasks}
             seats = (gang.names[name] for name, shown in gang.shown.items() if shown.node and name not in gang.claimed)
             nodes = {
@@ -167,7 +176,7 @@ class SeatTable:
                 if seat in gang.placed
             }
             if nodes:
-                yield key, Outstanding(gang.group, nodes, gang.since, gang.withdrawn)
+                yield key, Outstanding(gang.group, nodes, gang.since if gang.withdrawn else latest, gang.withdrawn)
 
     def expired(self, now: float) -> list[Change]:
         """Seats of PodGroups that went long enough ago."""
@@ -207,6 +216,8 @@ class SeatTable:
             annotation = keys.PLACEMENT if seats.tasks else keys.SEATS
             self.problems[key] = f"metadata.annotations[{annotation}]: {error}; it is ignored"
             seats, nodes = _NOTHING, {}
+        if has_placement and gang.placed_at is None:
+            gang.since = gang.placed_at = now
         if gang.withdrawn and not was_withdrawn:
             gang.since = now
         if seats is not gang.seats:
@@ -246,5 +257,6 @@ def _is_pending(group: Group) -> bool:
     return group.status.phase is PodGroupPhase.PENDING and not group.metadata.is_terminating
 
 
-def _says_anything(group: Group) -> bool:
-    return keys.SEATS in group.metadata.annotations
+def has_seats(group: Group) -> bool:
+    """Whether `group` says anything of seats. Groups of Kubernetes' own kind have none: anybody may annotate these."""
+    return group.keeps_phase and keys.SEATS in group.metadata.annotations

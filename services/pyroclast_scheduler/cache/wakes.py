@@ -77,7 +77,7 @@ class Wakes:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
         if rest.kind is not None:
             self._asked.pop(rest.kind, None)
-        if rest.kind is not None and rest.kind not in {rest.facts.kind, rest.facts.strict_kind}:
+        if rest.kind is not None and not rest.facts.is_of(rest.kind):
             self._jobs.wake([rest.facts.key])  # labels count meanwhile that did not when the session looked at it
             return
         if self._jobs.rest(rest.facts) and rest.facts.is_waiting:

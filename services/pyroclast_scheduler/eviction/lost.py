@@ -10,17 +10,20 @@ from typing import Final
 
 import numpy as np
 
+from pyroclast.api.records import PersistentVolumeClaim
+from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Book", "Lost"]
 
+_ALONE: Final = "ReadWriteOncePod"
 _MOST_BYTES: Final = 2**26  # of what goes from session to session, a byte for each node and kind
 
 
@@ -79,12 +82,24 @@ class Lost:
         """What `task` has in common with others of `job`."""
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
-        own = facts.uid if facts.shape.has_claims else ""
-        whose = self._session.kind(job)
-        kind = whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own
-        if whose is not None:
+        own = self._claims(facts) if facts.shape.has_claims else ()
+        whose, domain = self._session.kind(job), self._session.domain_of.get(job.facts.key)
+        kind = whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own, domain
+        if whose is not None and own is not None:
             self._shared[kind] = facts.shape
-        return kind
+        return kind if own is not None else (kind, facts.uid)
+
+    def _claims(self, facts: TaskFacts) -> tuple[str, ...] | None:
+        """The claims of a pod that holds no more than others with the same ones; None where its claims are its own matter.
+
+        Who goes from one node may free a claim for one pod alone on all nodes. A claim without a volume gets one in the session.
+        """
+        claims = volume_claims(facts.pod)
+        if facts.pod.spec.resource_claims or any(claim.is_own for claim in claims):
+            return None
+        records = [self._session.objects(PersistentVolumeClaim).get(claim.key) for claim in claims]
+        is_plain = all(each is not None and each.spec.volume_name and _ALONE not in each.spec.access_modes for each in records)
+        return tuple(claim.key for claim in claims) if is_plain else None
 
     def open(self, kind: Hashable, nodes: Bools) -> Bools:
         """Those of `nodes` that are not known to be lost to tasks of that kind."""

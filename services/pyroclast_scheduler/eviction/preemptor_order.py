@@ -8,6 +8,7 @@ from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.session.heaps import Heap
+from pyroclast_scheduler.session.label_domains import in_each_domain
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
@@ -59,7 +60,7 @@ def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job]
         kind = session.kind(job)
         if kind is not None and kind in hopeless:
             continue
-        if not makes_room(job):
+        if not in_each_domain(session, job, makes_room):
             hopeless.add(kind)
             continue
         hopeless.clear()

@@ -13,7 +13,10 @@ __all__ = ["Fault"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with one object. `group`: the key of the group that it describes, empty if it describes none."""
+    """What is wrong with one object.
+
+    `group`: the key of the group that it describes, empty if it describes none. `event`: the reason of the event about it.
+    """
 
     kind: ResourceType
     namespace: str
@@ -21,6 +24,7 @@ class Fault:
     uid: str
     reason: str
     group: str = ""
+    event: str = "LeftOut"
 
     @classmethod
     def of(cls, kind: ResourceType, record: Record, reason: str) -> Fault:
@@ -29,7 +33,7 @@ class Fault:
         return cls(kind, meta.namespace, meta.name, meta.uid, reason)
 
     @classmethod
-    def of_group(cls, group: Group, reason: str) -> Fault:
+    def of_group(cls, group: Group, reason: str, event: str = "LeftOut") -> Fault:
         """That of the object which describes `group`."""
         meta = group.metadata
-        return cls(group.kind, meta.namespace, meta.name, meta.uid, reason, group.key)
+        return cls(group.kind, meta.namespace, meta.name, meta.uid, reason, group.key, event)

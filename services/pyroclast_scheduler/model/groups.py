@@ -70,7 +70,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind`: what its object is served as, for events and writes; `key`: by which tasks and jobs name it. `keeps_phase`: its object
     has a phase and counts, and may be annotated; of others the status is in memory alone, and `said` are the conditions that
-    the object has.
+    the object has. `warning`: what of its pods is passed over, empty if nothing.
     """
 
     kind: ResourceType
@@ -79,4 +79,5 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     spec: GroupSpec = GroupSpec()
     status: GroupStatus = GroupStatus()
     keeps_phase: bool = True
+    warning: str = ""
     said: tuple[records.NativeCondition, ...] = ()

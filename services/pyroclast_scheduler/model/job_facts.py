@@ -129,6 +129,12 @@ class JobFacts:
             self._kind = version, found
         return found
 
+    def is_of(self, kind: bytes) -> bool:
+        """Whether `kind` is that of the job now, by either measure."""
+        if kind == self.kind:
+            return True
+        return kind == self.strict_kind
+
     @property
     def strict_kind(self) -> bytes | None:
         """The same where plugins may read any label of pods."""

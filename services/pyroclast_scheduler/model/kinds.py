@@ -15,6 +15,7 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.resources.selectors import selected_labels
+from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -53,9 +54,9 @@ def kind_of(
 
     `minded`: the labels of pods that decide where pods go, where no plugin reads others; None: all may.
 
-    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims, or
-    that it minds the names of others; if a pod asks for nothing, as these are placed one by one; and if a number is too large to
-    be written.
+    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims that
+    are made for it or on devices, or that it minds the names of others; if a pod asks for nothing, as these are placed one by
+    one; and if a number is too large to be written.
     """
     counts: Counter[tuple[object, ...]] = Counter()
     dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))
@@ -65,12 +66,15 @@ def kind_of(
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
             return None
-        if shape.has_claims or shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
+        claims = volume_claims(task.pod) if shape.has_claims else ()
+        if task.pod.spec.resource_claims or any(claim.is_own for claim in claims):
+            return None
+        if shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
             return None
         labels = task.pod.metadata.labels
         kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}
         policy = task.pod.spec.preemption_policy
-        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items()))] += 1
+        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims] += 1
     meta = group.metadata
     own = _without(meta.labels, _NAMED) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
     texts = _without(meta.annotations, _TOLD), own

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
 
-__all__ = ["NO_DOMAIN", "place_in_domain"]
+__all__ = ["NO_DOMAIN", "in_each_domain", "place_in_domain"]
 
 NO_DOMAIN: Final = "no value of node label "
 """How it begins that no domain has room for a gang."""
@@ -24,9 +25,10 @@ NO_DOMAIN: Final = "no value of node label "
 
 @dataclass(frozen=True, slots=True)
 class _Domain:
-    """One value of the label, and its nodes."""
+    """One value of the label, its code in the column of the label, and its nodes."""
 
     value: str
+    code: int
     nodes: Bools
 
 
@@ -59,6 +61,20 @@ def place_in_domain(session: Session, job: Job, tasks: deque[Task]) -> Statement
     return None
 
 
+def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]) -> bool:
+    """Let `makes_room` try for `job` in one domain after another until it does; once, where `job` may be anywhere."""
+    if not job.facts.group.spec.topology_key:
+        return makes_room(job)
+    try:
+        for domain in sorted(_domains(session, job), key=lambda each: each.value):
+            session.domain_of[job.facts.key] = domain.code
+            if makes_room(job):
+                return True
+    finally:
+        session.domain_of.pop(job.facts.key, None)
+    return False
+
+
 def _filled(session: Session, job: Job, tasks: deque[Task], domain: _Domain) -> Statement | None:
     """Place as many of `tasks` in `domain` as fit, beyond the minimum too: later they could not go elsewhere."""
     statement = place(session, job, tasks, within=domain.nodes, is_alone=True)
@@ -77,7 +93,7 @@ def _domains(session: Session, job: Job) -> list[_Domain]:
     closed = session.closed_to(job)
     allowed = session.usable if closed is None else session.usable & ~closed
     codes = np.unique(domains.codes[allowed & domains.has]).tolist()
-    return [_Domain(str(column.values[code]), allowed & (domains.codes == code)) for code in codes]
+    return [_Domain(str(column.values[code]), code, allowed & (domains.codes == code)) for code in codes]
 
 
 def _fullness(session: Session, domain: _Domain) -> float:

@@ -32,6 +32,10 @@ def refusals_of(session: Session, job: Job) -> list[Refusal]:
         names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
         why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
         return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
+    chosen = session.domain_of.get(job.facts.key)
+    if chosen is not None and not len(codes):
+        where = f"node(s) outside {key}={column.values[chosen]}, where room is made for the group"
+        refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
     if len(codes):
         where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of the group are"
         refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))

@@ -78,8 +78,7 @@ class Session(Rules):
         *,
         uid: str = "",
     ) -> None:
-        self.uid = uid
-        self.ports = ports
+        self.uid, self.ports = uid, ports
         self.configuration = configuration
         self.snapshot = snapshot
         self.dimensions = snapshot.dimensions
@@ -112,6 +111,7 @@ class Session(Rules):
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
         self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
+        self.domain_of: dict[str, int] = {}  # by job, the code of the label's value where room is being made for it
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import partial
 from typing import Final
+
+import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.pending import PendingReason
@@ -28,7 +30,11 @@ __all__ = ["Explainer"]
 
 _PAUSE_SECONDS: Final = 1.0  # numbers alone are worth one write in it
 _MEASURE_SECONDS: Final = 2.0
+_FAILED_SECONDS: Final = 60.0  # after a mistake, before it is tried again
 _AT_ONCE: Final = 250  # jobs whose numbers are looked at in one turn, about a millisecond
+
+
+log = structlog.get_logger()
 
 
 class Explainer:
@@ -52,7 +58,13 @@ class Explainer:
         )
 
     def take(self, outcome: Outcome) -> None:
-        """Take up what a session found out; before its statuses are written."""
+        """Take up what a session found out; before its statuses are written, which a mistake here must not prevent."""
+        try:
+            self._take(outcome)
+        except Exception:  # nobody decides by explanations
+            log.exception("explanation.failed")
+
+    def _take(self, outcome: Outcome) -> None:
         new = {key: past for key in outcome.records if self.book.get(key) is None and (past := self._known(key)) is not None}
         self.book.ranked_by = outcome.ranked_by
         self.book.take(outcome.records, outcome.seen, self._now(), since=new)
@@ -77,10 +89,10 @@ class Explainer:
     async def run(self) -> None:
         """Bring numbers up to date, until cancelled: one PodGroup a second at most, each of them every five minutes at most."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._annotate())
-            group.create_task(self._measure())
+            group.create_task(_again_and_again(self._annotate))
+            group.create_task(_again_and_again(self._measure))
             if self.estimates is not None:
-                group.create_task(self.estimates.run(self.book))
+                group.create_task(_again_and_again(partial(self.estimates.run, self.book)))
 
     async def _measure(self) -> None:
         """Show sums over all that wait; added up in a thread, as there may be many."""
@@ -124,3 +136,13 @@ class Explainer:
             return Past(PendingReason(said.code), datetime.fromisoformat(said.since).timestamp())
         except ValueError:
             return None
+
+
+async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
+    """Work that goes on until it is cancelled; a mistake in it must not end the scheduler, which decides without it."""
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("explanation.failed")
+        await asyncio.sleep(_FAILED_SECONDS)

@@ -17,6 +17,7 @@ __all__ = ["FaultReports"]
 
 log = structlog.get_logger()
 
+_LEFT_OUT: Final = "LeftOut"
 _ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUES))  # shown as 0 too
 
 
@@ -33,10 +34,10 @@ class FaultReports:
         """Report `faults`, which are all that there are. `told`: keys of groups whose users learn of it as why they wait."""
         for fault in faults - self._reported:
             log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
-            if fault.group and fault.group in told:
+            if fault.group in told and fault.event == _LEFT_OUT:
                 continue
             reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)
-            self._recorder.event(reference, "Warning", "LeftOut", fault.reason)
+            self._recorder.event(reference, "Warning", fault.event, fault.reason)
         self._reported = faults
         counts = Counter(kind for kind, _, _ in {(fault.kind.kind, fault.namespace, fault.name) for fault in faults})
         self._kinds |= counts.keys()

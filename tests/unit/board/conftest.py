@@ -16,6 +16,7 @@ from pyroclast.api.types import (
     CRDS,
     JOB_FLOWS,
     JOBS,
+    LEASES,
     NAMESPACES,
     NODES,
     POD_GROUPS,
@@ -120,6 +121,8 @@ async def running_board(**settings: Any) -> AsyncIterator[Board]:
         await server.settle()
         for name in ("team", "other"):
             await client.create(NAMESPACES, {"metadata": {"name": name}})
+        spec = {"holderIdentity": "scheduler", "leaseDurationSeconds": 15, "renewTime": "2099-01-01T00:00:00.000000Z"}
+        await client.create(LEASES, {"metadata": {"name": "volcano", "namespace": "default"}, "spec": spec})
         port = free_port()
         given = {"kubeconfig": str(server.kubeconfig), "page_address": f"127.0.0.1:{port}", "login": "local", "kube_api_qps": 0.0}
         wanted = BoardSettings(**{**given, **settings})

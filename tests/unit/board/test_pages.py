@@ -16,8 +16,7 @@ ALL = ["/", "/queues", "/queues/research", "/jobs", "/flows", "/nodes", "/histor
 
 async def test_pages_show_what_is_in_the_cluster(board: Board) -> None:
     uids = await fill(board)
-    page = await board.until("/", "<b>2</b> waiting", "<b>1</b> running", "<b>1</b> failed")
-    assert ">QueueFull</a>" in page
+    await board.until("/", "<b>2</b> waiting", "<b>1</b> running", "<b>1</b> failed", ">QueueFull</a>")
     page = await board.until("/queues", "research cpu: borrowed 3", "research cpu: guarantee 2")
     assert 'href="/queues/research"' in page
     page = await board.get("/queues/research")

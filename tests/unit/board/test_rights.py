@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from pyroclast.api.types import SERVICE_ACCOUNTS, Key
@@ -93,6 +95,20 @@ async def test_a_revoked_token_ends_its_streams(guarded: Board, monkeypatch: pyt
         rest = await stream.content.read()
     assert b"event: reload" in rest
     await guarded.get("/jobs", 401, token=token)
+
+
+async def test_nobody_takes_all_streams(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyroclast_board.serving.streams.MOST_OF_ONE", 2)
+    greedy, other = await guarded.token("greedy"), await guarded.token("other")
+    assert guarded.session is not None
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(2):
+            headers = {"Authorization": f"Bearer {greedy}"}
+            await stack.enter_async_context(guarded.session.get(f"{guarded.url}/live/", headers=headers))
+        await guarded.get("/live/", 503, token=greedy)
+        headers = {"Authorization": f"Bearer {other}"}
+        async with guarded.session.get(f"{guarded.url}/live/", headers=headers) as answer:
+            assert answer.status == 200
 
 
 def test_a_session_is_sealed() -> None:

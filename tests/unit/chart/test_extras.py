@@ -209,3 +209,31 @@ def test_the_test_of_helm_runs_a_gang_of_two(helm):
     assert {document["kind"] for document in hooks} == {"ServiceAccount", "Role", "RoleBinding", "Pod"}
     assert all("hook-succeeded" in document["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for document in hooks)
     assert not of_kind(rendered(helm, "custom.scheduler_enable=false"), "Pod"), f"a gang needs {sorted(KEYS)}"
+
+
+@pytest.mark.parametrize(
+    ("values", "leases"),
+    [
+        ([], {"controllers": "vc-controller-manager", "jobflow": "vc-controller-manager", "scheduler": "volcano"}),
+        (["custom.wait_for_volcano_in="], {}),
+        (
+            ["custom.scheduler_lease_name=second"],
+            {"controllers": "vc-controller-manager", "jobflow": "vc-controller-manager", "scheduler": "second"},
+        ),
+    ],
+    ids=["by default", "off", "another scheduler"],
+)
+def test_services_wait_for_volcano_and_may_read_its_leases(helm, values, leases):
+    documents = rendered(helm, *values)
+    waited, readable = {}, {}
+    for program in ("controllers", "jobflow", "recorder", "scheduler"):
+        arguments = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        for argument in arguments:
+            flag, _, value = argument.partition("=")
+            if flag == "--leader-elect-wait-for":
+                waited[program] = value
+        for rule in of_kind(documents, "ClusterRole")[f"pyroclast-{program}"]["rules"]:
+            if rule["resources"] == ["leases"] and rule["verbs"] == ["get"]:
+                (readable[program],) = rule["resourceNames"]
+    assert waited == {program: f"volcano-system/{name}" for program, name in leases.items()}
+    assert readable == leases

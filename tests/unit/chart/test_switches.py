@@ -283,6 +283,16 @@ def test_dashboards_are_found_by_their_labels(helm, tmp_path):
     assert all(each["metadata"]["labels"]["found-by"] == "grafana" for each in boards)
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_scheduler_may_read_the_podgroups_of_kubernetes_where_it_serves_them(helm, tmp_path, enabled):
+    workloads, documents = made(helm, tmp_path, {"nativeWorkloads": {"enabled": enabled}})
+    rules = of_kind(documents, "ClusterRole")["pyroclast-scheduler"]["rules"]
+    groups = {group for rule in rules if "podgroups" in rule["resources"] for group in rule["apiGroups"]}
+    assert ("scheduling.k8s.io" in groups) is enabled
+    (container,) = workloads["scheduler"]["spec"]["template"]["spec"]["containers"]
+    assert ("--native-workloads=false" in container["args"]) is not enabled
+
+
 def test_there_is_a_test_of_every_value():
     """Those of the tables, and those that other tests set by their names."""
     known = {path for path, *_ in of_programs()} | set(SETTINGS) | set(DEFAULTS)

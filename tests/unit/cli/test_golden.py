@@ -9,13 +9,16 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import time_machine
 
 from pyroclast_cli import programs
 from tests.unit.cli.golden.server import serving
 
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FOLDER = Path(__file__).with_name("golden")
 FORMS = (
     "table",
@@ -73,6 +76,8 @@ OTHERS = (
     "history nothing",
     "history --limit 99999",
     "nodes -l zone=a",
+    "queues -q research --sort-by allocated",
+    "queues -l team=none",
     "commands",
 )
 ORIGINAL = (
@@ -108,13 +113,14 @@ def empty() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """No kubeconfig of whoever runs the tests, and times of one zone."""
+    """No kubeconfig of whoever runs the tests, times of one zone, and a clock that stands still."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TZ", "UTC")
     for name in ("KUBECONFIG", "PYROCLAST_RECORDER", "PYROCLAST_BOARD"):
         monkeypatch.delenv(name, raising=False)
     time.tzset()
-    yield
+    with time_machine.travel(NOON, tick=False):
+        yield
     monkeypatch.undo()
     time.tzset()
 

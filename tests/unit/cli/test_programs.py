@@ -127,7 +127,23 @@ def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["waiting"], ["explain", "x"], ["queues"], ["nodes"], ["tree", "x"], ["logs", "x"], ["wait", "x"]]
+    "arguments",
+    [
+        ["waiting"],
+        ["running"],
+        ["explain", "x"],
+        ["explain", "queue/x"],
+        ["explain", "node/x"],
+        ["order", "-q", "x"],
+        ["queues"],
+        ["nodes"],
+        ["tree", "x"],
+        ["timeline", "x"],
+        ["logs", "x"],
+        ["logs", "x", "-f"],
+        ["wait", "x"],
+        ["waiting", "-w"],
+    ],
 )
 def test_our_commands_tell_of_a_server_that_is_away_on_standard_error(arguments, capsys):
     assert programs.vcctl([*arguments, *NO_SERVER]) == 1
@@ -146,6 +162,11 @@ def test_our_commands_tell_of_a_server_that_is_away_on_standard_error(arguments,
         (["logs", "job/"], "the name of the Job is missing behind the slash"),
         (["tree"], "name one flow"),
         (["waiting", "-x"], "unknown shorthand flag"),
+        (["logs", "x", "--since", "yesterday-ish"], "--since: "),
+        (["fits"], "name a manifest"),
+        (["fits", "/nonexistent.yaml"], "/nonexistent.yaml cannot be read"),
+        (["order"], "name a queue"),
+        (["history", "--recorder", "nowhere"], '--recorder: "nowhere" is no URL'),
         (["wait", "x", "--timeout", "soon"], "--timeout: "),
         (["waiting", "--context", "nobody", "--kubeconfig", "/nonexistent"], "kubeconfig /nonexistent: "),
     ],
@@ -156,6 +177,15 @@ def test_our_commands_tell_what_would_be_right(arguments, message, capsys):
     (line,) = printed.err.splitlines()
     assert message in line
     assert printed.out == ""
+
+
+@pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
+def test_our_commands_tell_of_a_broken_kubeconfig_on_standard_error(text, tmp_path, capsys):
+    (tmp_path / "kubeconfig").write_text(text)
+    assert programs.vcctl(["waiting", "--kubeconfig", str(tmp_path / "kubeconfig")]) == 1
+    printed = capsys.readouterr()
+    (line,) = printed.err.splitlines()
+    assert (line.startswith("vcctl waiting: "), "kubeconfig" in line, printed.out) == (True, True, "")
 
 
 @pytest.mark.parametrize("text", ["not: [a, kubeconfig", "[]", ""], ids=["no YAML", "a list", "empty"])
@@ -190,4 +220,4 @@ def test_help_of_vsub_shows_what_the_environment_gives(monkeypatch, capsys):
 def test_the_programs_load_nothing_heavy():
     code = "import sys, pyroclast_cli.programs; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"numpy", "kubernetes_asyncio", "opentelemetry", "pydantic", "sqlite3"} & set(loaded)
+    assert not {"aiohttp", "numpy", "kubernetes_asyncio", "opentelemetry", "pydantic", "sqlite3"} & set(loaded)

@@ -8,10 +8,12 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.lines import Line
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.eviction.lost import Lost
 from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.taking import take, take_statuses
 
@@ -248,6 +250,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
         ({"pre": False}, False),
         ({"sel": {"disk": "ssd"}}, False),
         ({"anti": {"key": "zone", "app": "x"}}, False),
+        ({"pvc": ["c"]}, False),
     ],
 )
 def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
@@ -262,7 +265,7 @@ def test_jobs_are_of_one_kind_unless_something_matters(change, is_same):
     "options",
     [
         {"where": "n"},
-        {"pvc": ["c"]},
+        {"claim": "device"},
         {"spread": {"key": "zone", "maxSkew": 1, "when": "DoNotSchedule", "match": {"volcano.sh/job-name": "a"}}},
         {"gates": ["g"]},
         {"cpu": 0},
@@ -273,6 +276,38 @@ def test_who_has_a_place_or_reasons_of_his_own_is_the_only_one_of_its_kind(optio
     world.node(8)
     world.job("a", **{"cpu": 1, **options})
     assert world.kind("a") is None
+
+
+def test_jobs_that_mount_the_same_claim_are_of_one_kind():
+    world = World()
+    for name, claims in (("a", ["c"]), ("b", ["c"]), ("d", ["other"]), ("e", ["c", "other"])):
+        world.job(name, 1, pvc=claims)
+    assert world.kind("a") == world.kind("b") is not None
+    assert len({world.kind(name) for name in "ade"}) == 3
+
+
+def claim(**spec):
+    metadata = {"namespace": "t", "name": "c", "uid": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, records.PersistentVolumeClaim)
+
+
+@pytest.mark.parametrize(
+    ("known", "want"),
+    [
+        (None, None),
+        (claim(), None),
+        (claim(volumeName="v", accessModes=["ReadWriteOncePod"]), None),
+        (claim(volumeName="v", accessModes=["ReadWriteMany"]), ("t/c",)),
+    ],
+)
+def test_where_preemptors_cannot_win_is_shared_among_those_of_a_claim_that_nobody_has_alone(known, want):
+    cache = Cache()
+    if known is not None:
+        cache.object_changed(None, known)
+    cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1Gi", {"pvc": ["c"]}]))
+    configuration = parse("actions: allocate\ntiers: []", actions=registry.actions(), plugins=registry.plugins())
+    session = Session(cache.snapshot(), configuration, registry.plugins(), Ports(objects.NOW))
+    assert Lost(session)._claims(cache.tasks["t-p"]) == want
 
 
 def test_jobs_that_mind_others_are_asked_about_one_for_all():

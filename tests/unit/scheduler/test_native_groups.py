@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.replay.capture import Ours, taken
@@ -241,6 +242,20 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
+def test_room_is_made_in_the_one_domain_that_can_have_it():
+    cache = world({f"{zone}{i}": (1, {"zone": zone}) for zone in "ab" for i in range(2)})
+    for zone, priority in (("a", 200), ("b", 10)):
+        cache.natives.group_changed(None, gang(f"in-{zone}", 2, started=True, spec={"priority": priority}))
+        for i in range(2):
+            cache.pod_changed(None, pod(f"in-{zone}-{i}", f"in-{zone}", node=f"{zone}{i}", priority=priority))
+    cache.natives.group_changed(None, gang("single", 1, started=True))
+    cache.pod_changed(cache.tasks["uid-in-a-0"].pod, None)
+    cache.pod_changed(None, pod("single-0", "single", node="a0"))
+    cache.natives.group_changed(None, gang(minimum=2, spec={"priority": 100, **BY_ZONE}))
+    add(cache, 2, priority=100)
+    assert evicted(cache) == {"in-b-0", "in-b-1"}
+
+
 def test_a_group_that_is_protected_keeps_its_pods():
     cache = world({f"n{i}": 1 for i in range(2)})
     annotations = {"volcano.sh/preemptable": "false"}
@@ -319,6 +334,21 @@ def test_a_session_over_it_can_be_decided_again():
     again = decided_again(state)
     assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in cache.group(KEY).status.conditions]  # type: ignore[union-attr]
     assert again.binds == {}
+
+
+def test_pods_that_name_another_queue_than_the_oldest_are_told_of():
+    cache = world({"n": 9}, ["a"], ["b"])
+    key = "scheduling.volcano.sh/queue-name"
+    cache.natives.group_changed(None, gang(minimum=2))
+    cache.pod_changed(None, pod("old", age=9, labels={key: "a"}))
+    cache.pod_changed(None, pod("young", age=1, labels={key: "b"}))
+    assert len(binds(cache)) == 2
+    (fault,) = cache.faults()
+    assert (fault.event, fault.kind) == ("QueueNotTaken", NATIVE_POD_GROUPS)
+    assert fault.reason == 'queue "b" is not taken: the oldest pod of the group, old, names queue "a"'
+    cache.pod_changed(pod("young", age=1, labels={key: "b"}), None)
+    assert binds(cache) == {}
+    assert cache.faults() == frozenset()
 
 
 def test_the_queue_counts_members_that_are_bound():

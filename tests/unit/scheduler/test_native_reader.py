@@ -88,6 +88,10 @@ CASES = {
         gang(), [*pods(2), pod("x", node="n", scheduler="default-scheduler")],
         {"hold": Hold(PendingReason.LEFT_OUT, MIXED, is_error=True)},
     ),
+    "one pod behind a gate holds all": Case(
+        gang(), [*pods(3), pod("x", spec={"schedulingGates": [{"name": "example.com/g"}]})],
+        {"hold": Hold(PendingReason.GATED, "1 pod waits behind scheduling gates: example.com/g")},
+    ),
     "a group with a parent is held": Case(
         gang(spec={"parentCompositePodGroupName": "c"}), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}
     ),

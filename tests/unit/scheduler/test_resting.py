@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
+from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.waits import Evicts, Rest
@@ -124,6 +125,15 @@ def test_an_object_that_changes_while_a_session_reads_it_for_the_first_time_wake
     world.cache.object_changed(None, claim("other"))
     read_one(world.cache.snapshot().objects)
     assert world.awake() == []
+
+
+def test_what_was_passed_over_does_not_grow_for_ever(monkeypatch):
+    monkeypatch.setattr(read_objects, "_MOST_PASSED_OVER", 10)
+    world = World()
+    for number in range(100):
+        world.cache.object_changed(None, claim(f"c{number}"))
+    assert len(world.cache.objects.read._passed_over) < 20
+    assert world.awake() == ["g"], "what was given up may have been read"
 
 
 def test_what_no_job_read_for_a_long_time_wakes_nobody():

@@ -1,6 +1,7 @@
 """What a member of a ring sees, and what it counts of the others."""
 
 from pyroclast.api import records
+from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.ring import Ring
 from pyroclast_scheduler.shell.sharding import RingMember
@@ -79,3 +80,38 @@ def test_a_shared_cache_leaves_jobs_of_others_to_them():
     assert cache.snapshot().jobs == []
     cache.pod_changed(bound, None)
     assert len(cache.snapshot().jobs) == 1
+
+
+def native(job, name, **fields):
+    """A pod of a group of Kubernetes itself, or the group: with the owners that its Job controller gives both."""
+    kind = records.PodGroup if not fields else records.Pod
+    made = owned(kind, job, name)
+    if kind is records.PodGroup:
+        return records.NativePodGroup(metadata=made.metadata)
+    spec = records.PodSpec(
+        scheduler_name="volcano",
+        scheduling_group=records.SchedulingGroup(pod_group_name=f"{job}-group"),
+        containers=(records.Container(name="c", resources=records.Resources(requests={"cpu": "1"})),),
+        **fields,
+    )
+    metadata = records.Meta(namespace="t", name=name, uid=name, owner_references=made.metadata.owner_references)
+    return records.Pod(metadata=metadata, spec=spec, status=records.PodStatus(phase="Running" if spec.node_name else "Pending"))
+
+
+def test_groups_of_kubernetes_go_with_their_job():
+    made, cache = member()
+    for job in (MINE, OTHER):
+        made.native_group_changed(None, native(job, f"{job}-group"), NATIVE_POD_GROUPS)
+        made.pod_changed(None, native(job, f"{job}-p", node_name=OTHER if job == OTHER else ""))
+    assert {key for key in cache.view().all_jobs if "@" in key} == {f"t/{MINE}-group@scheduling.k8s.io"}
+    assert set(cache.tasks) == {f"{MINE}-p"}
+    assert made.elsewhere() == {"default": {"cpu": 1000, "pods": 1}}
+
+
+def test_a_pod_without_an_owner_goes_with_the_group_that_it_names():
+    made, cache = member()
+    for name in (MINE, OTHER):
+        spec = records.PodSpec(scheduler_name="volcano", scheduling_group=records.SchedulingGroup(pod_group_name=name))
+        metadata = records.Meta(namespace="t", name=f"p-{name}", uid=f"p-{name}")
+        made.pod_changed(None, records.Pod(metadata=metadata, spec=spec, status=records.PodStatus(phase="Pending")))
+    assert set(cache.tasks) == {f"p-{MINE}"}

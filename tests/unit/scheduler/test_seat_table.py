@@ -8,7 +8,7 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, encode, parse_placement, placed
 from pyroclast.lifecycle.seats.pods import is_seat, template_of
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.seats import LINGER_SECONDS
+from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from tests.scenarios import objects
 from tests.unit.scheduler.test_cache import changed, used
@@ -200,3 +200,35 @@ def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
     cache.group_changed(None, group(seats=text))
     assert seats_of(cache) == {}
     assert any("many" in reason for reason in cache.problems.values())
+
+
+def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
+    cache.group_changed(None, group())
+    ours = cache.group("t/g")
+    assert has_seats(ours)
+    assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))
+
+
+def gang_named(name, node):
+    """As `group`, of another name."""
+    made = group(nodes={0: node, 1: node}, phase=PodGroupPhase.INQUEUE)
+    texts = {key: text.replace('"g-w-', f'"{name}-w-') for key, text in made.metadata.annotations.items()}
+    return changed(made, metadata__name=name, metadata__uid=name, metadata__annotations=texts)
+
+
+def test_a_gang_behind_others_whose_pods_come_only_waits(cache, clock):
+    for name in ("a", "b"):
+        cache.group_changed(None, gang_named(name, "n1" if name == "a" else "n2"))
+        clock.seconds += 1
+
+    def idle():
+        return {key: clock.seconds - seats.since for key, seats in cache.seats.table.outstanding()}
+
+    clock.seconds += 25
+    first = changed(pod(0, node="n1"), metadata__name="a-w-0", metadata__uid="a0")
+    cache.pod_changed(None, changed(first, metadata__annotations={**first.metadata.annotations, keys.GROUP_NAME: "a"}))
+    clock.seconds += 20
+    assert idle() == {"t/a": 20, "t/b": 20}
+    second = changed(pod(0, node="n2"), metadata__name="b-w-0", metadata__uid="b0")
+    cache.pod_changed(None, changed(second, metadata__annotations={**second.metadata.annotations, keys.GROUP_NAME: "b"}))
+    assert idle() == {"t/a": 20, "t/b": 0}

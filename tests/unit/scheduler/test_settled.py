@@ -118,7 +118,8 @@ class World:
         name, pick = self.random.choice("cd"), self.random.choice
         known = self.shown[records.PersistentVolumeClaim].get(f"t/{name}")
         if known is None:
-            self.show(made(records.PersistentVolumeClaim, name, spec={"storageClassName": "fast"}))
+            modes = [pick(("ReadWriteMany", "ReadWriteOncePod"))]
+            self.show(made(records.PersistentVolumeClaim, name, spec={"storageClassName": "fast", "accessModes": modes}))
         elif known.spec.volume_name and pick((True, False)):
             self.show(None, old=known)
             self.show(None, old=self.shown[records.PersistentVolume][f"v-{name}"])

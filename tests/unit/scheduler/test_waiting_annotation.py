@@ -9,6 +9,7 @@ import json
 import aiohttp
 
 from pyroclast.api import keys
+from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_standalone.ports import free_port
 from tests.unit.scheduler.test_service import all_bound
 
@@ -144,3 +145,14 @@ async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(clus
         after = cluster.server.requests()
         writes = ("create", "update", "patch", "delete")
         assert {what: count for what, count in (after - before).items() if what[0] in writes and what[1] != "leases"} == {}
+
+
+async def test_a_mistake_in_an_explanation_stops_no_decision(cluster, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(WaitingBook, "take", fail)
+    await cluster.node("n1")
+    async with cluster.scheduler():
+        await cluster.gang("g", 3)
+        await cluster.until(all_bound(cluster, "g-"))

@@ -12,6 +12,7 @@ from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.job import status
 from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
 from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.job.stuck_containers import stuck
 
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
 
@@ -70,7 +71,7 @@ def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
 
 
 def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
-    """The nearest cause first: what keeps the objects from being made, then what keeps the gang from being placed."""
+    """The nearest cause first: what keeps objects from being made, the gang from being placed, its containers from running."""
     if awaited := volumes.examine(facts.job, facts.claims).awaited:
         return JobReason.VOLUME_CLAIM_NOT_FOUND, missing_claim(awaited[0])
     placed = newest_condition(facts.group)
@@ -80,6 +81,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         absent_scheduler(facts),
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
+        stuck(facts.pods.values()),
     )
     message = next(filter(None, causes), "")
     return (JobReason.NOT_ENOUGH_PODS, _PREFIX + message) if message else None

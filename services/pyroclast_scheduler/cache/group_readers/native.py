@@ -16,7 +16,7 @@ from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
-from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
@@ -80,7 +80,7 @@ def read(
     living = [task for task in tasks if task.status in _LIVING]
     started = has_started(record) or _is_placed(spec, tasks)
     needed, is_timed = _needed(spec, tasks, living, members.settled_seconds, started=started)
-    hold = _mismatch(record, living, members.elsewhere) or _parent(spec)
+    hold = _mismatch(record, living, members.elsewhere) or _parent(spec) or _gated(living)
     if hold is None and len(living) < needed:
         hold = Hold(PendingReason.PODS_MISSING, f"{len(living)} of {needed} pods present")
     pinned = fixed_queue if any(task.status in ALLOCATED for task in tasks) else ""
@@ -103,6 +103,7 @@ def read(
         status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
         said=record.status.conditions,
         keeps_phase=False,
+        warning=_disagreement(meta, tasks, oldest),
     )
     return Reading(group, is_timed)
 
@@ -154,6 +155,16 @@ def _mismatch(record: records.NativePodGroup, living: Sequence[TaskFacts], elsew
     return Hold(PendingReason.LEFT_OUT, text, is_error=True)
 
 
+def _gated(living: Sequence[TaskFacts]) -> Hold | None:
+    """One pod behind a gate holds all of them; not behind that of its queue, which the scheduler opens itself."""
+    behind = [task for task in living if task.gates and not task.is_behind_queue_gate]
+    if not behind:
+        return None
+    gates = ", ".join(sorted({gate for task in behind for gate in task.gates}))
+    waits = "1 pod waits" if len(behind) == 1 else f"{len(behind)} pods wait"
+    return Hold(PendingReason.GATED, f"{waits} behind scheduling gates: {gates}")
+
+
 def _parent(spec: records.NativePodGroupSpec) -> Hold | None:
     parent = spec.parent_composite_pod_group_name
     if not parent:
@@ -170,6 +181,17 @@ def _never_preempts(spec: records.NativePodGroupSpec, living: Sequence[TaskFacts
 
 def _topology(spec: records.NativePodGroupSpec) -> Sequence[records.TopologyConstraint]:
     return () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
+
+
+def _disagreement(meta: records.Meta, tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
+    """What to tell of pods that name another queue than the oldest one, whose word counts."""
+    taken = named(oldest.pod.metadata)
+    if named(meta) or not taken:
+        return ""
+    others = sorted({each for task in tasks if (each := named(task.pod.metadata)) not in {"", taken}})
+    if not others:
+        return ""
+    return f'queue "{others[0]}" is not taken: the oldest pod of the group, {oldest.name}, names queue "{taken}"'
 
 
 def _is_inherited(key: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyroclast.api import keys, records
 from pyroclast.api.types import BATCH_JOBS
 
-__all__ = ["QueueSources", "job_of"]
+__all__ = ["QueueSources", "job_of", "named"]
 
 
 class QueueSources:

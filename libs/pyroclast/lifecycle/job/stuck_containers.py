@@ -1,0 +1,54 @@
+"""What keeps containers of placed pods from running, as nodes tell it: an image, a volume, or that they end at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.records import Pod
+
+__all__ = ["stuck"]
+
+_CODES: Final = {
+    "ErrImagePull": PendingReason.IMAGE_REFUSED,
+    "ImagePullBackOff": PendingReason.IMAGE_REFUSED,
+    "ErrImageNeverPull": PendingReason.IMAGE_REFUSED,
+    "InvalidImageName": PendingReason.IMAGE_REFUSED,
+    "ImageInspectError": PendingReason.IMAGE_REFUSED,
+    "RegistryUnavailable": PendingReason.IMAGE_REFUSED,
+    "SignatureValidationFailed": PendingReason.IMAGE_REFUSED,
+    "CreateContainerConfigError": PendingReason.VOLUME_NOT_MOUNTED,
+    "CrashLoopBackOff": PendingReason.CRASHING,
+}
+_MOST: Final = 200
+_WORDS: Final = {
+    PendingReason.IMAGE_REFUSED: "an image cannot be pulled",
+    PendingReason.VOLUME_NOT_MOUNTED: "a ConfigMap, Secret or volume cannot be used",
+    PendingReason.CRASHING: "containers end and are started again",
+}
+
+
+def stuck(pods: Iterable[Pod]) -> str:
+    """The code and a sentence: on how many pods, and what the first of them by name says; empty where nothing is stuck."""
+    found: dict[PendingReason, dict[str, str]] = {}
+    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+        for code, container, message in _waiting(pod):
+            found.setdefault(code, {}).setdefault(pod.metadata.name, f"{container}: {message}" if message else container)
+    if not found:
+        return ""
+    code = min(found, key=list(_WORDS).index)
+    name, message = next(iter(found[code].items()))
+    count = len(found[code])
+    return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {name}, {message}"
+
+
+def _waiting(pod: Pod) -> Iterator[tuple[PendingReason, str, str]]:
+    """Code, container and message of each container that cannot run; times that change with each try are left away."""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        waiting = status.state.waiting
+        code = None if waiting is None else _CODES.get(waiting.reason)
+        if waiting is None or code is None:
+            continue
+        message = "" if code is not PendingReason.VOLUME_NOT_MOUNTED else waiting.message[:_MOST]
+        yield code, f"container {status.name}", message

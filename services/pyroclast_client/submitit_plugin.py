@@ -1,0 +1,149 @@
+"""The executor `pyroclast` of submitit: `submitit.AutoExecutor(folder, cluster="pyroclast")`.
+
+The folder is one that pods see too, on a shared volume. Pods need submitit and nothing of ours: inside they look like submitit's
+local executor, and a SIGTERM reaches the function as the signal of a preemption.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from submitit.core import core, utils
+
+from pyroclast_client import defaults
+from pyroclast_client.documents import fresh_name
+from pyroclast_client.functions import Call, SweepCall
+from pyroclast_client.options import options_of
+from pyroclast_client.payload import Arguments
+
+__all__ = ["PyroclastExecutor", "PyroclastJob"]
+
+OWN_OPTIONS: Final = frozenset(
+    {"queue", "image", "priority", "topology", "mounts", "env", "secrets", "pod", "python", "retries", "store", "ttl"}
+)
+STEM: Final = "submitit"
+STATES: Final = {"Completed": "COMPLETED", "Failed": "FAILED", "Terminated": "CANCELLED", "Aborted": "CANCELLED"}
+
+
+class PyroclastJob(core.Job):  # type: ignore[misc]  # submitit has no types here
+    """A job of submitit that is a Job of this name."""
+
+    def done(self, force_check: bool = False) -> bool:
+        """Whether it has ended."""
+        del force_check
+        return self.state in STATES.values()
+
+    @property
+    def state(self) -> str:
+        """Its state, in the words of submitit."""
+        return str(self.get_info()["jobState"])
+
+    def get_info(self, mode: str = "force") -> dict[str, str]:
+        """What is known of it."""
+        del mode
+        phase = defaults.client().job(self.job_id).phase
+        return {"jobState": STATES.get(phase, "PENDING" if phase == "Pending" else "RUNNING")}
+
+    def cancel(self, check: bool = True) -> None:
+        """End it."""
+        del check
+        defaults.client().job(self.job_id).cancel()
+
+
+class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
+    """Submits functions as Jobs. Parameters of its own have the names of the options of `task`: `pyroclast_queue`, say.
+
+    Args:
+        folder: seen by this machine and by the pods.
+        max_num_timeout: how often a checkpointed function goes on after its timeout or after a preemption.
+    """
+
+    job_class = PyroclastJob
+
+    def __init__(self, folder: str | Path, max_num_timeout: int = 3) -> None:
+        super().__init__(Path(folder).absolute())
+        self.max_num_timeout = max_num_timeout
+
+    @classmethod
+    def affinity(cls) -> int:
+        """Taken only where it is asked for by name."""
+        return 0
+
+    @classmethod
+    def _valid_parameters(cls) -> set[str]:
+        return set(OWN_OPTIONS)
+
+    def _internal_update_parameters(self, **kwargs: Any) -> None:  # noqa: ANN401 - whatever submitit passes
+        if int(kwargs.get("tasks_per_node", 1)) > 1:
+            raise ValueError("tasks_per_node: pods have one task each; ask for more nodes=")
+        super()._internal_update_parameters(**kwargs)
+
+    def _internal_process_submissions(self, delayed_submissions: list[Any]) -> list[PyroclastJob]:
+        return [self._submit(delayed) for delayed in delayed_submissions]
+
+    def _submit(self, delayed: Any) -> PyroclastJob:  # noqa: ANN401 - of submitit
+        """Write the pickle first: the pod may start at once."""
+        given, nodes = self.parameters, int(self.parameters.get("nodes", 1))
+        name = fresh_name(str(given.get("name") or STEM))
+        delayed.set_timeout(given.get("timeout_min", 5), self.max_num_timeout)
+        path = utils.JobPaths(self.folder, job_id=name).submitted_pickle
+        path.parent.mkdir(parents=True, exist_ok=True)
+        delayed.dump(path)
+        launch, options = _launcher(str(self.folder), name, nodes), options_of(self._options(nodes))
+        if nodes == 1:  # as a sweep of one, whose pod starts again when it was taken away
+            defaults.client().submit(SweepCall(launch, (Arguments(),), options, name), name=name)
+        else:
+            defaults.client().submit(Call(launch, Arguments(), options, name), name=name)
+        return PyroclastJob(folder=self.folder, job_id=name, tasks=list(range(nodes)))
+
+    def _options(self, nodes: int) -> dict[str, Any]:
+        """The options of a task, by the parameters that submitit knows and by those of our own."""
+        given = self.parameters
+        options: dict[str, Any] = {name: given[name] for name in OWN_OPTIONS if name in given}
+        options["gang"] = nodes
+        for option, name in (("cpu", "cpus_per_task"), ("gpus", "gpus_per_node")):
+            if given.get(name):
+                options[option] = given[name]
+        if given.get("mem_gb"):
+            options["memory"] = f"{round(1024 * given['mem_gb'])}Mi"
+        if given.get("timeout_min"):
+            options["timeout"] = 60.0 * given["timeout_min"]
+        return options
+
+
+def _launcher(folder: str, job_id: str, nodes: int) -> Callable[[], None]:
+    """What runs submitit in a pod. As a nested function it is pickled by value: pods do not have this module."""
+
+    def launch() -> None:
+        import os  # noqa: PLC0415 - in the pod
+        import signal  # noqa: PLC0415 - in the pod
+        import subprocess  # noqa: PLC0415 - in the pod
+        import sys  # noqa: PLC0415 - in the pod
+
+        rank = os.environ["PYROCLAST_INDEX"]
+        told = {
+            "SUBMITIT_EXECUTOR": "local",
+            "SUBMITIT_LOCAL_JOB_ID": job_id,
+            "SUBMITIT_LOCAL_NTASKS": str(nodes),
+            "SUBMITIT_LOCAL_JOB_NUM_NODES": str(nodes),
+            "SUBMITIT_LOCAL_NODEID": rank,
+            "SUBMITIT_LOCAL_GLOBALID": rank,
+            "SUBMITIT_LOCAL_LOCALID": "0",
+        }
+        told["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))  # the project's modules
+        place = folder.replace("%j", job_id)
+        os.makedirs(place, exist_ok=True)
+        log = os.path.join(place, f"{job_id}_{rank}_log")
+        with open(f"{log}.out", "ab") as out, open(f"{log}.err", "ab") as err:
+            command = [sys.executable, "-u", "-m", "submitit.core._submit", folder]
+            process = subprocess.Popen(command, env={**os.environ, **told}, stdout=out, stderr=err)  # noqa: S603 - submitit
+            signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGUSR2))
+            code = process.wait()
+        if code == 144:  # submitit has kept a checkpoint and asks to be started again
+            raise SystemExit(143)
+        if code:
+            raise SystemExit(code if code > 0 else 128 - code)
+
+    return launch

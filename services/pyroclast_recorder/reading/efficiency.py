@@ -1,0 +1,65 @@
+"""What pods used of what they asked for. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from pyroclast_recorder.database.tables import Row
+from pyroclast_recorder.usage import held
+
+__all__ = ["Measured", "measured_of", "use_of"]
+
+LEAST: Final = 3
+"""Samples of a pod below which nothing is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one pod used of one resource: on average, at the 95th percentile, at most, from so many samples."""
+
+    mean: int
+    p95: int
+    largest: int
+    samples: int
+
+
+def measured_of(rows: Iterable[Row]) -> dict[str, dict[str, Measured]]:
+    """By pod and resource; what several replicas of the recorder measured one after the other counts together."""
+    parts: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        parts[row["pod"], row["resource"]].append(row)
+    found: dict[str, dict[str, Measured]] = defaultdict(dict)
+    for (pod, resource), of_pod in parts.items():
+        samples = sum(row["samples"] for row in of_pod)
+        if samples < LEAST:
+            continue
+        mean = sum(row["mean"] * row["samples"] for row in of_pod) // samples
+        found[pod][resource] = Measured(mean, max(row["p95"] for row in of_pod), max(row["largest"] for row in of_pod), samples)
+    return found
+
+
+def use_of(pods: Iterable[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> dict[str, dict[str, Any]]:
+    """By resource: `used` and `of` (asked for by the same pods) in amounts × seconds, `peak` of one pod and what that asked for.
+
+    Only pods that were measured count, so that a pod which nobody looked at makes nothing look idle.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for pod in pods:
+        time = held(pod)
+        if time is None:
+            continue
+        seconds = max(0, (now if time.end is None else time.end) - time.begin)
+        requests = orjson.loads(pod["requests"])
+        for resource, use in measured.get(pod["uid"], {}).items():
+            sums = found.setdefault(resource, {"used": 0, "of": 0, "peak": -1, "peakPod": "", "peakOf": 0, "samples": 0})
+            sums["used"] += use.mean * seconds
+            sums["of"] += requests.get(resource, 0) * seconds
+            sums["samples"] += use.samples
+            if use.largest > sums["peak"]:
+                sums |= {"peak": use.largest, "peakPod": pod["name"], "peakOf": requests.get(resource, 0)}
+    return found
