@@ -11,8 +11,8 @@ import msgspec
 from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
 from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass, Queue
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.flow import expressions
 from pyroclast.lifecycle.flow.patch import patched
 from pyroclast.rules.amounts import amount

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.runtime.traces import Traces
 from pyroclast_admission.doubts import Doubt, View, noting, with_read
 from pyroclast_admission.handlers import Webhook, answer

@@ -11,9 +11,9 @@ import orjson
 
 from pyroclast.api.records import JobFlow, Queue
 from pyroclast.api.types import JOB_FLOWS, QUEUES
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import Client
 from pyroclast_admission.caches import QueueCache, flow_view, queue_view
 from pyroclast_admission.doubts import Doubt, View
 

@@ -14,9 +14,9 @@ import structlog
 from msgspec import structs
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig, find_config
+from pyroclast.kube.credentials.config import ClusterConfig, find_config
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime import logs
 
 __all__ = ["configuration", "connected"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyroclast_cli.flags import Value
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["Context", "Failure"]
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pyroclast.kube.config import ConfigError
-from pyroclast.kube.errors import ConnectionFailed, KubeError
+from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
+from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
 

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import Any, Final, Self, TypeVar, overload
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
-from pyroclast.kube.config import ClusterConfig, find_config
+from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Compiled, Surroundings, compiled

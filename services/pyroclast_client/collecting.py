@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyroclast.api.types import Key
-from pyroclast.kube.client import Client
+from pyroclast.kube.http.client import Client
 from pyroclast_client import errors
 from pyroclast_client.marks import STORE, SUBMISSION
 from pyroclast_client.podreading import Pod, log_of

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, PODS, Key, ResourceType
-from pyroclast.kube.client import Client, selectors
+from pyroclast.kube.http.client import Client, selectors
 from pyroclast_client.loops import end
 from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.states import status_of

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.http.client import Client
 from pyroclast.views.explanation import explanation
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast_client.states import Explanation, explanation_of

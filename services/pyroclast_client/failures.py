@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast_client.errors import Evicted, JobFailed
 from pyroclast_client.podreading import Pod, log_of, pods_of, text_of
 from pyroclast_client.states import JobStatus

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pyroclast.api.keys import CREATED_BY_JOB_FLOW, FORCE_DELETE
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
 from pyroclast_client.flow_retrying import remaining_flow

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, c
 
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events

@@ -10,8 +10,8 @@ from typing import Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client, selectors
-from pyroclast.kube.errors import ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.http.client import Client, selectors
 from pyroclast_client.loops import end as end_tasks
 from pyroclast_client.podreading import LogLine, Pod, pod_of, pods_of, without_frame
 from pyroclast_client.selections import SelectionWatch

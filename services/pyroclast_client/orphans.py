@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pyroclast.api.types import SECRETS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import Conflict, Forbidden, NotFound
+from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_client.marks import PAYLOAD
 

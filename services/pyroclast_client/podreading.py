@@ -8,8 +8,8 @@ from typing import Any
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, NotFound
+from pyroclast.kube.basics.errors import ApiError, NotFound
+from pyroclast.kube.http.client import Client
 from pyroclast_client.runner.sealing import FRAME
 
 __all__ = ["LogLine", "Pod", "log_of", "pod_of", "pods_of", "text_of", "without_frame"]

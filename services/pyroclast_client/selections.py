@@ -10,8 +10,8 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired
+from pyroclast.kube.http.client import Client
 
 __all__ = ["SelectionWatch"]
 

@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime import logs
 from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.orphans import remove_orphans

@@ -9,8 +9,8 @@ import base64
 from typing import Any
 
 from pyroclast.api.types import JOBS, SECRETS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import AlreadyExists, Forbidden, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, Forbidden, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_client import errors
 from pyroclast_client.documents import Document, label_of
 from pyroclast_client.marks import PAYLOAD, SUBMISSION

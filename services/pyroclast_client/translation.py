@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from pyroclast.kube.config import ConfigError
-from pyroclast.kube.errors import ApiError, ConnectionFailed, Invalid, KubeError, Unauthorized
-from pyroclast.kube.errors import Forbidden as KubeForbidden
-from pyroclast.kube.errors import NotFound as KubeNotFound
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Invalid, KubeError, Unauthorized
+from pyroclast.kube.basics.errors import Forbidden as KubeForbidden
+from pyroclast.kube.basics.errors import NotFound as KubeNotFound
+from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_client.errors import Cause, Forbidden, NoCluster, NotFound, PyroclastError, Rejected
 
 __all__ = ["translated", "translating"]

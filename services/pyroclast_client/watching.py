@@ -11,8 +11,8 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, Forbidden, KubeError, NotFound, Unauthorized
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, Forbidden, KubeError, NotFound, Unauthorized
+from pyroclast.kube.http.client import Client
 
 __all__ = ["Follower", "Watcher"]
 

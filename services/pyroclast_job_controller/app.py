@@ -10,13 +10,13 @@ from typing import Any, Final
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Queue
 from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.rejections import Refusals, subjects_of
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.scheduler_leases import SchedulerLeases
-from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.kube.shards import Shards
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
+from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.lifecycle.job.facts import Notice
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.selection import is_enabled

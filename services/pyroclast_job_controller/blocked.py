@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from pyroclast.api.enums import JobEventReason
-from pyroclast.kube.errors import ApiError, Forbidden, is_broken, is_terminating_namespace, is_transient
+from pyroclast.kube.basics.errors import ApiError, Forbidden, is_broken, is_terminating_namespace, is_transient
 from pyroclast.lifecycle.jobplugins import PluginCrash, PluginError
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.records import Command, Job, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
 from pyroclast.api.types import COMMANDS, JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.own_writes import GROUP, Recent
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
 
 __all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]

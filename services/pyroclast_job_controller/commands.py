@@ -8,10 +8,10 @@ import structlog
 
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import COMMANDS, Key
-from pyroclast.kube.errors import NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.orders import Orders, Stage, Targets, is_meant, target_of
 from pyroclast_job_controller.shared import Shared
 

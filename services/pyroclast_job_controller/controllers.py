@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api.types import Key
-from pyroclast.kube.events import Reference
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.shared import Shared
 

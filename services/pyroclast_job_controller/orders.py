@@ -16,8 +16,8 @@ import structlog
 
 from pyroclast.api.records import Command, Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.own_writes import Recent
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.watch.own_writes import Recent
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast_job_controller.caches import TARGET
 from pyroclast_job_controller.shared import Shared
 

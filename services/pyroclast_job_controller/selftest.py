@@ -12,9 +12,9 @@ from typing import Any, Final, TextIO
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ConfigError, load_config
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.credentials.config import ConfigError, load_config
+from pyroclast.kube.http.client import Client
 
 __all__ = ["main", "manifest", "run"]
 

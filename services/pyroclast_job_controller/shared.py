@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.scheduler_leases import SchedulerLeases
-from pyroclast.kube.shards import Shards
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.metrics import ControllerMetrics
 

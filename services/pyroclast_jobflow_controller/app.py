@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.rejections import Refusals, subjects_of
-from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.kube.shards import Shards
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.shards import Shards
+from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
+from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service

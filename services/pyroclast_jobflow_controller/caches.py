@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from pyroclast.api.records import Job, JobFlow, JobTemplate
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.own_writes import GROUP, Recent
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.flow.names import flows_of, template_of
 
 __all__ = ["TEMPLATE", "Caches"]

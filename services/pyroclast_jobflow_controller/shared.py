@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.shards import Shards
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.shards import Shards
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 

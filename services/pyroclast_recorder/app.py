@@ -14,8 +14,8 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead

@@ -13,9 +13,9 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.api.types import LEASES, NODE_SHARDS
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead

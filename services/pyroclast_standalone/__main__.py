@@ -17,8 +17,8 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from pyroclast.kube.config import ConfigError
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.credentials.config import ConfigError
 from pyroclast.runtime import logs
 
 from . import control_plane, manifests

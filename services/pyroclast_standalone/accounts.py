@@ -14,9 +14,9 @@ from pathlib import Path
 import yaml
 
 from pyroclast.api.types import SERVICE_ACCOUNTS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 
 from .installation import NAMESPACE
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import aiohttp
 
 from pyroclast.api.types import CONFIG_MAPS, QUEUES, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import ClusterConfig, load_config
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.credentials.config import ClusterConfig, load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.leadership import identity
 
 from . import installation

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from pyroclast.api.types import CRDS, Key
-from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.policies.seats import seats_manifests
 
 from .errors import CommandError

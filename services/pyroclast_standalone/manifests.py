@@ -10,8 +10,8 @@ import orjson
 import yaml
 
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import Client
 
 from .errors import CommandError
 

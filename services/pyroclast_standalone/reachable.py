@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.http.client import Client
 
 from .errors import CommandError
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, Key, ResourceType
-from pyroclast.kube.client import Client, Json, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.lifecycle.hyperjobs import FINALIZER
 
 from .errors import CommandError

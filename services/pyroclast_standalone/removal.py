@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Sequence
 
 from pyroclast.api.types import NODES, PODS, Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import Client, PatchKind
 
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of

@@ -11,9 +11,9 @@ from typing import Any
 
 from pyroclast.api import keys
 from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES, JOBS, PODS, Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 
 from . import manifests, views
 from .display import QUIET_SECONDS, Display

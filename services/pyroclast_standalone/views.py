@@ -8,9 +8,9 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, JobFlow, ObjectRecord, Pod, PodGroup
 from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, JOBS, POD_GROUPS, PODS, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.response_records import record_of
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.informer import Informer
 
 from . import following
 from .errors import CommandError

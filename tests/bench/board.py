@@ -24,8 +24,8 @@ import aiohttp
 
 from pyroclast.api import crds
 from pyroclast.api.types import CRDS, JOBS, NAMESPACES, POD_GROUPS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.ports import free_port
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2", "memory": "4Gi"}}}]}}

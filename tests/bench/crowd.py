@@ -21,8 +21,8 @@ from typing import Any
 import aiohttp
 
 from pyroclast.api.types import NAMESPACES, NODES, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone import installation
 from pyroclast_standalone.ports import free_port
 from tests.bench.substrate import pod

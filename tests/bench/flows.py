@@ -19,10 +19,10 @@ from typing import Any
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.records import Job
 from pyroclast.api.types import CRDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.times import format_time
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
 

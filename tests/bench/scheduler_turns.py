@@ -21,7 +21,7 @@ from functools import partial
 import msgspec
 
 from pyroclast.api import records
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast_scheduler.cache.cache import Cache

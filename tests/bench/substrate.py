@@ -25,9 +25,9 @@ import uvloop
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 
 EVENTS = 50_000
 REQUESTS = 10_000

@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 
 from pyroclast.api.records import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, NODES, PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from tests.e2e.cluster import FLAGS, Cluster, running
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 from pyroclast.api.types import JOBS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from tests.e2e.cluster import Cluster, running
 
 METRIC = "apiserver_admission_webhook_admission_duration_seconds"

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast.api.types import PODS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 
 __all__ = ["ready_endpoints", "webhook_endpoints"]
 

@@ -11,9 +11,9 @@ import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRDS, CRON_JOBS, JOB_FLOWS, JOBS, PODS, QUEUES, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import ApiError
+from pyroclast.kube.basics.errors import ApiError
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.rules.patches import applied
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
 from pyroclast.rules.policies.manifests import GROUP

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyroclast.kube.lease_record import micro_time
+from pyroclast.kube.lease.record import micro_time
 from tests.e2e.cluster import Cluster, running, wait_until
 from tests.e2e.test_first_light import job, phase_of
 

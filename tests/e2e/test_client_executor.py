@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pyroclast_client as pc
-from pyroclast.kube.client import Client as KubeClient
+from pyroclast.kube.http.client import Client as KubeClient
 from pyroclast_client import errors
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes

@@ -13,10 +13,10 @@ import pytest
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.records import HyperJob, Job
 from pyroclast.api.types import CRDS, HYPER_JOBS, JOBS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import Conflict, NotFound
-from pyroclast.kube.response_records import record_of
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
 from pyroclast.lifecycle.hyperjobs import Problem
 from pyroclast_job_controller.plugins.ssh import SshPlugin

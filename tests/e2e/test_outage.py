@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from tests.e2e.cluster import Cluster, services_of, wait_until
 from tests.e2e.test_faults import phases, pods_created_twice, submit
 

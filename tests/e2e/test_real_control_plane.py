@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from pyroclast.api.types import NODES, PODS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from tests.control_plane import build
 from tests.control_plane.real import RealControlPlane, real_control_plane
 

@@ -22,7 +22,7 @@ from pyroclast.api.types import (
     ResourceType,
 )
 from pyroclast.api.waiting_codes import TOLD_BY_SCHEDULER
-from pyroclast.kube.client import Client
+from pyroclast.kube.http.client import Client
 from tests.e2e.cluster import Cluster, places_before_pods, running
 from tests.e2e.waiting import JOB, STUCK, Asked, Case, ask_everywhere
 

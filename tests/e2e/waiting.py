@@ -15,9 +15,9 @@ from typing import Any
 
 from pyroclast.api import pending
 from pyroclast.api.types import EVENTS, JOBS, NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from tests.e2e.cluster import Cluster
 
 __all__ = ["JOB", "STUCK", "Answers", "Asked", "Case", "Step", "ask_everywhere", "until"]

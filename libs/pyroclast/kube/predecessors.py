@@ -11,10 +11,10 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import LEASES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError, NotFound
-from pyroclast.kube.lease import LeaseLost
-from pyroclast.kube.lease_record import LeaseView, Watcher
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.lease.record import LeaseView, Watcher
 
 __all__ = ["Predecessors"]
 

@@ -10,8 +10,8 @@ import structlog
 
 from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
 from pyroclast.api.types import LEASES
-from pyroclast.kube.client import Client, Items
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client, Items
 
 __all__ = ["SchedulerLeases"]
 

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.visitors import bearer_token, is_allowed, is_local, user_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import socket
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.leases import ShardLeases
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.leases import ShardLeases
 from pyroclast.kube.predecessors import Predecessors
 from pyroclast.runtime.settings import LeaderElectionSettings
 

@@ -17,14 +17,14 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ConfigError, load_config
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.lease import LeaseLost
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.credentials.config import ConfigError, load_config
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime import exposition, health, logs, memory, visitors
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.looplag import measure_lag

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.kube.certificates import load_identity
+from pyroclast.kube.credentials.certificates import load_identity
 from pyroclast.runtime.errors import StartFailure
 
 __all__ = ["ServingTls", "TlsFiles"]

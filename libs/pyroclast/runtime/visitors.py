@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 
 __all__ = ["bearer_token", "is_allowed", "is_local", "refusal", "user_of"]
 

@@ -20,9 +20,9 @@ import structlog
 
 from pyroclast.api.records.meta import ObjectRecord, Wire
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import Conflict, Invalid, KubeError, NotFound
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import Conflict, Invalid, KubeError, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
 
 __all__ = ["CONFIRM_SECONDS", "DIGEST", "BundleInjector", "Configuration"]
 

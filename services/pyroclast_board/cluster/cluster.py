@@ -13,9 +13,9 @@ from pyroclast.api import keys
 from pyroclast.api.records import HyperNode
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.views.jobs import leaders
 from pyroclast_board.cluster.jobs import JobTable
 from pyroclast_board.cluster.nodes import NodeBooks

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, JOBS, PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
 
 __all__ = ["Details", "JobDetails"]
 

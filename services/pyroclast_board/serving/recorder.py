@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import orjson
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.credentials import Anonymous, TokenFile
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import BadRequest, Scope
 
 __all__ = ["Recorder", "RecorderAway"]

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import orjson
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, KubeError
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, KubeError
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import Scope
 
 __all__ = ["Scheduler"]

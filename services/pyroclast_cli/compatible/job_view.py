@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from pyroclast.api.types import EVENTS, JOBS, Key
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.human_durations import age
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["event_lines", "job_lines", "view_lines"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyroclast.api.enums import Action
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast_cli.compatible.commands import issue
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
@@ -57,7 +57,7 @@ async def _operate(context: Context) -> None:
         case "update":
             if weight == 0:
                 raise Failure(f"when update queue {key.name}, weight must be specified, the value must be greater than 0")
-            from pyroclast.kube.client import PatchKind  # noqa: PLC0415 - loads what only commands with a cluster need
+            from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - loads what only commands with a cluster need
 
             await context.client.patch(QUEUES, key, {"spec": {"weight": weight}}, PatchKind.MERGE)
         case "open":

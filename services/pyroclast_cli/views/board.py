@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.hidden_names import without_hidden_names
 from pyroclast_cli.views.servers import Server, path_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import yaml
 
 from pyroclast.api.types import NODES
-from pyroclast.kube.config import ConfigError, configuration_files
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.credentials.config import ConfigError, configuration_files
 from pyroclast_cli.cluster import connected
 from pyroclast_cli.views.completing import Place
 

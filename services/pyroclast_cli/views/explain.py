@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast.api.types import NODES, PODS, QUEUES, Key
-from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.views.explanation import explanation, explanation_lines
 from pyroclast.views.jobs import view_of
 from pyroclast.views.nodes import reservations_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import JOB_FLOWS, Key
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast.views.documents import document
 from pyroclast.views.drawings import draw_flow
 from pyroclast.views.flows import flow_rows, flow_tree_lines

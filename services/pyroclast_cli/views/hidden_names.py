@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client
+    from pyroclast.kube.http.client import Client
 
 __all__ = ["without_hidden_names"]
 

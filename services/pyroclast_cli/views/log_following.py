@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import KubeError, NotFound, is_transient
+from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.log_lines import Printed
 from pyroclast_cli.views.logs import lines_of, pods_of, prefix_of, say, started

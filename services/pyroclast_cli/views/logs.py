@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.resources import durations
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
@@ -18,7 +18,7 @@ from pyroclast_cli.views.log_lines import Line, in_order, read_line
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client
+    from pyroclast.kube.http.client import Client
 
 __all__ = ["LOGS", "lines_of", "pods_of", "prefix_of", "query_of", "say", "started"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
-from pyroclast.kube.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.views.amounts import as_text, main_resources
 from pyroclast.views.documents import Row
 from pyroclast.views.human_durations import human_duration

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers
 from pyroclast.api.types import JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
-from pyroclast.kube.errors import Forbidden
+from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.views.jobs import Group, JobView, Reading, leaders, view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["group_of", "jobs_of", "read_groups", "schedulers_at_work", "views_in"]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlsplit
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.credentials import Anonymous
-from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.credentials.authorization import Anonymous
+from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 
@@ -93,7 +93,7 @@ class Server:
             KubeError: as for the API server.
             JSONDecodeError: something else answers there.
         """
-        from pyroclast.kube.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
+        from pyroclast.kube.http.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
 
         config = ClusterConfig(server, credentials=context.client.config.credentials)
         if not server.startswith("https:"):  # a token would be there for everybody on the way to read

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, NODES, PODS, ResourceType
-from pyroclast.kube.errors import ApiError
+from pyroclast.kube.basics.errors import ApiError
 from pyroclast.views.amounts import readable
 from pyroclast.views.documents import Row
 from pyroclast.views.live_usage import Usage, job_usage, node_usage, queue_usage, task_usage

@@ -11,7 +11,7 @@ import orjson
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.resources import durations
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
@@ -19,7 +19,7 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.scope import NAMESPACE, job_key
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
 __all__ = ["WAIT", "is_out_of_reach"]
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.errors import Expired, KubeError, is_transient
+from pyroclast.kube.basics.errors import Expired, KubeError, is_transient
 from pyroclast.views.documents import Row
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.views.output import Table, write
 
 if TYPE_CHECKING:
-    from pyroclast.kube.client import Client
+    from pyroclast.kube.http.client import Client
 
 __all__ = ["WATCH", "show"]
 

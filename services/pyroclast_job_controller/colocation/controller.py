@@ -10,11 +10,11 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.records import ColocationConfiguration, PodMeta
 from pyroclast.api.types import COLOCATION_CONFIGURATIONS, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import NotFound
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.rejections import subjects_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.rejections import subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import colocation
 from pyroclast_job_controller.shared import Shared
 

@@ -9,14 +9,14 @@ import structlog
 
 from pyroclast.api.records import CronJob, Job
 from pyroclast.api.types import CRON_JOBS, JOBS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
-from pyroclast.kube.events import Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.own_writes import Recent
-from pyroclast.kube.rejections import subjects_of
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.watch.own_writes import Recent
+from pyroclast.kube.workqueue.rejections import subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock
 from pyroclast.lifecycle.cron.missed import since, wait

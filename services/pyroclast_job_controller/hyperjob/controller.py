@@ -10,16 +10,16 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, Namespace
 from pyroclast.api.types import HYPER_JOBS, JOBS, Key
-from pyroclast.kube.batches import at_once, slow_start
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import AlreadyExists, ApiError, NotFound, is_transient
-from pyroclast.kube.events import Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.own_writes import Recent
-from pyroclast.kube.pacing import Pace
-from pyroclast.kube.rejections import subjects_of
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, NotFound, is_transient
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.batches import at_once, slow_start
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.watch.own_writes import Recent
+from pyroclast.kube.workqueue.pacing import Pace
+from pyroclast.kube.workqueue.rejections import subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
 from pyroclast.lifecycle.hyperjobs import FINALIZER, Part, Problem
 from pyroclast_job_controller.caches import HYPER_JOB

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from pyroclast.api.records import HyperJob, Namespace
 from pyroclast.api.types import NAMESPACES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.hyperjobs import Problem, is_allowed
 from pyroclast_job_controller.shared import Shared
 

@@ -10,12 +10,12 @@ import structlog
 
 from pyroclast.api.records import ConfigMap, HyperNode, NodeMeta
 from pyroclast.api.types import CONFIG_MAPS, HYPER_NODES, SECRETS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import ApiError, KubeError, NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.rejections import Refusals
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.workqueue.rejections import Refusals
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes import labels, ufm
 from pyroclast.lifecycle.hypernodes.configuration import ConfigurationError, Source, read_sources
 from pyroclast.lifecycle.hypernodes.discovered import Found, changes

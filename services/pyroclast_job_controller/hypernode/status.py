@@ -8,10 +8,10 @@ import structlog
 
 from pyroclast.api.records import HyperNode, NodeMeta
 from pyroclast.api.types import HYPER_NODES, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import NotFound
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
 from pyroclast_job_controller.hypernode.watched import Watched
 from pyroclast_job_controller.shared import Shared

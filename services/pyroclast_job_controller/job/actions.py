@@ -11,9 +11,9 @@ import structlog
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from pyroclast.kube.response_records import record_of
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
     CreateClaims,

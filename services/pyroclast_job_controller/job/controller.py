@@ -11,10 +11,10 @@ import structlog
 from pyroclast.api.enums import Action, BusEvent, JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.errors import Conflict, NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.own_writes import LIFETIME
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.watch.own_writes import LIFETIME
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
 from pyroclast.lifecycle.job import delays, job_events, notices
 from pyroclast.lifecycle.job.absent_scheduler import look_again_at

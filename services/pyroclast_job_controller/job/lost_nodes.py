@@ -9,11 +9,11 @@ import structlog
 
 from pyroclast.api.records import Node, Pod
 from pyroclast.api.types import NODES, PODS, Key
-from pyroclast.kube.batches import at_once
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import Conflict, NotFound
-from pyroclast.kube.own_writes import Recent
-from pyroclast.kube.response_records import record_of
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.http.batches import at_once
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.gang import overdue
 from pyroclast_job_controller.job.memory import JobMemory
 

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from pyroclast.api.records import Job
 from pyroclast.api.types import Key
-from pyroclast.kube.pacing import Pace
+from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import Decision, Order, Remembered

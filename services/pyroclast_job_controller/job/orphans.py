@@ -6,7 +6,7 @@ import structlog
 
 from pyroclast.api.records import PodGroup
 from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.lifecycle.gang import orphans
 from pyroclast_job_controller.caches import ORPHAN
 from pyroclast_job_controller.shared import Shared

@@ -13,9 +13,9 @@ import structlog
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Meta
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.batches import at_once
-from pyroclast.kube.client import Client, Json, PatchKind
-from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
+from pyroclast.kube.http.batches import at_once
+from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.lifecycle.gang.ownership import is_ours
 from pyroclast.lifecycle.job.facts import Notice
 from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject

@@ -14,9 +14,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, Pod
 from pyroclast.api.types import JOBS, PODS, Key
-from pyroclast.kube.batches import FIRST_BATCH, at_once, slow_start
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import (
+from pyroclast.kube.basics.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -26,7 +24,9 @@ from pyroclast.kube.errors import (
     is_terminating_namespace,
     is_transient,
 )
-from pyroclast.kube.own_writes import Recent
+from pyroclast.kube.http.batches import FIRST_BATCH, at_once, slow_start
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, MarkPods, Slot, Victim
 from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.job.job_events import Occurrence

@@ -16,8 +16,8 @@ import structlog
 from pyroclast.api import keys
 from pyroclast.api.records import Job, Pod, PodGroup, Task
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts

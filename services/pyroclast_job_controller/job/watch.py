@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, PersistentVolumeClaim, Pod, PodGroup, Queue
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans
 from pyroclast.lifecycle.job import job_events, relevance
 from pyroclast_job_controller.caches import CLAIM, QUEUE

@@ -11,11 +11,11 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Pod, PodGroup
 from pyroclast.api.types import POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import AlreadyExists, NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import AlreadyExists, NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after

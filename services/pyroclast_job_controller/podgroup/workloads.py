@@ -10,12 +10,12 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.records import Meta, OwnerReference, PodGroup
 from pyroclast.api.types import BATCH_JOBS, DAEMON_SETS, POD_GROUPS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, Conflict, NotFound, is_transient
-from pyroclast.kube.events import Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import ApiError, Conflict, NotFound, is_transient
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
 from pyroclast_job_controller.shared import Shared

@@ -14,10 +14,10 @@ from pyroclast.api import keys
 from pyroclast.api.enums import Action, PodGroupPhase, QueueState
 from pyroclast.api.records import Command, PodGroup, Queue
 from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import KubeError
-from pyroclast.kube.events import Reference
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import queues
 from pyroclast.lifecycle.queues import ROOT, Operation, Step
 from pyroclast_job_controller.blocked import Cause, pause_after

@@ -10,14 +10,14 @@ import structlog
 
 from pyroclast.api.records import ConfigMap, Node, NodeShard, Pod
 from pyroclast.api.types import CONFIG_MAPS, NODE_SHARDS, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import KubeError, NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.own_writes import Recent
-from pyroclast.kube.rejections import Refusals, subjects_of
-from pyroclast.kube.response_records import record_of
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.http.response_records import record_of
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.watch.own_writes import Recent
+from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.sharding.choice import NodeLoad, choose, is_due, load_of, status
 from pyroclast.lifecycle.sharding.configuration import Sharding, ShardingError, read
 from pyroclast.lifecycle.times import format_time

@@ -12,10 +12,10 @@ from pyroclast.api import keys
 from pyroclast.api.enums import Action, FlowReason, PodPhase
 from pyroclast.api.records import FlowStatus, Job, JobFlow, Pod
 from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOBS, PODS, Key
-from pyroclast.kube.batches import at_once, slow_start
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
-from pyroclast.kube.response_records import record_of
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound, is_broken, is_transient
+from pyroclast.kube.http.batches import at_once, slow_start
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.flow.facts import AddFinalizer, CancelJob, CreateJob, DeleteJob, Effect, FlowFacts, Refused, ReleaseFlow
 from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.names import is_owned

@@ -9,9 +9,9 @@ import structlog
 from pyroclast.api.enums import FlowPhase
 from pyroclast.api.records import FlowStatus, JobFlow
 from pyroclast.api.types import JOB_FLOWS, Key
-from pyroclast.kube.errors import Conflict, NotFound
-from pyroclast.kube.events import Reference
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.events.recorder import Reference
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CancelJob, Decision, FlowFacts, ReleaseFlow
 from pyroclast_jobflow_controller.flow.actions import FlowActions

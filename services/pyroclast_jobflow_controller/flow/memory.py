@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroclast.api.records import FlowSpec, Job, JobFlow
 from pyroclast.api.types import Key
-from pyroclast.kube.pacing import Pace
+from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused

@@ -14,9 +14,9 @@ from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.http.client import Client
 from pyroclast.kube.shared_reads import SharedReads
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members

@@ -7,7 +7,7 @@ from typing import Final
 from pyroclast.api.enums import FlowPhase, JobPhase
 from pyroclast.api.records import Job, JobFlow, JobTemplate
 from pyroclast.api.types import Key
-from pyroclast.kube.sharded_queue import ShardedQueue
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.names import flows_of
 from pyroclast_jobflow_controller.caches import TEMPLATE
 from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories

@@ -9,8 +9,8 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ApiError, KubeError
+from pyroclast.kube.basics.errors import ApiError, KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import pod_use

@@ -14,11 +14,11 @@ import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
-from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
-from pyroclast.kube.errors import ApiError, Expired, KubeError
-from pyroclast.kube.listing import Listing
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import ApiError, Expired, KubeError
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import DatabaseUnavailable
 

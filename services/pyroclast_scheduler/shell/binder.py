@@ -14,13 +14,13 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError, NotFound
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.response_records import readable
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, Kind
 from pyroclast_scheduler.cache.cache import Cache

@@ -9,8 +9,8 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import AlreadyExists, KubeError, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, KubeError, NotFound
+from pyroclast.kube.http.client import Client
 
 __all__ = ["ensure_queues"]
 

@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 from pyroclast.api import pending, records
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.book import Past, WaitingEntry

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
 __all__ = ["Complaints"]

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, QUEUES
-from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 

@@ -10,10 +10,10 @@ import structlog
 
 from pyroclast.api.enums import DisruptionReason
 from pyroclast.api.types import NODES, PODS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.rejections import Refusals
+from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus

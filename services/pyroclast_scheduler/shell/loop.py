@@ -17,8 +17,8 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.pending import PendingReason
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.time_slices import Turn, in_turns
+from pyroclast.kube.basics.time_slices import Turn, in_turns
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle

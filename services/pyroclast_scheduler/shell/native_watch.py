@@ -13,9 +13,9 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import BATCH_JOBS, NAMESPACES, NATIVE_POD_GROUPS, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError, NotFound
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.cache.cache import Cache
 
 __all__ = ["LOOK_SECONDS", "NativeWatch", "kind_served"]

@@ -13,11 +13,11 @@ import structlog
 
 from pyroclast.api import records
 from pyroclast.api.types import NODES, Key
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, KubeError
-from pyroclast.kube.response_records import readable
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import Conflict, KubeError
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.times import format_time
 
 __all__ = ["LockHeld", "NodeLocks"]

@@ -11,9 +11,9 @@ import structlog
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.seats.contract import SeatsError
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.groups import Group

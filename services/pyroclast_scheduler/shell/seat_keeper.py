@@ -14,10 +14,10 @@ import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import KubeError
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.response_records import readable
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
 from pyroclast.lifecycle.seats.ways import Way
 from pyroclast_scheduler.cache.cache import Cache

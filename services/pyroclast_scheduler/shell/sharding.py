@@ -12,11 +12,11 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import NODE_SHARDS, Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, KubeError, NotFound, is_transient
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.rejections import Refusals
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Kind
 from pyroclast_scheduler.cache.cache import Cache

@@ -10,10 +10,10 @@ import structlog
 
 from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError, NotFound
-from pyroclast.kube.response_records import readable
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.response_records import readable
 from pyroclast_scheduler.cache.cache import Cache
 
 __all__ = ["Verifier"]

@@ -10,9 +10,9 @@ import structlog
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError, NotFound
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.objects import Watch

@@ -16,13 +16,13 @@ import structlog
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError, NotFound, is_transient
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.rejections import Refusals
-from pyroclast.kube.response_records import readable
-from pyroclast.kube.time_slices import in_turns
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
+from pyroclast.kube.basics.time_slices import in_turns
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.response_records import readable
+from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.dimensions import Amounts

@@ -11,11 +11,11 @@ from typing import Any
 import structlog
 
 from pyroclast.api.types import LEASES, NODES, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.queue import WorkQueue
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.basics.errors import AlreadyExists, Conflict, KubeError, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.queue import WorkQueue
+from pyroclast.kube.workqueue.workers import run_workers
 
 from . import machines, records
 from .capacity import Ledger

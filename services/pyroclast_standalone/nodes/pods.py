@@ -11,11 +11,11 @@ import orjson
 import structlog
 
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import Conflict, Invalid, NotFound
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.queue import WorkQueue
+from pyroclast.kube.basics.errors import Conflict, Invalid, NotFound
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.queue import WorkQueue
 
 from . import records
 from .addresses import AddressPool

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast.api.types import NODES, PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.queue import WorkQueue
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.queue import WorkQueue
+from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.runtime.service import Service
 
 from . import machines, records

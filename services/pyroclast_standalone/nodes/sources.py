@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyroclast.api.types import CONFIG_MAPS, SECRETS, SERVICE_ACCOUNTS, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone import times
 
 __all__ = ["Reference", "Sources"]

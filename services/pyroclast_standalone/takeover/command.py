@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
 from pyroclast_standalone.takeover import inventory, programs, steps
 from pyroclast_standalone.takeover.review import SCHEDULER_FILE, Effect, Finding, review

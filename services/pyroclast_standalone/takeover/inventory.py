@@ -21,8 +21,8 @@ from pyroclast.api.types import (
     Key,
     ResourceType,
 )
-from pyroclast.kube.client import Client, Json
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.http.client import Client, Json
 
 __all__ = ["PROGRAMS", "Inventory", "Program", "WebhookConfiguration", "read"]
 

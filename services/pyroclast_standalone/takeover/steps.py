@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 
 from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, ResourceType
-from pyroclast.kube.client import Client, Json, PatchKind
-from pyroclast.kube.errors import AlreadyExists, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, NotFound
+from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.release import refuse_beside_ours, release_all
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration

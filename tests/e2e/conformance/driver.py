@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
 from tests.e2e.conformance.answers import find, parsed, without
 from tests.e2e.conformance.cases import Case, Step, path_of
 from tests.e2e.conformance.hooks import HookServer

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from pyroclast.api.records import JobFlow, Queue
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast_admission.caches import FlowCache, QueueCache, queue_view
 from pyroclast_standalone.apiserver.running import running_server

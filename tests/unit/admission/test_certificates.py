@@ -20,9 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube.certificates import Pem
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.certificates import Pem
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_admission.certificates import issue
 from pyroclast_admission.certificates.inject import CONFIRM_SECONDS, BundleInjector, Configuration
 from pyroclast_admission.certificates.keeper import CertificateKeeper

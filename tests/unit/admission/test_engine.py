@@ -11,7 +11,7 @@ import orjson
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast_admission import engine as engines
 from pyroclast_admission.doubts import Doubt, View

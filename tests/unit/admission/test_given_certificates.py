@@ -15,8 +15,8 @@ import aiohttp
 import yaml
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.ports import free_port

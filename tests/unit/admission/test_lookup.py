@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRDS, QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.rules.lookups import QueueView
 from pyroclast_admission.caches import QueueCache
 from pyroclast_admission.lookup import REMEMBERED_SECONDS, Fetcher

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import Invalid
+from pyroclast.kube.basics.errors import Invalid
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
 from pyroclast_standalone.apiserver.running import running_server
 from tests.bench.admission_server import serving

@@ -2,7 +2,7 @@
 
 import json
 
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
 
 
 async def test_its_context_names_a_namespace_as_clients_exist_that_read_it_unasked(server):

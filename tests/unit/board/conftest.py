@@ -28,8 +28,8 @@ from pyroclast.api.types import (
     Key,
     ResourceType,
 )
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast_board.app import run
 from pyroclast_board.settings import BoardSettings

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .browser import Browser, running_browser
 from .conftest import Board, fill, running_board

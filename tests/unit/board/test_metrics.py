@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.exposition import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow

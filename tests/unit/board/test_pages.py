@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from pyroclast.api.types import JOBS, QUEUES, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_board.serving import server
 
 from .conftest import FULL, Board, fill, running_board

@@ -12,7 +12,7 @@ import pytest
 from markupsafe import Markup
 
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_board.pages.base import Page, Section
 from pyroclast_board.serving.changes import MOST_BYTES, Live, version_of
 

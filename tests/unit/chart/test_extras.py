@@ -20,8 +20,8 @@ from pyroclast.api.types import (
     PODS,
     QUEUES,
 )
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
 from pyroclast_admission.metrics import ReviewMetrics

@@ -22,10 +22,10 @@ from pyroclast.api.types import (
     QUEUES,
     Key,
 )
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared, work
 from pyroclast_job_controller.settings import ControllerSettings

@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
 
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, Controller, build, make_shared, work
 from pyroclast_job_controller.settings import ControllerSettings

@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from pyroclast.api.types import JOBS, PODS, Key, ResourceType
-from pyroclast.kube.client import PatchKind, encode
-from pyroclast.kube.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, KubeError, NotFound
-from pyroclast.kube.observer import SILENT
+from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.observer import SILENT
+from pyroclast.kube.http.client import PatchKind, encode
 from pyroclast.lifecycle.times import format_time
 
 EPOCH = 1_700_000_000.0

@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast.api.types import COMMANDS, EVENTS, QUEUES, Key
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
 
 from .cluster import NS, running_cluster
 from .test_controller import command, told

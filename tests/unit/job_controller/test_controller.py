@@ -18,7 +18,7 @@ from pyroclast.api.types import (
     SERVICES,
     Key,
 )
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, running_cluster, task
 

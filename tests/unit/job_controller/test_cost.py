@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_job_controller.job.controller import JobController
 
 from .cluster import NS, task

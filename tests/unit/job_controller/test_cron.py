@@ -13,13 +13,13 @@ import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRDS, CRON_JOBS, EVENTS, JOBS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.scheduler_leases import SchedulerLeases
-from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.kube.shards import Shards
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime.metrics import new_registry
 from pyroclast_job_controller.app import COMPONENT

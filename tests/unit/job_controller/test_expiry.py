@@ -3,7 +3,7 @@
 import asyncio
 
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
 from .memory_cluster import MemoryCluster, in_virtual_time

@@ -3,8 +3,8 @@
 import pytest
 
 from pyroclast.api.types import COLOCATION_CONFIGURATIONS, HYPER_JOBS, JOBS, NAMESPACES, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Conflict, NotFound
+from pyroclast.kube.basics.errors import Conflict, NotFound
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, running_cluster, task
 

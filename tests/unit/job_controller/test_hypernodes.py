@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from pyroclast.api.types import CONFIG_MAPS, EVENTS, HYPER_NODES, NODES, SECRETS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_job_controller.hypernode.ufm import Credentials, UfmError, fetch_ports
 
 from .cluster import NS, running_cluster

@@ -11,7 +11,7 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, POD_GROUPS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 
 from .cluster import NS, task

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key, ResourceType
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_job_controller.app import stuck
 
 from .cluster import NS, task

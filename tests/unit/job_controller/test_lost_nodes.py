@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from pyroclast.api.types import COMMANDS, JOBS, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, running_cluster, task
 from .test_controller import command

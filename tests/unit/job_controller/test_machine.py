@@ -19,8 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Conflict, ConnectionFailed, ServerError
+from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, ServerError
+from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 
 from .cluster import NS, task

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pyroclast.api.types import PODS, Key, ResourceType
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Conflict
-from pyroclast.kube.pacing import Pace
+from pyroclast.kube.basics.errors import Conflict
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import DeletePods, Victim
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.pod_actions import PodActions

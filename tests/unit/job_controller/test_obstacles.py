@@ -6,10 +6,10 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import CONFIG_MAPS, JOBS, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, SERVICES, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube.batches import slow_start
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Forbidden
-from pyroclast.kube.shards import Shards
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.batches import slow_start
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.lease.shards import Shards
 from pyroclast_job_controller.blocked import NamespaceTerminating
 from pyroclast_job_controller.job import controller as jobs
 from pyroclast_job_controller.job import memory

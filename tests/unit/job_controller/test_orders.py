@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import ConnectionFailed, Forbidden, KubeError
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.basics.errors import ConnectionFailed, Forbidden, KubeError
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import task
 from .memory_cluster import MemoryCluster, Replica, in_virtual_time

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import BATCH_JOBS, POD_GROUPS, PODS, REPLICA_SETS, Key, ResourceType
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
 from .memory_cluster import MemoryCluster, in_virtual_time

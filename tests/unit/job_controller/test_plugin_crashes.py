@@ -10,7 +10,7 @@ import pytest
 
 from pyroclast.api.jobplugins import ENTRY_POINTS
 from pyroclast.api.records import Job, Task
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError
 from pyroclast_job_controller.plugins import registry
 

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Key
-from pyroclast.kube.client import Client, PatchKind
+from pyroclast.kube.http.client import Client, PatchKind
 
 from .cluster import NS, running_cluster, task
 from .test_controller import command, told

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import COMMANDS, POD_GROUPS, QUEUES, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Conflict, KubeError, ServerError
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.basics.errors import Conflict, KubeError, ServerError
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
 from .memory_cluster import MemoryCluster, in_virtual_time

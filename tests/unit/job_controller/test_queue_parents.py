@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from pyroclast.api.types import COMMANDS, QUEUES, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, running_cluster
 from .memory_cluster import in_virtual_time

@@ -22,8 +22,8 @@ from pyroclast.api.types import (
     Key,
     ResourceType,
 )
-from pyroclast.kube.errors import Forbidden
-from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.events.recorder import EventRecorder, Reference
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time

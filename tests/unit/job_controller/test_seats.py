@@ -7,8 +7,8 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Forbidden, ServerError
+from pyroclast.kube.basics.errors import Forbidden, ServerError
+from pyroclast.kube.http.client import PatchKind
 from pyroclast.lifecycle.seats.contract import Seat, encode, parse_placement, parse_seats, placed
 
 from .cluster import NS, task

@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, EVENTS, NODE_SHARDS, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, running_cluster
 

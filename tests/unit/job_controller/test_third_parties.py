@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Conflict
+from pyroclast.kube.basics.errors import Conflict
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time

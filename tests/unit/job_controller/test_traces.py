@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import COMMANDS, JOBS, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time, key_of

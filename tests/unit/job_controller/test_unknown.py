@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import POD_GROUPS
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import task
 from .memory_cluster import MemoryCluster, in_virtual_time

@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast.api.types import POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, key_of, running_cluster
 

@@ -8,9 +8,9 @@ import aiohttp
 
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.types import CRDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, LEASES, NAMESPACES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.ports import free_port
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 from pyroclast.api.types import JOB_FLOWS
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.app import make_shared
 from pyroclast_jobflow_controller.settings import JobFlowSettings

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import Forbidden
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.client import PatchKind
 
 from .world import NS, SPEC, World
 

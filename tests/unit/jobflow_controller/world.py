@@ -18,10 +18,10 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api.records import Job, JobFlow, JobTemplate
 from pyroclast.api.types import COMMANDS, JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
-from pyroclast.kube.client import PatchKind, encode
-from pyroclast.kube.errors import ApiError, Conflict, ConnectionFailed, NotFound
-from pyroclast.kube.observer import SILENT
-from pyroclast.kube.shards import Shards
+from pyroclast.kube.basics.errors import ApiError, Conflict, ConnectionFailed, NotFound
+from pyroclast.kube.basics.observer import SILENT
+from pyroclast.kube.http.client import PatchKind, encode
+from pyroclast.kube.lease.shards import Shards
 from pyroclast.lifecycle.times import format_time
 from pyroclast_jobflow_controller.app import build, make_reach, work
 from pyroclast_jobflow_controller.caches import Caches

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import structlog
 
-from pyroclast.kube.client import Client
+from pyroclast.kube.http.client import Client
 from tests.unit.kube.fault_server import FaultServer
 
 

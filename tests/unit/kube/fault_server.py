@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 
 
 @dataclass

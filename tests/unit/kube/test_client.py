@@ -7,10 +7,8 @@ import msgspec
 import pytest
 
 from pyroclast.api.types import PODS, QUEUES, Key
-from pyroclast.kube import caller
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import (
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -23,6 +21,8 @@ from pyroclast.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
+from pyroclast.kube.http import caller
+from pyroclast.kube.http.client import Client, PatchKind
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, bad_chunks, cut, garbage, half, hang, reset, status
 from tests.unit.kube.observed import Observed
 
@@ -257,8 +257,8 @@ async def test_a_stream_gives_lines_however_they_are_cut(server: FaultServer, cl
 
 
 async def test_a_token_that_is_refused_is_read_anew(server: FaultServer, tmp_path) -> None:
-    from pyroclast.kube.config import ClusterConfig
-    from pyroclast.kube.credentials import TokenFile
+    from pyroclast.kube.credentials.authorization import TokenFile
+    from pyroclast.kube.credentials.config import ClusterConfig
 
     token = tmp_path / "token"
     token.write_text("old\n")
@@ -283,7 +283,7 @@ async def test_a_retry_after_in_the_body_counts_too() -> None:
 
 
 async def test_a_server_below_a_path_and_names_that_need_quoting(server: FaultServer) -> None:
-    from pyroclast.kube.config import ClusterConfig
+    from pyroclast.kube.credentials.config import ClusterConfig
 
     server.on("GET /clusters/one/api/v1/namespaces/ns/pods/a%20b%C3%A9", answer(200, POD))
     async with Client(ClusterConfig(f"{server.url}/clusters/one")) as client:

@@ -17,11 +17,11 @@ import yaml
 from aiohttp import web
 
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube import cloud_credentials
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ConnectionFailed, Unauthorized
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ConnectionFailed, Unauthorized
+from pyroclast.kube.credentials import cloud as cloud_credentials
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from tests.unit.kube.authority import Authority, serving
 from tests.unit.kube.fault_server import FaultServer, Got, answer, status
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pyroclast.kube import config
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig, ConfigError, load_config
-from pyroclast.kube.credentials import TokenFile
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.credentials import config
+from pyroclast.kube.credentials.authorization import TokenFile
+from pyroclast.kube.credentials.config import ClusterConfig, ConfigError, load_config
+from pyroclast.kube.http.client import Client
 from tests.unit.kube.fault_server import FaultServer, answer
 
 

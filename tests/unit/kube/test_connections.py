@@ -11,12 +11,12 @@ import pytest
 from aiohttp import web
 
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.certificates import Pem
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.credentials import Fixed
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.credentials.authorization import Fixed
+from pyroclast.kube.credentials.certificates import Pem
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from tests.unit.kube.authority import Authority, serving
 from tests.unit.kube.fault_server import FaultServer, Got, Watch, answer, half, hang, status
 

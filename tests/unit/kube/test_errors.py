@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.records.pods import Pod
-from pyroclast.kube.decode import Decoder
-from pyroclast.kube.errors import LONGEST_RETRY_AFTER, ApiError, Expired, KubeError, is_terminating_namespace, is_transient
+from pyroclast.kube.basics.errors import LONGEST_RETRY_AFTER, ApiError, Expired, KubeError, is_terminating_namespace, is_transient
+from pyroclast.kube.watch.decode import Decoder
 from tests.counts import examples
 
 JSON = st.recursive(

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import JOBS
-from pyroclast.kube.client import Client
-from pyroclast.kube.correlator import BURST, SIMILAR, Correlator, Emission, Reference, Report
-from pyroclast.kube.events import LONGEST_BACKLOG, EventRecorder
+from pyroclast.kube.events.correlator import BURST, SIMILAR, Correlator, Emission, Reference, Report
+from pyroclast.kube.events.recorder import LONGEST_BACKLOG, EventRecorder
+from pyroclast.kube.http.client import Client
 from tests.unit.kube.fault_server import FaultServer, answer, cut, hang, status
 
 AT = 1_800_000_000.0

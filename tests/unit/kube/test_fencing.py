@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ConnectionFailed
-from pyroclast.kube.fence import closed_because, fenced
-from pyroclast.kube.lease import LeaseLost
-from pyroclast.kube.ratelimit import TokenBucket
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.basics.fence import closed_because, fenced
+from pyroclast.kube.basics.ratelimit import TokenBucket
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.settings import LeaderElectionSettings
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang

@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError
-from pyroclast.kube.hedge import first_answer
+from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError
+from pyroclast.kube.basics.hedge import first_answer
 
 pytestmark = pytest.mark.looptime
 

@@ -8,8 +8,8 @@ import pytest
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.informer import Informer, Timing
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer, Timing
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, hang, status
 from tests.unit.kube.observed import Observed
 
@@ -391,7 +391,7 @@ async def test_versions_that_are_no_numbers_are_only_passed_on(server: FaultServ
 async def test_a_long_list_does_not_hold_up_the_loop(
     server: FaultServer, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyroclast.kube.time_slices.TURN_SECONDS", 0.0)
+    monkeypatch.setattr("pyroclast.kube.basics.time_slices.TURN_SECONDS", 0.0)
     server.on(LIST, pods(*(pod(f"p{i}", i) for i in range(3000)), version=5000))
     server.on(WATCH, Watch())
     turns = 0

@@ -11,7 +11,7 @@ import pytest
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.informer import Informer, Timing
+from pyroclast.kube.watch.informer import Informer, Timing
 from tests.unit.kube.fault_server import FaultServer, Got, answer, cut, reset, status
 from tests.unit.kube.observed import Observed
 

@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
-from pyroclast.kube.lease import LeaseLost
-from pyroclast.kube.lease_record import LeaseView, Watcher, held_by, released
-from pyroclast.kube.leases import ShardLeases
-from pyroclast.kube.shards import shard_of
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.lease.leases import ShardLeases
+from pyroclast.kube.lease.record import LeaseView, Watcher, held_by, released
+from pyroclast.kube.lease.shards import shard_of
 from tests.counts import examples
 
 pytestmark = pytest.mark.looptime

@@ -12,12 +12,12 @@ import pytest
 
 from pyroclast.api.records import Job, Pod
 from pyroclast.api.types import JOBS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.decode import Decoder, Undecodable
-from pyroclast.kube.errors import ConnectionFailed, Expired
-from pyroclast.kube.informer import Timing
-from pyroclast.kube.paging import PAGE_BYTES, Page, each_page, next_limit
-from pyroclast.kube.store import Store
+from pyroclast.kube.basics.errors import ConnectionFailed, Expired
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.paging import PAGE_BYTES, Page, each_page, next_limit
+from pyroclast.kube.watch.decode import Decoder, Undecodable
+from pyroclast.kube.watch.informer import Timing
+from pyroclast.kube.watch.store import Store
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut, status
 from tests.unit.kube.observed import Observed
 from tests.unit.kube.test_informer import LIST, WATCH, Running, bookmark, event, gone, pod, pods

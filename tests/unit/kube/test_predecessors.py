@@ -10,8 +10,8 @@ import pytest
 
 from pyroclast.api.types import Key
 from pyroclast.kube import predecessors
-from pyroclast.kube.client import Client
-from pyroclast.kube.lease import LeaseLost
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.kube.predecessors import Predecessors
 from tests.unit.kube.fault_server import FaultServer, answer, status
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.kube.errors import Conflict, TooManyRequests
-from pyroclast.kube.queue import QueueClosed, WorkQueue
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.basics.errors import Conflict, TooManyRequests
+from pyroclast.kube.workqueue.queue import QueueClosed, WorkQueue
+from pyroclast.kube.workqueue.workers import run_workers
 
 pytestmark = pytest.mark.looptime
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pyroclast.api.records import Pod
 from pyroclast.api.types import Key
-from pyroclast.kube.own_writes import GROUP, LIFETIME, Recent
-from pyroclast.kube.store import Store
+from pyroclast.kube.watch.own_writes import GROUP, LIFETIME, Recent
+from pyroclast.kube.watch.store import Store
 from tests.unit.lifecycle.builders import decode
 
 KEY = Key("n", "p")

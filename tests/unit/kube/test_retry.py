@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
-from pyroclast.kube.lines import LineSplitter
-from pyroclast.kube.ratelimit import TokenBucket
-from pyroclast.kube.retry import LONGEST_ASKED, Repeat, pause_before_retry
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.basics.ratelimit import TokenBucket
+from pyroclast.kube.basics.retry import LONGEST_ASKED, Repeat, pause_before_retry
+from pyroclast.kube.http.lines import LineSplitter
 
 LATER = 3.0
 
@@ -64,7 +64,7 @@ def test_lines_do_not_depend_on_how_they_arrive(lines: list[bytes], data: st.Dat
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyroclast.kube.lines.LONGEST_LINE", 10)
+    monkeypatch.setattr("pyroclast.kube.http.lines.LONGEST_LINE", 10)
     splitter = LineSplitter()
     splitter.feed(b"1234567890")
     with pytest.raises(ConnectionFailed, match="longer than 10 bytes"):

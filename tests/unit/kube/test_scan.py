@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast.kube.scan import elements, members
+from pyroclast.kube.watch.scan import elements, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=6) | st.sampled_from(['"', "\\", "]}", '{"a":', ",:"]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, cast
 
 from pyroclast.api.schedulers import SCHEDULER_NAMES
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.http.client import Client
 from pyroclast.kube.scheduler_leases import SchedulerLeases
 
 

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from pyroclast.api.types import Key
-from pyroclast.kube.sharded_queue import ShardedQueue
-from pyroclast.kube.shards import Shards
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.lease.shards import Shards
+from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
+from pyroclast.kube.workqueue.workers import run_workers
 
 SHARDS = Shards(2)
 A, B = (next(key for key in (Key("n", f"j{i}") for i in range(9)) if SHARDS.shard_of(key) == shard) for shard in (0, 1))

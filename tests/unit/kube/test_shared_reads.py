@@ -5,7 +5,7 @@ import asyncio
 import looptime
 import pytest
 
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.shared_reads import SharedReads
 
 

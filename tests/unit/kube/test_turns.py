@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from pyroclast.kube.time_slices import Turn, in_turns
+from pyroclast.kube.basics.time_slices import Turn, in_turns
 
 
 class Looks:

@@ -13,12 +13,12 @@ import uvloop
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS
-from pyroclast.kube.client import Client
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ConnectionFailed
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.queue import WorkQueue
-from pyroclast.kube.workers import run_workers
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.kube.workqueue.queue import WorkQueue
+from pyroclast.kube.workqueue.workers import run_workers
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut
 
 

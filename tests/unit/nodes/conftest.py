@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_standalone.apiserver.running import running_server

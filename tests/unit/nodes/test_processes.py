@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_standalone.nodes.processes import runtime
 from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
 from pyroclast_standalone.nodes.processes.launcher import is_shim

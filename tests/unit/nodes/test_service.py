@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, LEASES, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_standalone.nodes import pods as keeper
 
 

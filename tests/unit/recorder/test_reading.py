@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api.types import CLUSTER_ROLE_BINDINGS, NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch

@@ -13,9 +13,9 @@ from sqlalchemy import select
 
 from pyroclast.api import crds
 from pyroclast.api.types import CRDS, JOBS, NODES, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_recorder.app import Recorder
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods

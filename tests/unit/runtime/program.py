@@ -8,8 +8,8 @@ import sys
 
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.lease import LeaseLost
+from pyroclast.kube.lease.lease import LeaseLost
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.service import Service, run_service
 from pyroclast.runtime.settings import ServiceSettings, parse
 

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from pyroclast.kube.client import Client
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.leadership import identity, lead, shard_leases
 from pyroclast.runtime.settings import LeaderElectionSettings, load
 

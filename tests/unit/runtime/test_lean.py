@@ -76,7 +76,7 @@ def test_the_library_leaves_the_process_as_it_is() -> None:
     code = """
 import gc, ssl, sys
 before = gc.get_threshold(), ssl.SSLContext.set_default_verify_paths
-import pyroclast.lean, pyroclast.kube.informer, pyroclast.runtime.service
+import pyroclast.lean, pyroclast.kube.watch.informer, pyroclast.runtime.service
 print((gc.get_threshold(), ssl.SSLContext.set_default_verify_paths) == before, pyroclast.lean.TrustsWhenUsed in {
     type(each) for each in gc.get_objects() if isinstance(each, ssl.SSLContext)})
 """

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from pyroclast.kube.certificates import load_identity
+from pyroclast.kube.credentials.certificates import load_identity
 from pyroclast.runtime import tls
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.tls import ServingTls, TlsFiles

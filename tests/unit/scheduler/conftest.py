@@ -7,8 +7,8 @@ import pytest
 
 from pyroclast.api import crds
 from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler.settings import SchedulerSettings

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pyroclast.api.types import EVENTS, PODS, Key
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.shell.bind_pauses import BindPauses
 from tests.scenarios import objects

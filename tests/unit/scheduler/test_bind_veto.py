@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.outcome import Binds, Commit

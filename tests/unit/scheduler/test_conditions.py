@@ -8,7 +8,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Outcome, Waiting
 from pyroclast_scheduler.shell.writer import Writer

@@ -3,7 +3,7 @@
 import json
 
 from pyroclast.api.types import CONFIG_MAPS, NAMESPACES, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 CONFIGURATION = {
     "actions": "enqueue, allocate, backfill",

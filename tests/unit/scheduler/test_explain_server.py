@@ -9,8 +9,8 @@ import pytest
 from aiohttp.test_utils import make_mocked_request
 
 from pyroclast.api.types import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook

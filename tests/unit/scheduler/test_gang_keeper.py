@@ -8,8 +8,8 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.records.pods import ContainerState, ContainerStatus, Terminated, Waiting
 from pyroclast.api.types import EVENTS, NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle

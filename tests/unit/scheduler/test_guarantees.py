@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 FLAT = ("{name: proportion}", "{name: capacity}")
 TREE = "{name: capacity, enableHierarchy: true}"

@@ -8,9 +8,9 @@ import pytest
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import PodGroup, PodGroupStatus
 from pyroclast.api.types import POD_GROUPS, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.events import EventRecorder
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.writer import Writer

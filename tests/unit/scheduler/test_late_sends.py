@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pyroclast.kube.errors import ApiError
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.errors import ApiError
+from pyroclast.kube.basics.time_slices import Turn
 from pyroclast_scheduler.cache.assumptions import DEADLINE_SECONDS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus

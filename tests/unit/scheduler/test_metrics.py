@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api import records
 from pyroclast.api.types import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler import registry

@@ -14,8 +14,8 @@ from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import NATIVE_POD_GROUPS, Key, ResourceType
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.errors import ApiError as Unavailable
+from pyroclast.kube.basics.errors import ApiError as Unavailable
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.tasks import native_key

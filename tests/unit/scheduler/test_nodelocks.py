@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api import records
 from pyroclast.api.types import NODES, PODS, Key
-from pyroclast.kube.client import PatchKind
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Binds, Commit, Preparation, Write
 from pyroclast_scheduler.shell import nodelocks

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import PodGroupStatus
 from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.errors import Forbidden
-from pyroclast.kube.events import Reference
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.events.recorder import Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.outcome import Commit, Eviction, Outcome, Waiting

@@ -6,7 +6,7 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, NODES, POD_GROUPS, PODS, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast.lifecycle.seats.contract import Seats, TaskSeats, encode, parse_placement
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast_scheduler.shell import seat_keeper

@@ -5,7 +5,7 @@ from collections import Counter
 
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
-from pyroclast.kube.client import PatchKind
+from pyroclast.kube.http.client import PatchKind
 
 
 def all_bound(cluster, prefix):

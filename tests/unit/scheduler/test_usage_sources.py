@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import ClusterConfig
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.shell.usage import Collector, adaptor, elasticsearch, prometheus
 from pyroclast_scheduler.shell.usage.sources import BadAnswer

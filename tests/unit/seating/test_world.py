@@ -8,7 +8,7 @@ import random
 import pytest
 
 from pyroclast.api.types import JOBS, PODS, Key
-from pyroclast.kube.errors import ConnectionFailed, Forbidden, ServerError
+from pyroclast.kube.basics.errors import ConnectionFailed, Forbidden, ServerError
 from tests.counts import examples
 from tests.unit.job_controller.cluster import NS, task
 from tests.unit.job_controller.memory_cluster import VirtualLoop

@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 
 from pyroclast.api import records
 from pyroclast.api.types import JOBS, NODES, POD_GROUPS, PODS, QUEUES, Key, ResourceType
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.errors import Conflict, KubeError, NotFound
-from pyroclast.kube.events import EventRecorder
-from pyroclast.kube.informer import Informer
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.events.recorder import EventRecorder
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.resources import quantity
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache

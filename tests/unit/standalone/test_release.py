@@ -10,9 +10,9 @@ import pytest
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.api.keys import FLOW_FINALIZER
 from pyroclast.api.types import CRDS, HYPER_JOBS, JOB_FLOWS, NAMESPACES, Key, ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.hyperjobs import FINALIZER
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.errors import CommandError

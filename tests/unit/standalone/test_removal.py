@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.removal import remove

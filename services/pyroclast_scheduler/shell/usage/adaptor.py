@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast.kube.client import Client
+from pyroclast.kube.http.client import Client
 from pyroclast.resources import quantity
 from pyroclast_scheduler.shell.usage.sources import BadAnswer, Measured
 

@@ -10,9 +10,9 @@ from typing import Final
 import aiohttp
 import structlog
 
-from pyroclast.kube.client import Client
-from pyroclast.kube.errors import KubeError
-from pyroclast.kube.transport import BROKEN
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.transport import BROKEN
 from pyroclast.resources import durations
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import NodeUsage

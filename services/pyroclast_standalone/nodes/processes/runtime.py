@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from pyroclast.api.types import Key
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast_standalone.nodes import records
 from pyroclast_standalone.nodes.environment import ConfigurationError, Place
 from pyroclast_standalone.nodes.injections import of_pod

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pyroclast.api.types import CONFIG_MAPS, LEASES, VALIDATING_WEBHOOKS
-from pyroclast.kube.client import Client
-from pyroclast.kube.config import load_config
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.takeover.command import check
 from pyroclast_standalone.takeover.inventory import DEPLOYMENTS

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, VALIDATING_WEBHOOKS, Key
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.config import load_config
-from pyroclast.kube.errors import NotFound
+from pyroclast.kube.basics.errors import NotFound
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.takeover import inventory, steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
 
 __all__ = ["LineSplitter"]
 

@@ -14,13 +14,13 @@ import structlog
 
 from pyroclast.api.records.meta import Meta, Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client, selectors
-from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
-from pyroclast.kube.errors import ApiError, ConnectionFailed, Expired, KubeError
-from pyroclast.kube.listing import Listing
-from pyroclast.kube.store import Handler, Indexer, Store
-from pyroclast.kube.time_slices import Turn
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, Expired, KubeError
+from pyroclast.kube.basics.time_slices import Turn
+from pyroclast.kube.http.client import Client, selectors
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
+from pyroclast.kube.watch.listing import Listing
+from pyroclast.kube.watch.store import Handler, Indexer, Store
 
 __all__ = ["Informer", "Timing"]
 

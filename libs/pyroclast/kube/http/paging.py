@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from pyroclast.kube.errors import Expired
+from pyroclast.kube.basics.errors import Expired
 
 __all__ = ["Page", "each_page", "read_pages"]
 

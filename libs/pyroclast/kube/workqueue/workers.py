@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from pyroclast.kube.errors import ApiError, KubeError, is_transient
-from pyroclast.kube.queue import K, QueueClosed, WorkQueue
-from pyroclast.kube.rejections import Refusals
+from pyroclast.kube.basics.errors import ApiError, KubeError, is_transient
+from pyroclast.kube.workqueue.queue import K, QueueClosed, WorkQueue
+from pyroclast.kube.workqueue.rejections import Refusals
 
 __all__ = ["run_workers"]
 

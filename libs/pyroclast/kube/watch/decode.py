@@ -10,10 +10,10 @@ import msgspec
 
 from pyroclast.api.records.meta import Meta, Record, Wire
 from pyroclast.api.types import Key
-from pyroclast.kube.compact import Compactor
-from pyroclast.kube.errors import ApiError, ConnectionFailed
-from pyroclast.kube.paging import Page
-from pyroclast.kube.scan import elements, members
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.http.paging import Page
+from pyroclast.kube.watch.compact import Compactor
+from pyroclast.kube.watch.scan import elements, members
 
 __all__ = ["UNREADABLE", "Bookmark", "Change", "Decoder", "Undecodable"]
 
@@ -80,7 +80,7 @@ class Decoder(Generic[T]):
     """Decodes for one type of record.
 
     All is decoded in one pass; only when that fails is it taken apart, to find the object at fault. Records come out small
-    (`pyroclast.kube.compact`) and hold on to nothing of what they were decoded from.
+    (`pyroclast.kube.watch.compact`) and hold on to nothing of what they were decoded from.
     """
 
     def __init__(self, record: type[T]) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.errors import ConnectionFailed, KubeError, ServerError, TooManyRequests
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, ServerError, TooManyRequests
 
 __all__ = ["LONGEST_ASKED", "MAX_ATTEMPTS", "Repeat", "pause_before_retry"]
 

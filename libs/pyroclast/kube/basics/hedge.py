@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from pyroclast.kube.errors import ConnectionFailed, KubeError
+from pyroclast.kube.basics.errors import ConnectionFailed, KubeError
 
 __all__ = ["first_answer"]
 

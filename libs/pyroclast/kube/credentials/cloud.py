@@ -26,9 +26,9 @@ from kubernetes_asyncio.config.exec_provider import ExecProvider
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 from kubernetes_asyncio.config.openid import OpenIDRequestor
 
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.certificates import Identity
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.credentials.certificates import Identity
 
 __all__ = ["CloudCredentials"]
 

@@ -11,10 +11,10 @@ import structlog
 
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import ResourceType
-from pyroclast.kube.client import Client
-from pyroclast.kube.decode import Bookmark, Decoder, Undecodable
-from pyroclast.kube.errors import ApiError, ConnectionFailed
-from pyroclast.kube.paging import Page, each_page
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.paging import Page, each_page
+from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 
 __all__ = ["Listing", "Part"]
 
@@ -74,7 +74,7 @@ class Listing(Generic[T]):
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
     async def parts(self) -> AsyncGenerator[Part[T]]:
-        """The whole list; each part must be taken before the next is asked for. Raises `pyroclast.kube.errors`."""
+        """The whole list; each part must be taken before the next is asked for. Raises `pyroclast.kube.basics.errors`."""
         self.version = ""
         if self._streams:
             try:

@@ -8,17 +8,17 @@ from typing import Final
 
 import msgspec
 
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.connections import Request
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed, KubeError
-from pyroclast.kube.fence import closed_because
-from pyroclast.kube.lines import LineSplitter
-from pyroclast.kube.observer import Observer
-from pyroclast.kube.ratelimit import TokenBucket
-from pyroclast.kube.retry import Repeat, pause_before_retry
-from pyroclast.kube.transport import Transport
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError
+from pyroclast.kube.basics.fence import closed_because
+from pyroclast.kube.basics.observer import Observer
+from pyroclast.kube.basics.ratelimit import TokenBucket
+from pyroclast.kube.basics.retry import Repeat, pause_before_retry
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.connections import Request
+from pyroclast.kube.http.lines import LineSplitter
+from pyroclast.kube.http.transport import Transport
 
 __all__ = ["Call", "Caller"]
 

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from pyroclast.api.records import Record
 from pyroclast.api.types import Key
-from pyroclast.kube.informer import Informer
+from pyroclast.kube.watch.informer import Informer
 
 __all__ = ["GROUP", "LIFETIME", "Recent"]
 

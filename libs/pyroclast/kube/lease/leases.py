@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 import structlog
 
 from pyroclast.api.types import LEASES, Key
-from pyroclast.kube.client import Client
-from pyroclast.kube.events import EventRecorder, Reference
-from pyroclast.kube.fence import fenced
-from pyroclast.kube.lease import HandedOver, Lease, LeaseLost, LeaseTiming
-from pyroclast.kube.shards import shard_of
+from pyroclast.kube.basics.fence import fenced
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.lease import HandedOver, Lease, LeaseLost, LeaseTiming
+from pyroclast.kube.lease.shards import shard_of
 
 __all__ = ["LeaseLost", "ShardLeases", "shard_of"]
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.types import EVENTS, Key
-from pyroclast.kube.backoff import Backoff
-from pyroclast.kube.client import Client, PatchKind
-from pyroclast.kube.correlator import Correlator, Emission, Reference, Report
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ApiError, ConnectionFailed, NotFound
+from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, NotFound
+from pyroclast.kube.events.correlator import Correlator, Emission, Reference, Report
+from pyroclast.kube.http.client import Client, PatchKind
 
 __all__ = ["EventRecorder", "Reference"]
 

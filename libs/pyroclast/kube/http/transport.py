@@ -15,10 +15,10 @@ import orjson
 import structlog
 from aiohttp.http_exceptions import HttpProcessingError
 
-from pyroclast.kube.config import ClusterConfig, ConfigError
-from pyroclast.kube.connections import Connections, Exchange, Request
-from pyroclast.kube.errors import ApiError, ConnectionFailed
-from pyroclast.kube.server_clock import ServerClock
+from pyroclast.kube.basics.errors import ApiError, ConnectionFailed
+from pyroclast.kube.basics.server_clock import ServerClock
+from pyroclast.kube.credentials.config import ClusterConfig, ConfigError
+from pyroclast.kube.http.connections import Connections, Exchange, Request
 
 __all__ = ["BROKEN", "Transport"]
 

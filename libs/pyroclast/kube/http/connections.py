@@ -18,8 +18,8 @@ from aiohttp.client_reqrep import ClientRequest, ConnectionKey
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.credentials.config import ClusterConfig
 
 __all__ = ["Connections", "Exchange", "Request"]
 

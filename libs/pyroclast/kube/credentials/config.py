@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
-from pyroclast.kube.certificates import NO_PEM, Identity, Pem, load_identity
-from pyroclast.kube.credentials import Anonymous, Credentials, Fixed, TokenFile
+from pyroclast.kube.credentials.authorization import Anonymous, Credentials, Fixed, TokenFile
+from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
 
 __all__ = ["ClusterConfig", "ConfigError", "configuration_files", "find_config", "load_config"]
 
@@ -246,7 +246,7 @@ def _credentials(user: Mapping[str, Any], path: Path, files: Sequence[Path], con
     if "username" in user and "password" in user:
         return Fixed.password(str(user["username"]), str(user["password"]))
     if "exec" in user or "auth-provider" in user:
-        from pyroclast.kube.cloud_credentials import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
+        from pyroclast.kube.credentials.cloud import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
 
         return CloudCredentials(path, context, files=files)
     return Anonymous()

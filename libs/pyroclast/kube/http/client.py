@@ -16,14 +16,14 @@ import msgspec
 import orjson
 
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.caller import Call, Caller
-from pyroclast.kube.config import ClusterConfig
-from pyroclast.kube.connections import Request
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import ConnectionFailed
-from pyroclast.kube.observer import SILENT, Observer
-from pyroclast.kube.paging import Page, read_pages
-from pyroclast.kube.retry import MAX_ATTEMPTS, Repeat
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.basics.observer import SILENT, Observer
+from pyroclast.kube.basics.retry import MAX_ATTEMPTS, Repeat
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.caller import Call, Caller
+from pyroclast.kube.http.connections import Request
+from pyroclast.kube.http.paging import Page, read_pages
 
 __all__ = ["Client", "Json", "PatchKind"]
 
@@ -48,11 +48,11 @@ class PatchKind(StrEnum):
 
 
 class Client:
-    """An async context manager; all methods raise `pyroclast.kube.errors`.
+    """An async context manager; all methods raise `pyroclast.kube.basics.errors`.
 
     A call is tried again after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (30 seconds from now by
     default), unless doing it twice could do harm. Waiting for one's turn is part of that time. A write under a Lease that may
-    have been lost does not begin (`pyroclast.kube.fence`). Bodies may contain msgspec structs and raw JSON.
+    have been lost does not begin (`pyroclast.kube.basics.fence`). Bodies may contain msgspec structs and raw JSON.
 
     Args:
         config: where and who.

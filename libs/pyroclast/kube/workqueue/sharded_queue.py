@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
-from pyroclast.kube.observer import SILENT, QueueObserver
-from pyroclast.kube.queue import WorkQueue
+from pyroclast.kube.basics.observer import SILENT, QueueObserver
+from pyroclast.kube.workqueue.queue import WorkQueue
 
 __all__ = ["ShardedQueue"]
 

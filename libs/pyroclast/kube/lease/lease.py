@@ -13,11 +13,11 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import LEASES, Key
-from pyroclast.kube.client import Client, Json
-from pyroclast.kube.deadline import Deadline
-from pyroclast.kube.errors import Conflict, ConnectionFailed, KubeError, NotFound
-from pyroclast.kube.hedge import first_answer
-from pyroclast.kube.lease_record import LeaseView, Watcher, asked_for, held_by, released
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError, NotFound
+from pyroclast.kube.basics.hedge import first_answer
+from pyroclast.kube.http.client import Client, Json
+from pyroclast.kube.lease.record import LeaseView, Watcher, asked_for, held_by, released
 
 __all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
 

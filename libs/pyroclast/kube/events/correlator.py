@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from pyroclast.api.records.meta import Meta
 from pyroclast.api.types import EVENTS, Key, ResourceType
-from pyroclast.kube.ratelimit import TokenBucket
+from pyroclast.kube.basics.ratelimit import TokenBucket
 
 __all__ = ["Correlator", "Emission", "Reference", "Report"]
 

@@ -8,7 +8,7 @@ import msgspec
 import structlog
 
 from pyroclast.api.records.meta import Record
-from pyroclast.kube.client import encode
+from pyroclast.kube.http.client import encode
 
 __all__ = ["readable", "record_of"]
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
-from pyroclast.kube.observer import SILENT, QueueObserver
+from pyroclast.kube.basics.observer import SILENT, QueueObserver
 
 __all__ = ["QueueClosed", "WorkQueue"]
 

@@ -12,8 +12,8 @@ import structlog
 
 from pyroclast.api.records import Record
 from pyroclast.api.types import Key, ResourceType
-from pyroclast.kube.errors import KubeError, is_terminating_namespace, is_transient
-from pyroclast.kube.events import EventRecorder, Reference
+from pyroclast.kube.basics.errors import KubeError, is_terminating_namespace, is_transient
+from pyroclast.kube.events.recorder import EventRecorder, Reference
 
 __all__ = ["Refusals", "subjects_of"]
 

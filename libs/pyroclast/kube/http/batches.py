@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from pyroclast.kube.errors import KubeError
+from pyroclast.kube.basics.errors import KubeError
 
 __all__ = ["FIRST_BATCH", "LARGEST_BATCH", "MOST_AT_ONCE", "at_once", "slow_start"]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Protocol
 
-from pyroclast.kube.certificates import Identity
-from pyroclast.kube.errors import ConnectionFailed
+from pyroclast.kube.basics.errors import ConnectionFailed
+from pyroclast.kube.credentials.certificates import Identity
 
 __all__ = ["Anonymous", "Credentials", "Fixed", "TokenFile"]
 

@@ -1,0 +1,1 @@
+"""Events of Kubernetes: correlated and written in the background."""
