@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.reservations import Lock, Reservation
 from tests.bench.estimates import Day, live
 from tests.counts import IS_SOAK
 from tests.scenarios import objects
-from tests.unit.scheduler.test_causes import CAPACITY, decide
+from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
 LEVELS = np.linspace(0, 1, GRID)
 ESTIMATE = "scheduling.volcano.sh/running-estimate"

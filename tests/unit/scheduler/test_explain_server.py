@@ -18,7 +18,7 @@ from pyroclast_scheduler.explaining.run_times import declared_end
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from pyroclast_standalone.apiserver.running import running_server
 from tests.scenarios import objects
-from tests.unit.scheduler.test_causes import CAPACITY, decide, pods
+from tests.unit.scheduler.session.test_causes import CAPACITY, decide, pods
 
 PENDING = {"phase": "Pending"}
 CASE = {

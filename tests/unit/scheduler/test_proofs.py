@@ -21,7 +21,7 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
-from tests.unit.scheduler.test_causes import CAPACITY
+from tests.unit.scheduler.session.test_causes import CAPACITY
 
 ACTIONS, PLUGINS = registry.actions(), registry.plugins()
 PREEMPTING = CAPACITY.replace("allocate, backfill", "allocate, backfill, preempt").replace("{name: overcommit}, ", "")

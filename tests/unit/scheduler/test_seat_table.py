@@ -11,7 +11,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from tests.scenarios import objects
-from tests.unit.scheduler.test_cache import changed, used
+from tests.unit.scheduler.cache.test_cache import changed, used
 
 
 class Clock:

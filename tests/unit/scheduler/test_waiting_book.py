@@ -19,7 +19,7 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
-from tests.unit.scheduler.test_causes import CAPACITY, decide
+from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
 FULL, MISSING = PendingReason.QUEUE_FULL, PendingReason.PODS_MISSING
 SHORT = (Shortage("nvidia.com/gpu", "64", used="448", promised="16", limit="512"),)

@@ -9,8 +9,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-
-from .deciding import decided
+from tests.unit.scheduler.deciding import decided
 
 PLUGINS = ("gang", "predicates", "proportion", "nodeorder")
 

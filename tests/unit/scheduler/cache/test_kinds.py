@@ -16,8 +16,7 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.taking import take, take_statuses
-
-from .deciding import committed, decided
+from tests.unit.scheduler.deciding import committed, decided
 
 FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
 

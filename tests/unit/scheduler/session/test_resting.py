@@ -12,8 +12,7 @@ from pyroclast_scheduler.session.points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-
-from .deciding import decided
+from tests.unit.scheduler.deciding import decided
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 

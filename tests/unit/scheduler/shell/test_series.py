@@ -9,7 +9,7 @@ from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import JobSeries, QueueSeries
 from tests.scenarios import objects
-from tests.unit.scheduler.test_causes import decide
+from tests.unit.scheduler.session.test_causes import decide
 
 NAMES = ["cpu", "memory", "pods", "nvidia.com/gpu"]
 

@@ -9,7 +9,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.shell.verifier import Verifier
 from tests.scenarios import objects
 from tests.unit.kube.fault_server import FaultServer, answer
-from tests.unit.scheduler.test_cache import changed
+from tests.unit.scheduler.cache.test_cache import changed
 
 EVICTED = [{"type": "Ready", "status": "False", "reason": "Evict"}]
 

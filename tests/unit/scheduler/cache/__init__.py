@@ -1,0 +1,1 @@
+"""The scheduler's memory of the cluster."""

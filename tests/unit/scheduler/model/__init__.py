@@ -1,0 +1,1 @@
+"""The columns and records of the scheduler."""

@@ -1,0 +1,1 @@
+"""Decisions made again from a snapshot."""
