@@ -17,7 +17,7 @@ from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.scheduler_leases import SchedulerLeases
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones

@@ -12,12 +12,12 @@ from pyroclast.api.records import Job, Queue
 from pyroclast.api.types import COMMANDS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
-from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.kube.workqueue.workers import run_workers
-from pyroclast.lifecycle.job.facts import Notice
+from pyroclast.lifecycle.job.facts import JobNotice
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
@@ -123,7 +123,7 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     memories = Memories(shared.clock)
     shared.shards.on_give(memories.clear)
 
-    def record(job: Job, notice: Notice) -> None:
+    def record(job: Job, notice: JobNotice) -> None:
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
-from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.metrics import ControllerMetrics
 

@@ -14,7 +14,7 @@ from typing import Final
 from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.snapshot_parts import Part, Sort, Thing
+from pyroclast_scheduler.model.snapshot_parts import SnapshotPart, Sort, Thing
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
@@ -70,10 +70,10 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
     to blame, jobs first; where none does, there are several of them.
     """
 
-    def still(part: Part) -> bool:
+    def still(part: SnapshotPart) -> bool:
         return fails(part.made())
 
-    part = Part(snapshot)
+    part = SnapshotPart(snapshot)
     if not still(part):
         return None
     sorts = list(Sort)
@@ -95,7 +95,7 @@ def find_failing_plugin(
     snapshot: Snapshot, configuration: Configuration, fails: Callable[[Snapshot, Configuration], bool]
 ) -> Culprit | None:
     """The plugin because of which deciding fails although there is nothing to decide about; None if there is none."""
-    part = Part(snapshot)
+    part = SnapshotPart(snapshot)
     nothing = part.without([thing for sort in Sort for thing in part.things(sort)])
     names = list(dict.fromkeys(entry.name for tier in configuration.tiers for entry in tier))
 
@@ -108,7 +108,7 @@ def find_failing_plugin(
     return Culprit("plugin", found) if still(len(names)) else None
 
 
-def _suspects(part: Part, sorts: Sequence[Sort], fails: Callable[[Part], bool]) -> Iterator[Thing]:
+def _suspects(part: SnapshotPart, sorts: Sequence[Sort], fails: Callable[[SnapshotPart], bool]) -> Iterator[Thing]:
     """The first thing of the first of `sorts` with which it fails, then those of others.
 
     What is the only one of its sort, and a queue whose jobs were not taken away, proves nothing: without it nothing is decided.
@@ -120,7 +120,7 @@ def _suspects(part: Part, sorts: Sequence[Sort], fails: Callable[[Part], bool]) 
         yield _first_thing(part, things, fails)
 
 
-def _first_thing(part: Part, things: Sequence[Thing], fails: Callable[[Part], bool]) -> Thing:
+def _first_thing(part: SnapshotPart, things: Sequence[Thing], fails: Callable[[SnapshotPart], bool]) -> Thing:
     return things[_first(len(things), lambda count: fails(part.without(things[count:])))]
 
 

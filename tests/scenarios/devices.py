@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Refused
 from pyroclast_scheduler.plugins.deviceshare.exclusive import matching, rules_of, usable
 from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
 
@@ -31,7 +31,7 @@ def shared(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
 
 
 def _card(name: str, index: int, memory: int, used: list[int]) -> Card:
-    return Card(name, index, memory, users={f"u{at}": [Part(name, amount)] for at, amount in enumerate(used)})
+    return Card(name, index, memory, users={f"u{at}": [CardShare(name, amount)] for at, amount in enumerate(used)})
 
 
 def _picked(cards: list[Card], request: int) -> int | None:

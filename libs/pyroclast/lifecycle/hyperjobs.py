@@ -20,7 +20,7 @@ from pyroclast.lifecycle.hyperjob_sizes import fitted
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
 
-__all__ = ["FINALIZER", "Part", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
+__all__ = ["FINALIZER", "HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
 
 FINALIZER: Final = "training.volcano.sh/hyperjob"
 """Keeps a HyperJob until its Jobs in other namespaces are deleted, as these cannot name it as their owner."""
@@ -31,7 +31,7 @@ _MOST_JOBS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HyperJobPart:
     """One Job of a HyperJob: of which entry, under which name, in which domain."""
 
     entry: ReplicatedJob
@@ -47,7 +47,7 @@ class Problem:
     message: str
 
 
-def split(hyper_job: HyperJob) -> tuple[Part, ...] | Problem:
+def split(hyper_job: HyperJob) -> tuple[HyperJobPart, ...] | Problem:
     """The Jobs, in turn over the domains that their entry names, of which no more than `maxDomains` are used."""
     spec, own = hyper_job.spec, hyper_job.metadata.namespace
     names = Counter(entry.name for entry in spec.replicated_jobs)
@@ -70,7 +70,7 @@ def split(hyper_job: HyperJob) -> tuple[Part, ...] | Problem:
             text = f"spec.replicatedJobs[{place}].clusterNames: none is left, as spec.maxDomains is {limit}; raise it"
             return Problem("TooManyDomains", text)
         parts += [
-            Part(entry, f"{hyper_job.metadata.name}-{entry.name}-{number}", domains[number % len(domains)])
+            HyperJobPart(entry, f"{hyper_job.metadata.name}-{entry.name}-{number}", domains[number % len(domains)])
             for number in range(entry.replicas)
         ]
     return tuple(parts)
@@ -84,7 +84,7 @@ def is_allowed(hyper_job: HyperJob, namespace: Namespace) -> bool:
     return bool({"*", hyper_job.metadata.namespace} & {each.strip() for each in given})
 
 
-def manifest(hyper_job: HyperJob, part: Part, namespace: str) -> dict[str, Any]:
+def manifest(hyper_job: HyperJob, part: HyperJobPart, namespace: str) -> dict[str, Any]:
     """The Job to create for `part`."""
     meta = hyper_job.metadata
     made: dict[str, Any] = {

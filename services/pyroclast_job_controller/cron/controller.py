@@ -20,7 +20,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock
 from pyroclast.lifecycle.cron.missed import since, wait
-from pyroclast.lifecycle.cron.plan import Plan, plan
+from pyroclast.lifecycle.cron.plan import CronPlan, plan
 from pyroclast.lifecycle.cron.review import review
 from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, normal, warning
@@ -90,7 +90,7 @@ class CronController:
         if again is not None:
             self._queue.add_after(key, again)
 
-    async def _run(self, cron_job: CronJob, state: CronState, planned: Plan, clock: Clock) -> float | None:
+    async def _run(self, cron_job: CronJob, state: CronState, planned: CronPlan, clock: Clock) -> float | None:
         """Make the Job that is planned and note it down; seconds until the CronJob is to be looked at again."""
         time = planned.time or 0.0
         if not await self._is_current(cron_job):

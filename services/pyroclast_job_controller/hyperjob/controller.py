@@ -21,7 +21,7 @@ from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
-from pyroclast.lifecycle.hyperjobs import FINALIZER, Part, Problem
+from pyroclast.lifecycle.hyperjobs import FINALIZER, HyperJobPart, Problem
 from pyroclast_job_controller.caches import HYPER_JOB
 from pyroclast_job_controller.hyperjob.domains import Domain, NamespaceDomains
 from pyroclast_job_controller.shared import Shared
@@ -104,7 +104,7 @@ class HyperJobController:
             await self._patch(hyper_job, operations, subresource="status", how=PatchKind.JSON)
         pace.written()
 
-    async def _place_all(self, hyper_job: HyperJob, parts: Sequence[Part]) -> tuple[HyperJob, Problem | None]:
+    async def _place_all(self, hyper_job: HyperJob, parts: Sequence[HyperJobPart]) -> tuple[HyperJob, Problem | None]:
         """Make the Jobs of `parts`; the HyperJob as it is then, and why the first of them that could not be made was not."""
         domains = {name: self._domains.find(hyper_job, name) for name in dict.fromkeys(part.domain for part in parts)}
         usable = [domain.namespace for domain in domains.values() if not isinstance(domain, Problem)]
@@ -112,7 +112,7 @@ class HyperJobController:
             hyper_job = await self._hold(hyper_job, [*hyper_job.metadata.finalizers, FINALIZER])
         problems: dict[str, Problem] = {}
 
-        async def place(part: Part) -> None:
+        async def place(part: HyperJobPart) -> None:
             domain = domains[part.domain]
             found = domain if isinstance(domain, Problem) else await self._place(hyper_job, part, domain)
             if found is not None:
@@ -124,7 +124,7 @@ class HyperJobController:
             raise errors[0]
         return hyper_job, next((problems[part.name] for part in parts if part.name in problems), None)
 
-    async def _place(self, hyper_job: HyperJob, part: Part, domain: Domain) -> Problem | None:
+    async def _place(self, hyper_job: HyperJob, part: HyperJobPart, domain: Domain) -> Problem | None:
         """Make the Job of `part` in `domain`; why it could not be made."""
         body = hyperjobs.manifest(hyper_job, part, domain.namespace)
         try:

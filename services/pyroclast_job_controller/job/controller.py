@@ -19,7 +19,7 @@ from pyroclast.lifecycle.effects import DeletePods
 from pyroclast.lifecycle.job import delays, job_events, notices
 from pyroclast.lifecycle.job.absent_scheduler import look_again_at
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, JobNotice, Order
 from pyroclast.lifecycle.job.status import is_quiet
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
@@ -226,7 +226,7 @@ class JobController:
             )
         return moved
 
-    def _done_with(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+    def _done_with(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """What `decision` was about is done: say so and forget it."""
         memory.done_with(decision)
         if decision.order is not None and decision.order.command:
@@ -234,7 +234,7 @@ class JobController:
         for notice in decision.notices:
             self._record_event(facts.job, notice)
 
-    def _wait(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+    def _wait(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Nothing more can be done now: say why, and arrange to look again in time."""
         for pending in notices.waiting(facts):
             self._record_once(facts.job, memory, pending)
@@ -245,7 +245,7 @@ class JobController:
         if (due := look_again_at(facts)) is not None:
             self._queue.add_at(facts.job.key, due)
 
-    def _arm(self, facts: JobFacts, memory: JobMemory, decision: Decision) -> None:
+    def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
             self._record_event(facts.job, notices.armed(response))
         if decision.look_again_at is not None:
@@ -260,7 +260,7 @@ class JobController:
         if facts is None:
             return
         log.info("job.refused", job=str(key), reason=refusal.reason.value, message=str(refusal), times=memory.refusals)
-        self._record_once(facts.job, memory, Notice("Warning", refusal.reason, str(refusal)))
+        self._record_once(facts.job, memory, JobNotice("Warning", refusal.reason, str(refusal)))
         decision = decide(facts, idle=True)
         self._arm(facts, memory, decision)
         try:
@@ -278,14 +278,14 @@ class JobController:
         """Have the Job terminated."""
         memory.got_on()
         message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
-        self._record_event(job, Notice("Normal", JobEventReason.EXECUTE_ACTION, message))
+        self._record_event(job, JobNotice("Normal", JobEventReason.EXECUTE_ACTION, message))
         memory.given_up = Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
         self._queue.add(key)
 
-    def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:
+    def _record_once(self, job: Job, memory: JobMemory, notice: JobNotice) -> None:
         if memory.recorded.get(notice.reason) != notice.message:
             memory.recorded[notice.reason] = notice.message
             self._record_event(job, notice)
 
-    def _record_event(self, job: Job, notice: Notice) -> None:
+    def _record_event(self, job: Job, notice: JobNotice) -> None:
         self._recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)

@@ -13,7 +13,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang.podgroups import Inherited
-from pyroclast.lifecycle.job.facts import Decision, Order, Remembered
+from pyroclast.lifecycle.job.facts import JobDecision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
@@ -150,7 +150,7 @@ class JobMemory:
         """The places of the half gang are free: let others have them for a while."""
         self.short_since, self.next_try = None, now + HALF_GANG * (1 + crc32(self.uid.encode()) % 8 / 8)
 
-    def done_with(self, decision: Decision) -> None:
+    def done_with(self, decision: JobDecision) -> None:
         """Forget what `decision`, which has been carried out, was about."""
         if decision.order is not None and decision.order == self.given_up:
             self.given_up = None

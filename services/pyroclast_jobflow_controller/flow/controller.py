@@ -13,7 +13,7 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import CancelJob, Decision, FlowFacts, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import CancelJob, FlowDecision, FlowFacts, ReleaseFlow
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.facts import facts_of
 from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
@@ -92,7 +92,7 @@ class FlowController:
         log.warning("flow.restless", flow=str(key), rounds=_ROUNDS)
         self._queue.add_rate_limited(key)
 
-    async def _step(self, facts: FlowFacts, memory: FlowMemory, decision: Decision) -> bool:
+    async def _step(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> bool:
         """Carry out one decision; whether to decide again at once."""
         flow = facts.flow
         if decision.exit_codes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyroclast_scheduler.eviction.gangs import Kind, make_room
+from pyroclast_scheduler.eviction.gangs import GangKind, make_room
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
@@ -22,4 +22,4 @@ def execute(session: Session, arguments: Arguments) -> None:
     def may_go(task: Task) -> bool:
         return task.status is TaskStatus.RUNNING and task.facts.is_preemptable
 
-    make_room(session, arguments, Kind("gangreclaim", is_reclaim=True, may_lose=may_lose, may_go=may_go))
+    make_room(session, arguments, GangKind("gangreclaim", is_reclaim=True, may_lose=may_lose, may_go=may_go))

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
-from pyroclast_scheduler.eviction.lost import Book, Lost
+from pyroclast_scheduler.eviction.lost import Lost, LostSearches
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import Candidate
@@ -45,9 +45,9 @@ def execute(session: Session, arguments: Arguments) -> None:
         dry_run = None
     residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session, passes=lambda job: not has_topology(job))
-    book: Book | None = None
+    book: LostSearches | None = None
     if not session.is_timed:  # with time alone others may go
-        book = session.ports.memory.setdefault("preempt", Book())
+        book = session.ports.memory.setdefault("preempt", LostSearches())
         book.open(session.snapshot, session.configuration)
     if not waiting:
         return
@@ -146,12 +146,12 @@ class _Attempt:
             lost.give_up(kind)
         return False
 
-    def _may_take(self, plan: Plan) -> bool:
+    def _may_take(self, plan: PlacementPlan) -> bool:
         """Whether the task may take places of others at all."""
         session, task = self.session, self.task
         return _is_eligible(session, self.residents, plan, self.job, task) and session.pre_predicate(task, plan) is None
 
-    def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: Plan) -> bool:
+    def _by_dry_run(self, dry_run: DryRun, statement: Statement, plan: PlacementPlan) -> bool:
         """As `succeeds`, on the node where least is lost."""
         session, job, task = self.session, self.job, self.task
         best = dry_run.best(job, task, plan, lambda row: self.residents.evictable(row, job, self.keep))
@@ -164,7 +164,7 @@ class _Attempt:
             trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
         return self._is_kept(statement, trial, plan, best.row, is_room_made=True)
 
-    def _on(self, statement: Statement, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:
+    def _on(self, statement: Statement, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
         """Whether enough of `victims` go for the task to be promised node `row`; if not, none goes."""
         session, task = self.session, self.task
         queue = session.queues[self.job.facts.queue]
@@ -200,7 +200,7 @@ class _Attempt:
         is_room_made = any(not victim.facts.shape.is_best_effort for _, victim in gone)
         return self._is_kept(statement, trial, plan, row, is_room_made=is_room_made)
 
-    def _is_kept(self, statement: Statement, trial: Statement, plan: Plan, row: int, *, is_room_made: bool) -> bool:
+    def _is_kept(self, statement: Statement, trial: Statement, plan: PlacementPlan, row: int, *, is_room_made: bool) -> bool:
         """Promise the task node `row` after the evictions of `trial`, and keep both in `statement`, unless a plugin objects."""
         rows = np.array([row], dtype=np.intp)
         if not trial.pipeline(self.job, plan, [self.task], rows, evicted_others=is_room_made):
@@ -223,7 +223,7 @@ def _waiting(session: Session, job: Job) -> deque[Task]:
     return deque(sorted(found, key=session.task_key))
 
 
-def _is_eligible(session: Session, residents: Residents, plan: Plan, job: Job, task: Task) -> bool:
+def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, job: Job, task: Task) -> bool:
     """Whether `task` may take places: not if it must not, nor while the place it was promised is being made free."""
     pod = task.facts.pod
     if pod.spec.preemption_policy == "Never":

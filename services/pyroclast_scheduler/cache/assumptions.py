@@ -15,12 +15,12 @@ from typing import Final
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["DEADLINE_SECONDS", "Assumption", "Assumptions", "Kind"]
+__all__ = ["DEADLINE_SECONDS", "Assumption", "AssumptionKind", "Assumptions"]
 
 DEADLINE_SECONDS: Final = 60.0  # longer than a watch may lag
 
 
-class Kind(Enum):
+class AssumptionKind(Enum):
     """What is assumed of a pod."""
 
     BOUND = "bound"  # it sits on the node that we chose
@@ -32,7 +32,7 @@ class Kind(Enum):
 class Assumption:
     """Something assumed of one pod since a time; `node` empty where it says nothing about one."""
 
-    kind: Kind
+    kind: AssumptionKind
     node: str
     deadline: float
 
@@ -54,15 +54,15 @@ class Assumptions:
         """What is assumed, by UID of the pod."""
         return self._by_uid.items()
 
-    def nodes(self, kind: Kind) -> set[str]:
+    def nodes(self, kind: AssumptionKind) -> set[str]:
         """The nodes of which something of that kind is assumed."""
         return {each.node for each in self._by_uid.values() if each.kind is kind}
 
-    def add(self, uid: str, kind: Kind, node: str, now: float) -> None:
+    def add(self, uid: str, kind: AssumptionKind, node: str, now: float) -> None:
         """Begin to assume."""
         self._by_uid[uid] = Assumption(kind, node, now + DEADLINE_SECONDS)
 
-    def hold(self, uid: str, kind: Kind) -> Assumption | None:
+    def hold(self, uid: str, kind: AssumptionKind) -> Assumption | None:
         """What is assumed of pod `uid`, which has no deadline until it is renewed; None where nothing of that kind is."""
         found = self._by_uid.get(uid)
         if found is None or found.kind is not kind:
@@ -80,7 +80,7 @@ class Assumptions:
         if found is not None:
             found.deadline = now + DEADLINE_SECONDS
 
-    def end(self, uid: str, kind: Kind | None = None) -> bool:
+    def end(self, uid: str, kind: AssumptionKind | None = None) -> bool:
         """Assume no longer, if it is of that kind; whether anything ended."""
         found = self._by_uid.get(uid)
         if found is None or (kind is not None and found.kind is not kind):
@@ -102,11 +102,11 @@ class Assumptions:
             return observed
         is_waiting = observed.status is TaskStatus.PENDING and not observed.node
         match found.kind:
-            case Kind.BOUND if is_waiting:
+            case AssumptionKind.BOUND if is_waiting:
                 return observed.moved(TaskStatus.BINDING, found.node)
-            case Kind.GOING if observed.status in {TaskStatus.BOUND, TaskStatus.RUNNING}:
+            case AssumptionKind.GOING if observed.status in {TaskStatus.BOUND, TaskStatus.RUNNING}:
                 return observed.moved(TaskStatus.RELEASING, observed.node)
-            case Kind.NOMINATED if is_waiting and observed.nominated != found.node:
+            case AssumptionKind.NOMINATED if is_waiting and observed.nominated != found.node:
                 return observed.nominated_to(found.node)
         del self._by_uid[observed.uid]
         return observed

@@ -14,7 +14,7 @@ import msgspec
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
-from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
+from pyroclast_scheduler.cache.assumptions import AssumptionKind, Assumptions
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.holds import Holds
@@ -249,7 +249,7 @@ class Cache:
             return f"node {node} is gone"
         if short := self.nodes.short_of(task.shape, node):
             return f"node {node} resources {short} are not enough"
-        self.assumptions.add(uid, Kind.BOUND, node, self._now())
+        self.assumptions.add(uid, AssumptionKind.BOUND, node, self._now())
         self._tasks.set(task, task.moved(TaskStatus.BINDING, node))
         return None
 
@@ -285,7 +285,7 @@ class Cache:
         `is_refused`: the API server would not have it. No session places the pod then until `release`.
         """
         task = self.tasks.get(uid)
-        if not self.assumptions.end(uid, Kind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
+        if not self.assumptions.end(uid, AssumptionKind.BOUND) or task is None or task.status is not TaskStatus.BINDING:
             return
         if is_refused:
             self._holds.refuse(task)
@@ -314,14 +314,14 @@ class Cache:
         task = self.tasks.get(uid)
         if task is None or task.status not in ALLOCATED:
             return False
-        self.assumptions.add(uid, Kind.GOING, task.node, self._now())
+        self.assumptions.add(uid, AssumptionKind.GOING, task.node, self._now())
         self._tasks.set(task, task.moved(TaskStatus.RELEASING, task.node))
         return True
 
     def restore(self, uid: str) -> None:
         """Take back that pod `uid` is on its way out; it is as the API server says again."""
         task = self.tasks.get(uid)
-        if self.assumptions.end(uid, Kind.GOING) and task is not None:
+        if self.assumptions.end(uid, AssumptionKind.GOING) and task is not None:
             self._set_pod(task.pod)
             self._changed()
 
@@ -333,13 +333,13 @@ class Cache:
         """Take pod `uid` as the one for which room is made on `node`, until its status says so."""
         task = self.tasks.get(uid)
         if task is not None and task.status is TaskStatus.PENDING and task.nominated != node:
-            self.assumptions.add(uid, Kind.NOMINATED, node, self._now())
+            self.assumptions.add(uid, AssumptionKind.NOMINATED, node, self._now())
             self._tasks.set(task, task.nominated_to(node))
 
     def unnominate(self, uid: str) -> None:
         """Take back that room is made for pod `uid`: its status could not be written."""
         task = self.tasks.get(uid)
-        if self.assumptions.end(uid, Kind.NOMINATED) and task is not None:
+        if self.assumptions.end(uid, AssumptionKind.NOMINATED) and task is not None:
             self._set_pod(task.pod)
             self._changed()
 

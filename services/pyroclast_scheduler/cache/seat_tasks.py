@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroclast.api import records
 from pyroclast.lifecycle.seats.pods import is_seat
-from pyroclast_scheduler.cache.assumptions import Assumptions, Kind
+from pyroclast_scheduler.cache.assumptions import AssumptionKind, Assumptions
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.seats import Change, SeatTable, has_seats
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
@@ -80,7 +80,7 @@ class SeatTasks:
                 port.changed()
                 continue
             if node:
-                port.assumptions.add(uid, Kind.BOUND, node, port.now())
-                port.assumptions.hold(uid, Kind.BOUND)  # it ends when the pod comes, or when the PodGroup says so
+                port.assumptions.add(uid, AssumptionKind.BOUND, node, port.now())
+                port.assumptions.hold(uid, AssumptionKind.BOUND)  # it ends when the pod comes, or when the PodGroup says so
             if port.put(pod):
                 port.changed()

@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.node_columns import Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.waits import Evicts, Rest
 
-__all__ = ["Waiting", "Who"]
+__all__ = ["WaitingJobs", "Who"]
 
 Who: TypeAlias = "str | bytes"
 """A job by its key, or all that rest of one kind."""
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 _Wish = tuple[str, frozenset[Shape], bool]  # the queue, the shapes, whether only pods of the queue may go
 
 
-class Waiting:
+class WaitingJobs:
     """Keeps rests by key of the job. Those that are found stay until they are discarded, also while others are looked for.
 
     What was last found out of one holds for all of its kind.

@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.read_objects import ReadObjects
 from pyroclast_scheduler.cache.shifts import Shifts, Victims
-from pyroclast_scheduler.cache.waiting import Waiting, Who
+from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.waits import Rest
@@ -35,7 +35,7 @@ class Wakes:
         self._nodes = nodes
         self._shifts = shifts
         self._read = read
-        self._waiting = Waiting()
+        self._waiting = WaitingJobs()
         self._search: Iterator[list[Who]] | None = None
         self._queues: set[str] = set()
         self._is_any = True

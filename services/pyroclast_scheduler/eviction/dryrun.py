@@ -14,7 +14,7 @@ from pyroclast_scheduler.eviction.victims import first_to_go, has_enough
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.search import resolvable
@@ -66,7 +66,7 @@ class DryRun:
             any(entry.enabled & {"enablePreemptable", "enabledAllocatable"} for entry in entries),
         )
 
-    def best(self, job: Job, task: Task, plan: Plan, residents: Callable[[int], Sequence[Candidate]]) -> Loss | None:
+    def best(self, job: Job, task: Task, plan: PlacementPlan, residents: Callable[[int], Sequence[Candidate]]) -> Loss | None:
         """The node that loses least for `task`; `residents` gives the pods of a node that may go. None where none helps."""
         rows = np.flatnonzero(resolvable(self.session, job, task, plan)).tolist()
         enough = min(len(rows), max(self.least, min(self.most, len(rows) * self.percentage // 100)))
@@ -90,7 +90,7 @@ class _Trial:
     session: Session
     job: Job
     task: Task
-    plan: Plan
+    plan: PlacementPlan
     before: Sequence[Refusal] | None
 
     def loss(self, row: int, candidates: Sequence[Candidate]) -> Loss | None:

@@ -28,13 +28,13 @@ from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["Kind", "make_room"]
+__all__ = ["GangKind", "make_room"]
 
 _MOST_DOMAINS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GangKind:
     """What one action does: its name, who may lose pods for whom (job that wants room, owner of pods), and which pods."""
 
     name: str
@@ -51,7 +51,7 @@ class _Plan:
     places: dict[str, str] = field(default_factory=dict)
 
 
-def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
+def make_room(session: Session, arguments: Arguments, kind: GangKind) -> None:
     """Each starving job, in the order of queues and jobs, takes what it needs in the first domain where that can be had.
 
     Arguments: `minimumRunTime` (0s); `maxDomains` (8), how many parts of the network are looked at for a job; `allowWholeBundle`
@@ -81,7 +81,7 @@ def make_room(session: Session, arguments: Arguments, kind: Kind) -> None:
 class _Search:
     """The search for room for one job."""
 
-    def __init__(self, session: Session, kind: Kind, residents: Residents, job: Job, *, is_whole_allowed: bool) -> None:
+    def __init__(self, session: Session, kind: GangKind, residents: Residents, job: Job, *, is_whole_allowed: bool) -> None:
         self.session = session
         self.kind = kind
         self.residents = residents

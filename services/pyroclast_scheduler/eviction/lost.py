@@ -21,13 +21,13 @@ from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["Book", "Lost"]
+__all__ = ["Lost", "LostSearches"]
 
 _ALONE: Final = "ReadWriteOncePod"
 _MOST_BYTES: Final = 2**26  # of what goes from session to session, a byte for each node and kind
 
 
-class Book:
+class LostSearches:
     """What was found out for jobs of a kind, from session to session: where nothing changed since, it holds."""
 
     is_derived = True
@@ -67,7 +67,7 @@ class Lost:
     and of jobs of one kind while they have what they began with.
     """
 
-    def __init__(self, session: Session, book: Book | None = None) -> None:
+    def __init__(self, session: Session, book: LostSearches | None = None) -> None:
         self._session = session
         self._book = book
         self._shared: dict[Hashable, Shape] = {}

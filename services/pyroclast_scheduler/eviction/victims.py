@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
@@ -129,7 +129,7 @@ def compare_queues(session: Session, left: Queue, right: Queue, preemptor: Queue
     return _later(session.queue_key(left), session.queue_key(right))
 
 
-def may_hold(session: Session, plan: Plan) -> Bools:
+def may_hold(session: Session, plan: PlacementPlan) -> Bools:
     """Nodes that are large enough for the request of `plan`, beside what is promised there, if all that can go went.
 
     On any other node `has_enough` holds for no victims.
@@ -140,7 +140,7 @@ def may_hold(session: Session, plan: Plan) -> Bools:
     return fits
 
 
-def has_enough(session: Session, plan: Plan, row: int, victims: Sequence[Candidate]) -> bool:
+def has_enough(session: Session, plan: PlacementPlan, row: int, victims: Sequence[Candidate]) -> bool:
     """Whether the request of `plan` fits on node `row` once what is releasing and all of `victims` are gone."""
     columns, freed = session.columns, [session.plan(task.facts.shape).request for _, task in victims]
     for dimension in plan.present:

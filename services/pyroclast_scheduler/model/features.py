@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.hypernode_members import Book
+from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.model.terms import TermBook
@@ -90,7 +90,7 @@ class NodeFeatures:
     """Columns made when first asked for. `update` must be called before a session with what its snapshot says."""
 
     def __init__(self) -> None:
-        self.hyper_nodes = Book()
+        self.hyper_nodes = HyperNodeMembers()
         self.terms = TermBook()
         self._nodes: Sequence[records.Node | None] = ()
         self._stamps: Ints = np.zeros(0, dtype=np.int64)

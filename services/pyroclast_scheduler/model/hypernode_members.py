@@ -15,10 +15,10 @@ from pyroclast_scheduler.model.hypernodes import HyperNode, HyperNodes
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.node_lookup import NodeLookup
 
-__all__ = ["Book", "resolve"]
+__all__ = ["HyperNodeMembers", "resolve"]
 
 
-class Book:
+class HyperNodeMembers:
     """Remembers what was resolved last, since hypernodes and nodes rarely change between sessions.
 
     `faults`: hypernodes with members that make no sense, and why.

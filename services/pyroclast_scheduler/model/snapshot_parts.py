@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["Part", "Sort", "Thing"]
+__all__ = ["SnapshotPart", "Sort", "Thing"]
 
 
 class Sort(Enum):
@@ -33,7 +33,7 @@ class Thing:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SnapshotPart:
     """A snapshot without some things."""
 
     snapshot: Snapshot
@@ -43,9 +43,9 @@ class Part:
         """Those of a sort that are left, jobs that a session has to look at before the others."""
         return [thing for thing in _listed(self.snapshot, sort) if thing not in self.gone]
 
-    def without(self, things: Collection[Thing]) -> Part:
+    def without(self, things: Collection[Thing]) -> SnapshotPart:
         """The same without `things` too."""
-        return Part(self.snapshot, self.gone.union(things))
+        return SnapshotPart(self.snapshot, self.gone.union(things))
 
     def made(self) -> Snapshot:
         """A snapshot of its own, from which nothing goes to another session.

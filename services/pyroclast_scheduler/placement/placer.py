@@ -10,7 +10,7 @@ import numpy as np
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.placement.greedy import NEVER
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 
 __all__ = ["Batch", "Voices", "find"]
 
@@ -37,7 +37,7 @@ class Voices:
 
 
 def find(
-    plan: Plan,
+    plan: PlacementPlan,
     count: int,
     log: Sequence[Rows],
     *,
@@ -85,7 +85,7 @@ def find(
 
 
 def _pick(
-    plan: Plan,
+    plan: PlacementPlan,
     values: Floats,
     candidates: Bools,
     count: int,
@@ -112,7 +112,9 @@ def _pick(
     return _steady(plan, rows, candidates, voices.relative, future=future)
 
 
-def _steady(plan: Plan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool) -> Rows:
+def _steady(
+    plan: PlacementPlan, rows: Rows, candidates: Bools, relative: Callable[[Bools], Floats | None], *, future: bool
+) -> Rows:
     """As many of `rows`, from the first, as can be taken while the candidates' scores stay in the same relation.
 
     Candidates only become fewer, by nodes that fill up; so what holds at the end held all the time.
@@ -133,7 +135,9 @@ def _steady(plan: Plan, rows: Rows, candidates: Bools, relative: Callable[[Bools
     return rows
 
 
-def _within(limits: Sequence[DomainLimit], plan: Plan, scores: Floats, count: int, extra: Floats | None, *, future: bool) -> Rows:
+def _within(
+    limits: Sequence[DomainLimit], plan: PlacementPlan, scores: Floats, count: int, extra: Floats | None, *, future: bool
+) -> Rows:
     """Rows for the next pods, at least one, while topology domains take them."""
     if len(limits) == 1 and limits[0].room[limits[0].codes[scores != NEVER]].max() <= 1:
         rows = _best_of_each(scores, limits[0])[:count]

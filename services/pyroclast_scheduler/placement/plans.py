@@ -15,7 +15,7 @@ from pyroclast_scheduler.placement.greedy import NEVER, greedy
 from pyroclast_scheduler.placement.lookahead import Ahead
 from pyroclast_scheduler.placement.node_load import Load
 
-__all__ = ["NodeScore", "Plan", "Predicate"]
+__all__ = ["NodeScore", "PlacementPlan", "Predicate"]
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ _REFRESH_ALL = 2  # when more than one node in so many changed, working all out 
 class NodeScore(Protocol):
     """The score of nodes for one more pod of a shape, from their own load alone; larger is better."""
 
-    def __call__(self, plan: Plan, load: Load) -> Floats:
+    def __call__(self, plan: PlacementPlan, load: Load) -> Floats:
         """Scores that broadcast to (nodes, depth)."""
         ...
 
@@ -34,17 +34,17 @@ class NodeScore(Protocol):
 class Predicate(Protocol):
     """What a plugin says of nodes for a shape. All arrays have one entry per node."""
 
-    def mask(self, plan: Plan) -> Bools | None:
+    def mask(self, plan: PlacementPlan) -> Bools | None:
         """Nodes that pass as far as it depends on shape and nodes alone; None: all."""
 
-    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+    def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
         """How many more pods of this shape each of `rows` takes, given what is placed now; None: no limit."""
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+    def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """All refusals with their reasons, in the order of examination."""
 
 
-class Plan:
+class PlacementPlan:
     """Feasibility and scores of one shape. `request` covers all dimensions, `present` are those that the shape names."""
 
     def __init__(self, shape: Shape, dimensions: Dimensions, columns: Columns, ready: Bools) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -49,7 +49,7 @@ class Binpack:
 
         wholes: dict[tuple[int, ...], Floats] = {}
 
-        def asked(plan: Plan) -> _Asked:
+        def asked(plan: PlacementPlan) -> _Asked:
             found = [(row, weight) for row, weight in weights if plan.request[row] > 0]
             rows = tuple(row for row, weight in found if weight)
             if rows not in wholes:
@@ -60,7 +60,7 @@ class Binpack:
             weight = max(sum(weight for _, weight in found), 1)
             return _Asked(_range(rows), parts if is_weighed else None, weight, wholes[rows])
 
-        def score(plan: Plan, load: Load) -> Floats:
+        def score(plan: PlacementPlan, load: Load) -> Floats:
             wish = plan.once(Binpack, lambda: asked(plan))
             whole = wish.whole.take(load.rows[:, 0], axis=1)[:, :, None]
             after = load.after[wish.rows]

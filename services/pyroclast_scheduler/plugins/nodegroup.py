@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
@@ -98,7 +98,7 @@ class NodeGroup:
             unwanted = groups.where(lambda group: bool(group) and not said.accepts(group or ""))
             return [_refusal(is_bare, _NO_LABEL), _refusal(unwanted, _UNWANTED)]
 
-        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             del task, plan, candidates
             said = wishes[job.facts.queue]
             if said.is_empty:
@@ -134,7 +134,7 @@ class _Taken:
             for row, count in zip(move.nodes.tolist(), move.counts.tolist(), strict=True):
                 self._add(move.job.facts.queue, row, each * count)
 
-    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+    def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """The nodes of groups of which the queue would have more than its limit with this pod."""
         queue = self._session.snapshot.all_jobs[task.facts.job].queue
         limits = self.queues.get(queue)

@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions, Vote
@@ -110,7 +110,7 @@ class _Queues:
         row = self._rows[queue.name]
         return bool((self._deserved[row] < self._allocated[row] + extra + demand.EPSILON).all())
 
-    def allocatable(self, queue: Queue, plan: Plan, count: int) -> int:
+    def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
         row = self._rows[queue.name]
         if not queue.facts.is_open:
             return 0

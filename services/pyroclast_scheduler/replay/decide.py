@@ -10,20 +10,20 @@ import msgspec
 
 from pyroclast.api import records
 from pyroclast_scheduler import registry
-from pyroclast_scheduler.cache.assumptions import Kind
+from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 
-__all__ = ["Decision", "decided", "restored"]
+__all__ = ["ReplayedDecision", "decided", "restored"]
 
 _BEYOND: Final = {"extender": "asks services of others, whose answers are not in a snapshot"}
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ReplayedDecision:
     """What a session decides. Pods and PodGroups are named namespace/name.
 
     `binds`: pods to nodes; `evictions`: pods to the action that wants them gone; `pipelined`: pods to the nodes that they get
@@ -38,7 +38,7 @@ class Decision:
     reasons: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, outcome: Outcome, commits: list[Commit], cache: Cache) -> Decision:
+    def of(cls, outcome: Outcome, commits: list[Commit], cache: Cache) -> ReplayedDecision:
         """What came out of a session over `cache`."""
         name = {uid: task.key for uid, task in cache.tasks.items()}
         placed = sorted((name[uid], node) for commit in commits for binds in commit.binds for uid, node in binds.placed)
@@ -65,7 +65,7 @@ class _Usage:
         return self._usage
 
 
-def decided(state: State) -> Decision:
+def decided(state: State) -> ReplayedDecision:
     """What the next session decides.
 
     Raises:
@@ -94,7 +94,7 @@ def decided(state: State) -> Decision:
         ports=_ports(state.circumstances, commits),
         uid="replay",
     )
-    return Decision.of(outcome, commits, cache)
+    return ReplayedDecision.of(outcome, commits, cache)
 
 
 def restored(state: State) -> Cache:
@@ -119,7 +119,7 @@ def restored(state: State) -> Cache:
     for native in state.native_groups:
         cache.natives.group_changed(None, native)
     for uid, (kind, node) in state.assumed.items():
-        cache.assumptions.add(uid, Kind(kind), node, now)
+        cache.assumptions.add(uid, AssumptionKind(kind), node, now)
     for pod in state.pods:
         cache.pod_changed(None, pod)
     held.update(state.held)

@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.session.measures import Measures
 
-__all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparation", "Waiting", "Write"]
+__all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparation", "WaitingTask", "Write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingTask:
     """Why a pod waits: its condition PodScheduled=False.
 
     `nominated`: the node that is being made free for it, empty if none. `members`: how many its gang has while those are too few,
@@ -137,7 +137,7 @@ class Outcome:
     rests: list[Rest] = field(default_factory=list)
     statuses: dict[str, GroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)
-    waiting: list[Waiting] = field(default_factory=list)
+    waiting: list[WaitingTask] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     incomplete: list[str] = field(default_factory=list)
     queues: Mapping[str, Amounts] = field(default_factory=dict)

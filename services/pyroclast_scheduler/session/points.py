@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import NodeScore, Plan, Predicate
+from pyroclast_scheduler.placement.plans import NodeScore, PlacementPlan, Predicate
 from pyroclast_scheduler.session.outcome import Preparation
 from pyroclast_scheduler.session.statement import Move
 
@@ -174,7 +174,7 @@ class Extensions:
     job_enqueued: Callable[[Job], None] | None = None
 
     overused: Callable[[Queue, Ints], bool] | None = None
-    allocatable: Callable[[Queue, Plan, int], int] | None = None
+    allocatable: Callable[[Queue, PlacementPlan, int], int] | None = None
     task_allocatable: Callable[[Queue, Task], bool] | None = None
     preemptive: Callable[[Queue, Ints], bool] | None = None
 
@@ -183,15 +183,15 @@ class Extensions:
     unified_evictable: Callable[[GangEviction, Sequence[Candidate]], list[Candidate] | None] | None = None
     victim_tasks: Callable[[Sequence[Candidate]], Sequence[Candidate]] | None = None
 
-    pre_predicate: Callable[[Task, Plan], str | None] | None = None
+    pre_predicate: Callable[[Task, PlacementPlan], str | None] | None = None
     predicate: Predicate | None = None
-    coupled_predicate: Callable[[Task, Plan], Sequence[Refusal] | None] | None = None
+    coupled_predicate: Callable[[Task, PlacementPlan], Sequence[Refusal] | None] | None = None
     is_coupled_by_node: bool = False
     is_coupled_by_pods: bool = False
     node_order: NodeScore | None = None
-    relative_node_order: Callable[[Plan, Bools], Floats | None] | None = None
-    batch_node_order: Callable[[Job, Task, Plan, Bools], Floats | None] | None = None
-    best_node: Callable[[Task, Plan, Floats], int | None] | None = None
+    relative_node_order: Callable[[PlacementPlan, Bools], Floats | None] | None = None
+    batch_node_order: Callable[[Job, Task, PlacementPlan, Bools], Floats | None] | None = None
+    best_node: Callable[[Task, PlacementPlan, Floats], int | None] | None = None
     job_predicate: Callable[[Job], Sequence[Refusal]] | None = None
     closed_to: Callable[[Job], Sequence[Refusal]] | None = None
 

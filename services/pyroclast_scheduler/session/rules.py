@@ -20,7 +20,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
 from pyroclast_scheduler.session.whole_units import agreed_whole
 
@@ -173,7 +173,7 @@ class Rules:
         """Whether `queue` has more than its share, if it took `extra` too."""
         return any(ask(queue, extra) for ask in self._overused)
 
-    def allocatable(self, queue: Queue, plan: Plan, count: int, task: Task | None = None) -> int:
+    def allocatable(self, queue: Queue, plan: PlacementPlan, count: int, task: Task | None = None) -> int:
         """How many of `count` pods like that `queue` may still take; `task`: the first of them, where that is known."""
         if task is not None and task.facts.shape.has_claims and not all(ask(queue, task) for ask in self._task_allocatable):
             return 0
@@ -210,11 +210,11 @@ class Rules:
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task, plan: Plan) -> str | None:
+    def pre_predicate(self, task: Task, plan: PlacementPlan) -> str | None:
         """Why `task` fits no node at all, None if nodes have to be looked at."""
         return next((why for ask in self._pre_predicate if (why := ask(task, plan)) is not None), None)
 
-    def coupled_refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+    def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """Refusals that depend on where other pods are; None if that does not matter to `task`.
 
         A plugin that refuses no node now may refuse some for the next pod: that is a refusal of none, and not a steady one.
@@ -226,20 +226,20 @@ class Rules:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
         return found
 
-    def depends_on_others(self, task: Task, plan: Plan) -> bool:
+    def depends_on_others(self, task: Task, plan: PlacementPlan) -> bool:
         """Whether nodes may take `task` because of what changes on other nodes."""
         return any(ask(task, plan) is not None for ask in self._coupled_elsewhere)
 
-    def depends_on_more_than_pods(self, task: Task, plan: Plan) -> bool:
+    def depends_on_more_than_pods(self, task: Task, plan: PlacementPlan) -> bool:
         """Whether anything but pods that `task` minds, or that mind it, decides on which nodes may take it. It has no claims."""
         return any(ask(task, plan) is not None for ask in self._coupled_by_more)
 
-    def batch_scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+    def batch_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""
         found = [scores for ask in self._batch_node_order if (scores := ask(job, task, plan, candidates)) is not None]
         return np.sum(found, axis=0) if found else None
 
-    def relative_scores(self, plan: Plan, candidates: Bools) -> Floats | None:
+    def relative_scores(self, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """The scores that depend on the shape and on which nodes are candidates, and on nothing else."""
         found = [scores for ask in self._relative_node_order if (scores := ask(plan, candidates)) is not None]
         return np.sum(found, axis=0) if found else None
@@ -259,7 +259,7 @@ class Rules:
         """Whether any plugin may overrule scores."""
         return bool(self._best_node)
 
-    def best_node(self, task: Task, plan: Plan, scores: Floats) -> int | None:
+    def best_node(self, task: Task, plan: PlacementPlan, scores: Floats) -> int | None:
         """The row that a plugin wants instead of the best score."""
         return next((row for ask in self._best_node if (row := ask(task, plan, scores)) is not None), None)
 

@@ -13,13 +13,13 @@ from pyroclast_scheduler.model.reasons import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import placer
 from pyroclast_scheduler.placement.placer import Batch, Voices
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["alike", "explain", "find", "fits", "ranked", "resolvable"]
 
 
-def find(session: Session, job: Job, task: Task, plan: Plan, count: int, *, within: Bools | None = None) -> Batch | None:
+def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int, *, within: Bools | None = None) -> Batch | None:
     """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
 
     `task` is the first of them, the others are `alike`. `within`: only these nodes. The caller applies the batch before it asks
@@ -63,7 +63,7 @@ def alike(session: Session, tasks: Sequence[Task]) -> int:
     return len(tasks)
 
 
-def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools | None = None) -> FitErrors:
+def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, within: Bools | None = None) -> FitErrors:
     """Why `task` fits on none of the session's nodes, or of those `within`."""
     refusals = session.job_refusals(job)
     refusals += plan.refusals()
@@ -73,7 +73,7 @@ def explain(session: Session, job: Job, task: Task, plan: Plan, *, within: Bools
     )
 
 
-def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> list[int]:
+def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools) -> list[int]:
     """The rows of `nodes`, best score first, own ones before those of other schedulers; room is not asked for."""
     rows = np.flatnonzero(nodes)
     if not len(rows):
@@ -89,7 +89,7 @@ def ranked(session: Session, job: Job, task: Task, plan: Plan, nodes: Bools) -> 
     return ordered
 
 
-def fits(session: Session, job: Job, task: Task, plan: Plan, row: int) -> bool:
+def fits(session: Session, job: Job, task: Task, plan: PlacementPlan, row: int) -> bool:
     """Whether `task` could be promised node `row` as things are now."""
     rows = np.array([row], dtype=np.intp)
     locked = session.closed_to(job)
@@ -98,7 +98,7 @@ def fits(session: Session, job: Job, task: Task, plan: Plan, row: int) -> bool:
     return not any(refusal.nodes[row] for refusal in session.coupled_refusals(task, plan) or ())
 
 
-def resolvable(session: Session, job: Job, task: Task, plan: Plan) -> Bools:
+def resolvable(session: Session, job: Job, task: Task, plan: PlacementPlan) -> Bools:
     """Nodes on which `task` could fit if some pods went."""
     mask = plan.mask
     locked = session.closed_to(job)

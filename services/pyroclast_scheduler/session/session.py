@@ -29,7 +29,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import Term, TermCounts
 from pyroclast_scheduler.model.waits import Evicts
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
@@ -118,7 +118,7 @@ class Session(Rules):
         self.hyper_nodes = book.of(hyper_nodes, snapshot.nodes, snapshot.stamps) if hyper_nodes else HyperNodes(len(self.names))
         for hyper_node, reason in book.faults if hyper_nodes else ():
             self.fault(HYPER_NODES, hyper_node, reason)
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[int, PlacementPlan] = {}
         self._term_counts: TermCounts | None = None
         self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
         self._draw_first()
@@ -196,11 +196,11 @@ class Session(Rules):
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
-    def plan(self, shape: Shape) -> Plan:
+    def plan(self, shape: Shape) -> PlacementPlan:
         """What the session has worked out about `shape`."""
         plan = self._plans.get(id(shape))
         if plan is None:
-            plan = self._plans[id(shape)] = Plan(shape, self.dimensions, self.columns, self.usable)
+            plan = self._plans[id(shape)] = PlacementPlan(shape, self.dimensions, self.columns, self.usable)
             use = partial(plan.use, self.all_of(lambda each: each.predicate), self.all_of(lambda each: each.node_order))
             self.ports.observe("Predicate", "stage", use)
         return plan

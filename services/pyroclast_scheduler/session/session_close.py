@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds
-from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.waiting_causes import cause_of
@@ -244,7 +244,7 @@ def _report_pods(session: Session, job: Job, outcome: Outcome, text: str = "", *
             text = text or job.fit_error(session.names)
             message = text or ALL_UNAVAILABLE
         nominated = session.names[task.row] if task.status is TaskStatus.PIPELINED and task.evicted_others else ""
-        outcome.waiting.append(Waiting(task.facts, reason, pending.joined(message, summary), nominated, members))
+        outcome.waiting.append(WaitingTask(task.facts, reason, pending.joined(message, summary), nominated, members))
 
 
 def _is_incomplete(session: Session, job: Job, *, has_placeholders: bool) -> bool:

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.whole_units import unit_of
 
 if TYPE_CHECKING:
-    from pyroclast_scheduler.placement.plans import Plan
+    from pyroclast_scheduler.placement.plans import PlacementPlan
 
 _ONE: Final = np.ones(1, dtype=np.int64)
 _FEW: Final = 64  # rows that are counted faster one by one than as an array
@@ -38,7 +38,7 @@ class Move:
     """
 
     job: Job
-    plan: Plan
+    plan: PlacementPlan
     tasks: Sequence[Task]
     rows: Rows
     status: TaskStatus
@@ -59,7 +59,7 @@ class Ledger(Protocol):
 
     columns: Columns
 
-    def plan(self, shape: Shape) -> Plan:
+    def plan(self, shape: Shape) -> PlacementPlan:
         """What a pod of `shape` asks for."""
 
     def moved(self, move: Move, sign: int) -> None:
@@ -79,17 +79,17 @@ class Statement:
     ledger: Ledger
     moves: list[Move] = field(default_factory=list)
 
-    def allocate(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows) -> bool:
+    def allocate(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows) -> bool:
         """Give each of `tasks` its node of `rows`; whether no plugin objects, else nothing is done."""
         return self._place(job, plan, tasks, rows, TaskStatus.ALLOCATED)
 
-    def pipeline(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> bool:
+    def pipeline(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, *, evicted_others: bool = False) -> bool:
         """Promise each of `tasks` its node of `rows`, for when there is room; whether no plugin objects, else nothing is done."""
         for task in tasks:
             task.evicted_others = evicted_others
         return self._place(job, plan, tasks, rows, TaskStatus.PIPELINED)
 
-    def evict(self, job: Job, plan: Plan, task: Task, reason: str) -> None:
+    def evict(self, job: Job, plan: PlacementPlan, task: Task, reason: str) -> None:
         """Take `task` off its node, and with it the rest of a gang that goes whole."""
         if task.status is TaskStatus.RELEASING and job.facts.group.spec.evicts_whole:
             return  # it went with another pod of its gang
@@ -118,7 +118,7 @@ class Statement:
                 task.last = (move.status, int(row))
             undo(self.ledger, move)
 
-    def _place(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus) -> bool:
+    def _place(self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, status: TaskStatus) -> bool:
         self._do(job, plan, tasks, rows, status)
         why = self.ledger.objection(self.moves[-1])
         if why is None:
@@ -127,7 +127,9 @@ class Statement:
         job.objection = why
         return False
 
-    def _do(self, job: Job, plan: Plan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = "") -> None:
+    def _do(
+        self, job: Job, plan: PlacementPlan, tasks: Sequence[Task], rows: Rows, status: TaskStatus, *, reason: str = ""
+    ) -> None:
         listed = rows.tolist()
         nodes, counts = _counted(rows, listed)
         before = [task.status for task in tasks]

@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.search import alike, explain, find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -114,7 +114,7 @@ class _Attempt:
             return self.session.job_pipelined(self.job)
         return self.session.sub_job_pipelined(self.job, self.sub_job)
 
-    def wanted(self, plan: Plan, available: int, *, is_alone: bool) -> int:
+    def wanted(self, plan: PlacementPlan, available: int, *, is_alone: bool) -> int:
         """How many of `available` equal tasks may be placed before somebody else must be asked first.
 
         Up to the gang's minimum nobody is; beyond it queues and jobs take turns, unless there is only this one.
@@ -131,7 +131,7 @@ class _Attempt:
         queue = session.queues[job.facts.queue]
         return 1 + bisect_left(range(1, available), True, key=lambda more: session.overused(queue, plan.request * more))
 
-    def place_run(self, plan: Plan, run: list[Task]) -> list[Task]:
+    def place_run(self, plan: PlacementPlan, run: list[Task]) -> list[Task]:
         """Place equal tasks; those that fit nowhere, with the errors of the first noted. Those that a plugin objects to wait."""
         session, job = self.session, self.job
         self.has_placed = False

@@ -23,7 +23,7 @@ from pyroclast_scheduler.model.reasons import FitErrors, count_refusals
 from pyroclast_scheduler.model.statuses import READY, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.label_domains import NO_DOMAIN
 from pyroclast_scheduler.session.session import Session
@@ -160,7 +160,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
     return Cause(PendingReason.NODES_FULL, lambda: _full(session, job, plan, allowed, needed), short=free)
 
 
-def _kept_for_another(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) -> Cause | None:
+def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> Cause | None:
     """That it would fit, but for nodes that are kept for another gang; None if it would not, or none are kept."""
     locked = session.locked_to(job) if session.reservations else None
     if locked is None or not locked[allowed].any():
@@ -184,7 +184,7 @@ def _kept_for_another(session: Session, job: Job, plan: Plan, allowed: Rows, nee
     return Cause(PendingReason.KEPT_FOR_ANOTHER, lambda: text, holder=holders[0].job)
 
 
-def _shortages(session: Session, plan: Plan, amounts: Ints, rows: Rows) -> list[Shortage]:
+def _shortages(session: Session, plan: PlacementPlan, amounts: Ints, rows: Rows) -> list[Shortage]:
     """What one pod asks for beside what `rows` have in all and at most on one."""
     has, request = np.maximum(amounts[:, rows], 0), plan.shape.request
     named = session.dimensions.named(_asked(plan), request)
@@ -214,14 +214,14 @@ def _is_for_room(errors: FitErrors) -> bool:
     return all(reason.startswith(_ROOM) for reason in errors.reasons)
 
 
-def _not_allowed(session: Session, job: Job, plan: Plan, task: Task, errors: FitErrors) -> str:
+def _not_allowed(session: Session, job: Job, plan: PlacementPlan, task: Task, errors: FitErrors) -> str:
     """Counts what keeps the pod off whatever room there is: the original counts a node that is full as full alone."""
     refusals = (*session.job_refusals(job), *plan.refusals())
     lasting = count_refusals(session.usable, (each for each in refusals if not each.reason.startswith(_ROOM)))
     return f"no node takes {task.facts.name}: {_reasons(lasting if lasting.reasons else errors)}"
 
 
-def _too_narrow(session: Session, job: Job, plan: Plan, needed: int, errors: FitErrors) -> str:
+def _too_narrow(session: Session, job: Job, plan: PlacementPlan, needed: int, errors: FitErrors) -> str:
     """How many pods the parts of the network that it may be in hold, where it is to be in one; else what was found out."""
     found = f"not now: {str(errors)[:1].lower()}{str(errors)[1:]}"
     limit = job_limit(job, session.hyper_nodes)
@@ -238,19 +238,19 @@ def _too_narrow(session: Session, job: Job, plan: Plan, needed: int, errors: Fit
     return f"not now: {asks}, and no hypernode up to tier {limit} has room for more than {has} of them" if has < needed else found
 
 
-def _asked(plan: Plan) -> list[int]:
+def _asked(plan: PlacementPlan) -> list[int]:
     """The dimensions that a pod asks for, its place aside."""
     return [row for row in plan.present if plan.request[row] > 0 and row != PODS] or [PODS]
 
 
-def _asks(session: Session, plan: Plan, rows: Sequence[int] | None = None) -> str:
+def _asks(session: Session, plan: PlacementPlan, rows: Sequence[int] | None = None) -> str:
     """What a pod asks for in words, its place aside, or of those dimensions alone."""
     request = plan.shape.request
     named = session.dimensions.named(_asked(plan) if rows is None else rows, request)
     return listed((name, request[name]) for name, _ in named)
 
 
-def _copies(plan: Plan, amounts: Ints, rows: Rows) -> Ints:
+def _copies(plan: PlacementPlan, amounts: Ints, rows: Rows) -> Ints:
     """How many such pods each of `rows` takes if it has `amounts`."""
     wanted = [row for row in plan.present if plan.request[row] > 0]
     copies: Ints = np.min([np.maximum(amounts[row, rows], 0) // plan.request[row] for row in wanted], axis=0)
@@ -268,7 +268,7 @@ def _needed(job: Job, task: Task) -> int:
     return max(1, min(least, alike))
 
 
-def _too_big(session: Session, plan: Plan, allowed: Rows, task: Task) -> str:
+def _too_big(session: Session, plan: PlacementPlan, allowed: Rows, task: Task) -> str:
     has = session.columns.allocatable[:, allowed]
     rows = _asked(plan)
     lacking = [row for row in rows if has[row].max() < plan.request[row]]
@@ -283,13 +283,13 @@ def _too_big(session: Session, plan: Plan, allowed: Rows, task: Task) -> str:
     return f"{what}; {among}, {session.names[biggest]}, has {spelled(name, has[row].max())}"
 
 
-def _too_few(session: Session, plan: Plan, needed: int, held: int, nodes: int) -> str:
+def _too_few(session: Session, plan: PlacementPlan, needed: int, held: int, nodes: int) -> str:
     asks = _asks(session, plan)
     holding = "holds" if nodes == 1 else "hold"
     return f"never: its gang needs {_pods(needed)} of {asks}, and {_nodes(nodes)} {holding} {held} of them even when empty"
 
 
-def _full(session: Session, job: Job, plan: Plan, allowed: Rows, needed: int) -> str:
+def _full(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> str:
     names, rows = session.dimensions.names, _asked(plan)
     free = np.maximum(session.columns.idle(allowed), 0)
     short = [row for row in rows if free[row].max() < plan.request[row]]

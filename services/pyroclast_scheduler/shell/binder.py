@@ -22,7 +22,7 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.pods import is_seat
-from pyroclast_scheduler.cache.assumptions import Assumption, Kind
+from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
@@ -131,7 +131,7 @@ class Binder:
                             is_told=i == 0,
                             preparations=binds.preparations.get(task.uid, ()),
                             session=self.session,
-                            assumption=self._cache.assumptions.hold(task.uid, Kind.BOUND),
+                            assumption=self._cache.assumptions.hold(task.uid, AssumptionKind.BOUND),
                         )
                     )
                     self._assumed.observe(max(0.0, now - task.created) * 1000)

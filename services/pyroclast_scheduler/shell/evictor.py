@@ -18,7 +18,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.cache.assumptions import Assumption, Kind
+from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Commit, Eviction
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
@@ -54,7 +54,7 @@ class Evictor:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
             if not is_seat(eviction.task.uid) and self._cache.releasing(eviction.task.uid):  # a seat has nothing that could go
-                self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, Kind.GOING)))
+                self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, AssumptionKind.GOING)))
 
     async def run(self) -> None:
         """Evict, until cancelled."""

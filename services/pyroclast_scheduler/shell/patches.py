@@ -13,7 +13,7 @@ from pyroclast.api.enums import DisruptionReason, PodGroupPhase
 from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.groups import GroupStatus
-from pyroclast_scheduler.session.outcome import Waiting
+from pyroclast_scheduler.session.outcome import WaitingTask
 
 __all__ = [
     "condition",
@@ -85,7 +85,7 @@ def _replacing(old: Mapping[str, Any] | None, new: Amounts) -> dict[str, Any]:
     return found | {name: None for name in old or () if name not in found}
 
 
-def waiting_patch(waiting: Waiting, timestamp: str) -> dict[str, Any]:
+def waiting_patch(waiting: WaitingTask, timestamp: str) -> dict[str, Any]:
     """A strategic merge patch of a pod's status that says why it waits."""
     waits = condition("PodScheduled", "False", waiting.reason, waiting.message, timestamp)
     status: dict[str, Any] = {"conditions": [waits]}
@@ -99,7 +99,7 @@ def without_queue_gate() -> dict[str, Any]:
     return {"spec": {"schedulingGates": [{"name": keys.QUEUE_ALLOCATION_GATE, "$patch": "delete"}]}}
 
 
-def waiting_class(waiting: Waiting) -> str:
+def waiting_class(waiting: WaitingTask) -> str:
     """What a pod's condition says, without its numbers: a pod is only written again when this changes."""
     return f"{reason_class(waiting.reason, waiting.message)}|{waiting.nominated}"
 

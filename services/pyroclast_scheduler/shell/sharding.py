@@ -18,7 +18,7 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.cache.assumptions import Kind
+from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.shards import ShardTable
 from pyroclast_scheduler.model.dimensions import Amounts
@@ -74,7 +74,7 @@ class ShardKeeper:
         if own is None and not self._is_missed:
             log.error("shard.missing", name=self._table.name, nodes=len(self._table.nodes))
         self._is_missed = own is None
-        status = self._table.status(self._cache.assumptions.nodes(Kind.BOUND))
+        status = self._table.status(self._cache.assumptions.nodes(AssumptionKind.BOUND))
         if own is not None and status and self._wish.empty():
             version = own.metadata.resource_version
             self._sent = (version, frozenset(status["nodesInUse"]))

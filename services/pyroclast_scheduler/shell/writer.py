@@ -29,7 +29,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.session.outcome import Note, Outcome, Waiting
+from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import Debounce
 from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
 from pyroclast_scheduler.shell.patches import (
@@ -92,7 +92,7 @@ class Writer:
         self._groups: Debounce[str, GroupStatus] = Debounce()
         self._placements = Placements(client, cache)
         self._queues: Debounce[str, Amounts] = Debounce(shortest=0.5)
-        self._pods: Debounce[str, Waiting] = Debounce()
+        self._pods: Debounce[str, WaitingTask] = Debounce()
         self._notes: Debounce[tuple[str, str], Note] = Debounce()
         self._natives: Debounce[str, None] = Debounce(shortest=_NATIVE_SECONDS, longest=_NATIVE_SECONDS)
         self._reserved: Debounce[str, str] = Debounce(shortest=0.5)
@@ -145,7 +145,7 @@ class Writer:
     def bind_refused(self, task: TaskFacts, why: str) -> None:
         """Say on a pod that it could not be bound."""
         self._conditions.pop(task.uid, None)
-        self._pods.wish(task.uid, Waiting(task, "SchedulerError", why), self._now(), mark="SchedulerError")
+        self._pods.wish(task.uid, WaitingTask(task, "SchedulerError", why), self._now(), mark="SchedulerError")
         self._alarm.set()
 
     def annotate(self, job: str) -> None:
@@ -221,7 +221,7 @@ class Writer:
                 hold = _hold(each, self._cache.group(each.task.job))
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
-    async def _who_waits(self, outcome: Outcome) -> dict[str, Waiting]:
+    async def _who_waits(self, outcome: Outcome) -> dict[str, WaitingTask]:
         """Pods that wait, by UID; those of the same jobs that no longer do are forgotten."""
         waiting = {}
         async for each in in_turns(outcome.waiting):
@@ -359,7 +359,7 @@ class Writer:
         if queue is not None and patch is not None:
             self._send(_Write(QUEUES, Reference.of(queue.record, QUEUES), patch, PatchKind.MERGE, self._queues, name))
 
-    def _send_waiting(self, waiting: Waiting) -> None:
+    def _send_waiting(self, waiting: WaitingTask) -> None:
         task = waiting.task
         self._conditions[task.uid] = waiting_class(waiting)
         timestamp, about = format_time(self._now()), Reference.of(task.pod, PODS)
@@ -422,7 +422,7 @@ class Writer:
             self._cache.believe(key, None)
 
 
-def _says(waiting: Waiting) -> str | None:
+def _says(waiting: WaitingTask) -> str | None:
     """What the pod says already, in the form of `waiting_class`; None if it says nothing."""
     status = waiting.task.pod.status
     for condition in status.conditions:
@@ -432,7 +432,7 @@ def _says(waiting: Waiting) -> str | None:
     return None
 
 
-def _hold(waiting: Waiting, group: Group | None) -> float:
+def _hold(waiting: WaitingTask, group: Group | None) -> float:
     """For how many seconds the reason of a pod has to stand before it is written."""
     if waiting.nominated:
         return 0.0

@@ -17,8 +17,8 @@ from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
-from pyroclast.kube.scheduler_leases import SchedulerLeases
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime.metrics import new_registry

@@ -17,7 +17,7 @@ import pytest
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import Decision, FlowFacts
+from pyroclast.lifecycle.flow.facts import FlowDecision, FlowFacts
 from pyroclast_jobflow_controller.flow import controller
 from tests.counts import examples
 from tests.unit.jobflow_controller.world import NS, SPEC, World
@@ -291,7 +291,7 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
     assert all(condition["phase"] != "Waiting" for condition in status["conditions"].values())
 
 
-def decide_twice(facts: FlowFacts) -> Decision:
+def decide_twice(facts: FlowFacts) -> FlowDecision:
     """The real decision, held against one that takes nothing over from those before it."""
     afresh = decide(dataclasses.replace(facts, cache=Cache()))
     decision = decide(facts)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import Key
-from pyroclast.kube import predecessors
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.lease import predecessors
 from pyroclast.kube.lease.lease import LeaseLost
-from pyroclast.kube.predecessors import Predecessors
+from pyroclast.kube.lease.predecessors import Predecessors
 from tests.unit.kube.fault_server import FaultServer, answer, status
 
 LEASE = Key("volcano-system", "volcano")

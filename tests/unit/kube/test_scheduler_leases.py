@@ -7,7 +7,7 @@ from typing import Any, cast
 from pyroclast.api.schedulers import SCHEDULER_NAMES
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.scheduler_leases import SchedulerLeases
+from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 
 
 class Leases:

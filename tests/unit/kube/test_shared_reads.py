@@ -6,7 +6,7 @@ import looptime
 import pytest
 
 from pyroclast.kube.basics.errors import NotFound
-from pyroclast.kube.shared_reads import SharedReads
+from pyroclast.kube.http.shared_reads import SharedReads
 
 
 def in_virtual_time(scenario):

@@ -13,7 +13,16 @@ from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowStatus, Job, JobFlow, JobTemplate
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import CancelJob, CreateJob, Decision, DeleteJob, FlowFacts, ProbeAnswer, Refused, ReleaseFlow
+from pyroclast.lifecycle.flow.facts import (
+    CancelJob,
+    CreateJob,
+    DeleteJob,
+    FlowDecision,
+    FlowFacts,
+    ProbeAnswer,
+    Refused,
+    ReleaseFlow,
+)
 from pyroclast.lifecycle.flow.jobs import manifest
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
@@ -54,7 +63,7 @@ def job(name: str, phase: str, *, uid: str = "", owner: str = "u", **status: Any
     return found
 
 
-def decided(of: JobFlow, jobs: Mapping[str, str | Job] | None = None, **more: Any) -> Decision:
+def decided(of: JobFlow, jobs: Mapping[str, str | Job] | None = None, **more: Any) -> FlowDecision:
     """The decision about a flow whose Jobs are in these phases."""
     there = {f"f-{name}": each if isinstance(each, Job) else job(f"f-{name}", each) for name, each in (jobs or {}).items()}
     missing = more.pop("without_template", ())
@@ -69,16 +78,16 @@ def decided(of: JobFlow, jobs: Mapping[str, str | Job] | None = None, **more: An
     return decide(facts)
 
 
-def started(decision: Decision) -> list[str]:
+def started(decision: FlowDecision) -> list[str]:
     return [effect.name.removeprefix("f-") for effect in decision.effects if isinstance(effect, CreateJob)]
 
 
-def phase_of(decision: Decision) -> str:
+def phase_of(decision: FlowDecision) -> str:
     assert decision.status is not None
     return decision.status.state.phase.value
 
 
-def told(decision: Decision, name: str) -> tuple[str, str]:
+def told(decision: FlowDecision, name: str) -> tuple[str, str]:
     """Phase and reason of a condition."""
     assert decision.status is not None
     condition = decision.status.conditions[f"f-{name}"]
@@ -533,7 +542,7 @@ WORKING = {"a": "Failed", "b": "Running", "c": "Pending", "d": "", "e": "Restart
 RESTING = {"g": "Completed", "h": "Terminating", "i": "Aborted", "k": "Completing"}
 
 
-def cancelled(decision: Decision) -> list[str]:
+def cancelled(decision: FlowDecision) -> list[str]:
     return [effect.name.removeprefix("f-") for effect in decision.effects if isinstance(effect, CancelJob)]
 
 

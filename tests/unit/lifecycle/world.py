@@ -22,7 +22,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import Decision, JobFacts, Order, Remembered
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order, Remembered
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.times import format_time
@@ -55,7 +55,7 @@ class World:
 
     # what the controller does
 
-    def reconcile(self) -> Decision:
+    def reconcile(self) -> JobDecision:
         for _ in range(100):
             decision = decide(self.facts())
             for effect in decision.effects:
@@ -152,7 +152,7 @@ class World:
         assert written(self.job.status) == body, "what is written is not what is read"
         return moved
 
-    def _settle(self, decision: Decision) -> None:
+    def _settle(self, decision: JobDecision) -> None:
         if decision.order is not None:
             self.orders = [order for order in self.orders if order != decision.order]
         kept = tuple(each for each in self.memory.occurrences if each not in decision.forget)

@@ -12,7 +12,7 @@ from pyroclast.api import records
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 from pyroclast.resources.selectors import matches
 from pyroclast_scheduler.model import hypernode_members
-from pyroclast_scheduler.model.hypernode_members import Book
+from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
 from pyroclast_scheduler.model.node_lookup import NodeLookup, literal_of
 from tests.scenarios import objects
 
@@ -101,7 +101,7 @@ def test_members_are_resolved_again_when_nodes_change_in_what_is_asked(change, w
     resolved = []
     resolve = hypernode_members.resolve
     monkeypatch.setattr(hypernode_members, "resolve", lambda *given: resolved.append(given) or resolve(*given))
-    book, found = Book(), {"h": by_pattern("h", "^a")}
+    book, found = HyperNodeMembers(), {"h": by_pattern("h", "^a")}
     nodes = [objects.node(["a", 1, "1Gi"]), objects.node(["b", 1, "1Gi"])]
     book.of(found, tuple(nodes), np.arange(2))
     change(nodes)

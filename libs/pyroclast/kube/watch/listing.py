@@ -16,7 +16,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.paging import Page, each_page
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 
-__all__ = ["Listing", "Part"]
+__all__ = ["ListPart", "Listing"]
 
 log = structlog.get_logger()
 
@@ -32,7 +32,7 @@ NOT_KNOWN: Final = frozenset({400, 422})
 
 
 @dataclass(frozen=True, slots=True)
-class Part(Generic[T]):
+class ListPart(Generic[T]):
     """Some objects of a list, decoded as they are taken; `begins`: the list begins (anew) with them."""
 
     items: Iterable[T | Undecodable]
@@ -73,7 +73,7 @@ class Listing(Generic[T]):
         """One page, as `query` asks for it."""
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
-    async def parts(self) -> AsyncGenerator[Part[T]]:
+    async def parts(self) -> AsyncGenerator[ListPart[T]]:
         """The whole list; each part must be taken before the next is asked for. Raises `pyroclast.kube.basics.errors`."""
         self.version = ""
         if self._streams:
@@ -90,14 +90,14 @@ class Listing(Generic[T]):
                 return
         async with aclosing(each_page(self.page, {}, FIRST_PAGE)) as pages:
             async for page, begins in pages:
-                yield Part(page.items, begins)
+                yield ListPart(page.items, begins)
                 self.version = page.resource_version
 
-    async def _stream(self) -> AsyncGenerator[Part[T]]:
+    async def _stream(self) -> AsyncGenerator[ListPart[T]]:
         query = {**self._selectors, **INITIAL_EVENTS}
         async with aclosing(self._client.watch(self._kind, self._namespace, query, silence=self._patience)) as batches:
             async for lines in batches:
-                yield Part(self._decoded(lines), not lines)
+                yield ListPart(self._decoded(lines), not lines)
                 if self.version:
                     return
         raise ConnectionFailed("the server ended the list before its end", verb="GET", path=self._kind.path(self._namespace))

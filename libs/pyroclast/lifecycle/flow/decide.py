@@ -14,11 +14,11 @@ from pyroclast.lifecycle.flow.facts import (
     AddFinalizer,
     CancelJob,
     CreateJob,
-    Decision,
     DeleteJob,
     Effect,
+    FlowDecision,
     FlowFacts,
-    Notice,
+    FlowNotice,
     ReleaseFlow,
     Report,
 )
@@ -36,7 +36,7 @@ _ORPHAN = "orphan"  # the finalizer by which the garbage collector is told to le
 _AT_WORK = frozenset({JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
-def decide(facts: FlowFacts) -> Decision:
+def decide(facts: FlowFacts) -> FlowDecision:
     """What follows from the facts. Effects come first; the status is of the time before them.
 
     To be asked again after effects, and after a status was written, until neither is left.
@@ -45,7 +45,7 @@ def decide(facts: FlowFacts) -> Decision:
         return _terminate(facts)
     phase = facts.flow.status.state.phase
     if phase is FlowPhase.TERMINATING:  # written by somebody else: it is not being deleted
-        return Decision()
+        return FlowDecision()
     judgement = judge(facts)
     states = judgement.states
     asked = _exit_codes(facts, states)
@@ -65,7 +65,7 @@ def decide(facts: FlowFacts) -> Decision:
         status = facts.flow.status if is_emptied else status_of(facts, states, starts.obstacles, following)
         return Report(status, tuple(_notices(facts, states, status)))
 
-    return Decision(
+    return FlowDecision(
         tuple(effects),
         report,
         following,
@@ -76,18 +76,20 @@ def decide(facts: FlowFacts) -> Decision:
     )
 
 
-def _terminate(facts: FlowFacts) -> Decision:
+def _terminate(facts: FlowFacts) -> FlowDecision:
     """A flow that is deleted while it works shows Terminating until its Jobs are gone, which it deletes itself.
 
     One that has ended goes at once, as the garbage collector takes its Jobs; so does one that is to leave its Jobs alone.
     """
     meta, phase = facts.flow.metadata, facts.flow.status.state.phase
     if FLOW_FINALIZER not in meta.finalizers:
-        return Decision()
+        return FlowDecision()
     if _ORPHAN in meta.finalizers or phase in (FlowPhase.SUCCEED, FlowPhase.FAILED):
-        return Decision((ReleaseFlow(),))
+        return FlowDecision((ReleaseFlow(),))
     status = msgspec.structs.replace(facts.flow.status, state=FlowState(phase=FlowPhase.TERMINATING))
-    return Decision(tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), lambda: Report(status), FlowPhase.TERMINATING)
+    return FlowDecision(
+        tuple(_deletions(facts)) if facts.jobs else (ReleaseFlow(),), lambda: Report(status), FlowPhase.TERMINATING
+    )
 
 
 def _deletions(facts: FlowFacts) -> list[Effect]:
@@ -123,7 +125,7 @@ def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
     )
 
 
-def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:
+def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[FlowNotice]:
     """What users are told besides the status: entries that are passed over from now on, though nothing has failed."""
     before: Mapping[str, object] = facts.flow.status.conditions
     flow = facts.flow.metadata.name
@@ -134,4 +136,4 @@ def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notic
         and state.reason is not FlowReason.TARGET_FAILED
         and getattr(before.get(f"{flow}-{name}"), "phase", "") != "Skipped"
     ]
-    return [Notice("Normal", "Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []
+    return [FlowNotice("Normal", "Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []

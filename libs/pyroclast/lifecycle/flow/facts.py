@@ -18,11 +18,11 @@ __all__ = [
     "AddFinalizer",
     "CancelJob",
     "CreateJob",
-    "Decision",
     "DeleteJob",
     "Effect",
+    "FlowDecision",
     "FlowFacts",
-    "Notice",
+    "FlowNotice",
     "ProbeAnswer",
     "ProbeRequest",
     "ProbedJob",
@@ -144,7 +144,7 @@ Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJ
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class FlowNotice:
     """What users should be told about a flow."""
 
     type: str
@@ -157,11 +157,11 @@ class Report:
     """What a flow says of itself: its status, None where that is not ours to write, and what users are told besides."""
 
     status: FlowStatus | None = None
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[FlowNotice, ...] = ()
 
 
 @dataclass(frozen=True)
-class Decision:
+class FlowDecision:
     """What is to be done about a flow now.
 
     `report` gives what its status should be, as far as it is known before the effects, and is worked out when `status` or
@@ -184,7 +184,7 @@ class Decision:
         return self._report.status
 
     @property
-    def notices(self) -> tuple[Notice, ...]:
+    def notices(self) -> tuple[FlowNotice, ...]:
         """What users are told besides."""
         return self._report.notices
 

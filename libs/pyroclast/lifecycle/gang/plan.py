@@ -11,7 +11,7 @@ from pyroclast.api.records import Job, Pod, Task
 from pyroclast.lifecycle.effects import CreatePods, DeletePods, Effect, Slot, Victim
 from pyroclast.lifecycle.gang import dependencies, members
 
-__all__ = ["MOST_IN_ORDER", "Keep", "Plan", "interrupted", "plan", "release", "victims_of"]
+__all__ = ["MOST_IN_ORDER", "GangPlan", "Keep", "interrupted", "plan", "release", "victims_of"]
 
 
 MOST_IN_ORDER: Final = 64
@@ -29,7 +29,7 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GangPlan:
     """What brings the pods in line with the spec."""
 
     missing: tuple[Slot, ...] = ()
@@ -49,7 +49,7 @@ class Plan:
             yield CreatePods(self.missing)
 
 
-def plan(job: Job, pods: Mapping[str, Pod]) -> Plan:
+def plan(job: Job, pods: Mapping[str, Pod]) -> GangPlan:
     """The plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
     expected = {name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas)}
     tasks = {task.name for task in job.spec.tasks}
@@ -57,7 +57,7 @@ def plan(job: Job, pods: Mapping[str, Pod]) -> Plan:
     surplus = [pod for name, pod in living.items() if name not in expected and members.task_of(pod) in tasks]
     stale = [pod for name, pod in living.items() if name in expected and _is_stale(job, pod)]
     missing = [slot for task in job.spec.tasks for slot in _missing(job, task, pods)]
-    return Plan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), tuple(stale))
+    return GangPlan(tuple(missing), tuple(sorted(surplus, key=_from_the_top)), tuple(stale))
 
 
 def release(pods: Mapping[str, Pod], keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:

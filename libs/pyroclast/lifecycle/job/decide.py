@@ -20,7 +20,7 @@ from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
 from pyroclast.lifecycle.job.counts import Counts, count
-from pyroclast.lifecycle.job.facts import Decision, JobFacts, Notice, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, JobNotice, Order
 from pyroclast.lifecycle.job.job_events import last_failure
 from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
@@ -32,14 +32,14 @@ __all__ = ["decide"]
 _ENDS = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
 
 
-def decide(facts: JobFacts, *, idle: bool = False) -> Decision:
+def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     """What to do about the Job of `facts`.
 
     Deciding twice on the same facts gives the same answer, so a restart between deciding and acting loses nothing. `idle`:
     acting has just failed; only the status is asked for, as far as the facts carry it.
     """
     if facts.job.metadata.is_terminating:
-        return Decision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
+        return JobDecision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
     outlook = policy_decisions.consider(facts)
     decision = _carry_out(facts, outlook.answer) if outlook.answer and not idle else None
     if decision is None:
@@ -65,7 +65,7 @@ def _with_notes(facts: JobFacts, following: JobStatus | None, outlook: Outlook) 
     return changed if following else status.synchronised(changed, facts.now)
 
 
-def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
+def _carry_out(facts: JobFacts, answer: Answer) -> JobDecision | None:
     """Do what was asked for; None: in this phase it means no more than to keep up."""
     cell = move(facts.job.status.state.phase, answer.action)
     order = answer.cause if isinstance(answer.cause, Order) else None
@@ -75,29 +75,29 @@ def _carry_out(facts: JobFacts, answer: Answer) -> Decision | None:
     elif cell.deed is Deed.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
-        decision = Decision(status=_outdated(facts, cell, answer), notices=notices)
+        decision = JobDecision(status=_outdated(facts, cell, answer), notices=notices)
     else:
         decision = None
     if decision is None:
-        return Decision(conclusive=False, notices=notices) if order else None  # heard; what the phase asks for follows
+        return JobDecision(conclusive=False, notices=notices) if order else None  # heard; what the phase asks for follows
     if order is None or not order.command or decision.status is None:
         return decision
     noted = msgspec.structs.replace(decision.status, last_command=order.command)
     return dataclasses.replace(decision, status=noted)  # so that a Command that is still there is not carried out again
 
 
-def _issued(order: Order | None) -> tuple[Notice, ...]:
+def _issued(order: Order | None) -> tuple[JobNotice, ...]:
     if order is None or not order.command:
         return ()
     what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
-    return (Notice("Normal", JobEventReason.COMMAND_ISSUED, what),)
+    return (JobNotice("Normal", JobEventReason.COMMAND_ISSUED, what),)
 
 
-def _execution(phase: JobPhase, answer: Answer) -> Notice:
+def _execution(phase: JobPhase, answer: Answer) -> JobNotice:
     nothing = meaningless(phase, answer.action)
     if nothing:
-        return Notice("Warning", JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
-    return Notice("Normal", JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
+        return JobNotice("Warning", JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
+    return JobNotice("Normal", JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
 
 
 def _outdated(facts: JobFacts, cell: Move, answer: Answer) -> JobStatus:
@@ -121,16 +121,16 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
-def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[Notice, ...]) -> Decision | None:
+def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[JobNotice, ...]) -> JobDecision | None:
     """Mark the pods in question and let the Job restart; they are deleted there."""
     pods = policy_decisions.targets(answer, facts)
     if pods is None:
         return None
     marks = _marking(pods)
     if cell.to is None:
-        return Decision(marks, conclusive=False, notices=notices) if marks else None
+        return JobDecision(marks, conclusive=False, notices=notices) if marks else None
     by_user = isinstance(answer.cause, Order)
-    return Decision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods), by_user=by_user), notices=notices)
+    return JobDecision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods), by_user=by_user), notices=notices)
 
 
 def _marking(pods: list[Pod]) -> tuple[Effect, ...]:
@@ -146,37 +146,37 @@ def _restarting(
     return _releasing(facts, status.entering(following, JobPhase.RESTARTING, reason, message), releasing)
 
 
-def _keep_up(facts: JobFacts, *, idle: bool = False) -> Decision:
+def _keep_up(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     """What the phase asks for by itself."""
     return _release(facts, idle=idle) if is_ending(facts.job.status.state.phase) else _synchronise(facts, idle=idle)
 
 
-def _synchronise(facts: JobFacts, *, idle: bool) -> Decision:
+def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     """Bring what there is in line with the spec."""
     job, phase = facts.job, facts.job.status.state.phase
     broken_off = plan.interrupted(job, facts.pods) if phase in (JobPhase.PENDING, JobPhase.RUNNING) else ()
     if broken_off and not idle:
         names = ", ".join(pod.metadata.name for pod in broken_off)
         message = f"{_failure(broken_off)}the restart of {names} is carried on"
-        return Decision(status=_restarting(facts, _reason_of(broken_off), message, broken_off))
+        return JobDecision(status=_restarting(facts, _reason_of(broken_off), message, broken_off))
     counts = _counted(facts)
     change = following_phase(phase, job.spec, counts, job.status.retry_count)
     if change and change.to in _ENDS:
         marked = plan.interrupted(job, facts.pods) if phase is JobPhase.RESTARTING else ()
         if marked and not idle:  # what was to be restarted goes, though nothing takes its place any more
-            return Decision((DeletePods(plan.victims_of(marked)),), conclusive=False)
-        return Decision(status=_ended(facts, counts, change))
+            return JobDecision((DeletePods(plan.victims_of(marked)),), conclusive=False)
+        return JobDecision(status=_ended(facts, counts, change))
     if (half := _half_gang(facts, counts)) and not idle:
-        return Decision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
+        return JobDecision((DeletePods(plan.victims_of(half), gives_back=True),), conclusive=False)
     obstacle = preparation.obstacle(facts)
     is_early = retries.waits_until(job, facts.now) is not None
     effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
-        return Decision(effects, conclusive=False, obstacle=obstacle)
+        return JobDecision(effects, conclusive=False, obstacle=obstacle)
     if is_early or (effects and phase is JobPhase.RESTARTING):
         change = None  # pods of before may still be there
     complete = not (effects or obstacle or facts.memory.held or is_early)
-    return Decision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
+    return JobDecision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
 
 
 def _counted(facts: JobFacts) -> Counts:
@@ -268,7 +268,7 @@ def _all_marked(facts: JobFacts, following: JobStatus) -> JobStatus:
     return msgspec.structs.replace(following, controlled_resources={**following.controlled_resources, **facts.marks})
 
 
-def _release(facts: JobFacts, *, idle: bool) -> Decision:
+def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
     """Let go of everything but the finished pods."""
     job, last = facts.job, facts.job.status
     effects: list[Effect] = []
@@ -280,7 +280,7 @@ def _release(facts: JobFacts, *, idle: bool) -> Decision:
     if marks and not facts.memory.removed:
         effects.append(RemovePlugins())
     if effects and not idle:
-        return Decision(tuple(effects), conclusive=False)
+        return JobDecision(tuple(effects), conclusive=False)
     counts = count(job, facts.pods.values())
     following = status.counted(last, counts)
     if facts.memory.removed:
@@ -291,4 +291,4 @@ def _release(facts: JobFacts, *, idle: bool) -> Decision:
         cause = f"{last.state.message}; " if last.state.message else ""  # why it ended is still what users ask
         reason = last.state.reason if change.to is JobPhase.TERMINATED else change.reason  # who ended it is asked later
         following = status.entering(following, change.to, reason or "", cause + change.message)
-    return Decision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))
+    return JobDecision(status=None if status.is_same(last, following) else status.killed(job, following, facts.now))

@@ -13,7 +13,7 @@ from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 
-__all__ = ["Decision", "JobFacts", "Notice", "Order", "Remembered"]
+__all__ = ["JobDecision", "JobFacts", "JobNotice", "Order", "Remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class JobNotice:
     """An Event to record on the Job."""
 
     type: str
@@ -94,7 +94,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class JobDecision:
     """What to do now.
 
     The effects come first, in order; each step is begun when the one before it has gone well. If they are `conclusive`, `status`
@@ -105,7 +105,7 @@ class Decision:
     status: JobStatus | None = None
     """The status to write; None: it is right as it is."""
     conclusive: bool = True
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[JobNotice, ...] = ()
     armed: tuple[Response, ...] = ()
     """Answers that wait for their time."""
     look_again_at: float | None = None

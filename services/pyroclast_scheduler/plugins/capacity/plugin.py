@@ -20,7 +20,7 @@ from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.capacity import tree
 from pyroclast_scheduler.plugins.capacity.dra import DeviceQuota
 from pyroclast_scheduler.plugins.capacity.gates import let_in
@@ -149,7 +149,7 @@ class _Queues:
         """Near relatives lose first; the root, above which there is nothing, is as far away as those right below it."""
         return -max(self._tree.common(self._tree.rows[queue.name], self._tree.rows[preemptor.name]), 1)
 
-    def allocatable(self, queue: Queue, plan: Plan, count: int) -> int:
+    def allocatable(self, queue: Queue, plan: PlacementPlan, count: int) -> int:
         """How many of `count` such pods fit below the limits of the queue and of those above it."""
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:

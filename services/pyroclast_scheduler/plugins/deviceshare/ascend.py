@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused, order, policy_score
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import Chip
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 from pyroclast_scheduler.plugins.deviceshare.vgpu import decode
@@ -68,7 +68,7 @@ class Ascend:
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
         """Chips for one container after another, none of them for two."""
         del node
-        chosen: list[tuple[Part, ...]] = []
+        chosen: list[tuple[CardShare, ...]] = []
         for container in pod.spec.containers:
             if self._asks(container):
                 taken = {part.card for parts in chosen for part in parts}
@@ -110,7 +110,7 @@ class Ascend:
         limits = container.resources.limits
         return self.chip.resource in limits or self.chip.memory_resource in limits
 
-    def _for_container(self, container: records.Container, cards: Sequence[Card]) -> tuple[Part, ...]:
+    def _for_container(self, container: records.Container, cards: Sequence[Card]) -> tuple[CardShare, ...]:
         limits = container.resources.limits
         both = {**container.resources.requests, **limits}
         number = amount(limits, self.chip.resource) if self.chip.resource in limits else 1
@@ -126,7 +126,7 @@ class Ascend:
         fitting.sort(key=lambda card: order(self.policy, card))
         if self._is_connected(cards):
             fitting = _by_network(fitting)
-        return tuple(Part(card.name, cut.memory) for card in fitting[:number])
+        return tuple(CardShare(card.name, cut.memory) for card in fitting[:number])
 
     def _is_connected(self, cards: Iterable[Card]) -> bool:
         return self.chip.word.startswith(_CONNECTED) and all(card.network is not None for card in cards)

@@ -9,11 +9,11 @@ from typing import Protocol
 from pyroclast.api import records
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry
 
-__all__ = ["Card", "Claim", "Kind", "Part", "Refused", "order", "policy_score"]
+__all__ = ["Card", "CardKind", "CardShare", "Claim", "Refused", "order", "policy_score"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CardShare:
     """What one container has of one card: memory in the unit of the kind, cores in hundredths of the card.
 
     `instance`: which one of those that the driver cut the card into, empty if it is not cut.
@@ -37,7 +37,7 @@ class Card:
     memory: int
     slots: int = 1
     type: str = ""
-    users: dict[str, list[Part]] = field(default_factory=dict)
+    users: dict[str, list[CardShare]] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)
     geometries: tuple[Geometry, ...] = ()
     network: int | None = None
@@ -76,10 +76,10 @@ class Card:
 class Claim:
     """What a pod gets on a node: for each container its parts."""
 
-    containers: tuple[tuple[Part, ...], ...]
+    containers: tuple[tuple[CardShare, ...], ...]
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[CardShare, ...]:
         """All parts."""
         return tuple(part for container in self.containers for part in container)
 
@@ -108,7 +108,7 @@ def policy_score(policy: str, cards: Sequence[Card], claim: Claim) -> float:
     return sum(100.0 for card in found if not card.users) if policy == "spread" else 0.0
 
 
-class Kind(Protocol):
+class CardKind(Protocol):
     """One kind of device, and how it is shared."""
 
     def wants(self, pod: records.Pod) -> bool:

@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Kind, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardKind, Claim, Refused
 from pyroclast_scheduler.plugins.deviceshare.exclusive import Rule, matching, usable
 from pyroclast_scheduler.plugins.deviceshare.verdicts import Verdicts
 from pyroclast_scheduler.session.measures import CardUse
@@ -40,7 +40,7 @@ class _Shown:
 class Devices:
     """The cards of all nodes, read when first asked for. `bound`: by UID, the annotations of binds that pods do not show yet."""
 
-    def __init__(self, session: Session, kind: Kind, rules: list[Rule], bound: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(self, session: Session, kind: CardKind, rules: list[Rule], bound: Mapping[str, Mapping[str, str]]) -> None:
         self._session = session
         self._kind = kind
         self._rules = rules

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.resources import quantity
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused
 
 __all__ = ["GpuShare", "amount"]
 
@@ -36,7 +36,7 @@ class GpuShare:
     def held(self, pod: records.Pod, annotations: Mapping[str, str]) -> Claim | None:
         """The cards that the annotation names."""
         names = [name for name in annotations.get(keys.GPU_INDEX, "").split(",") if name]
-        return Claim((tuple(Part(name, 0 if self.by_number else self._asked(pod)) for name in names),)) if names else None
+        return Claim((tuple(CardShare(name, 0 if self.by_number else self._asked(pod)) for name in names),)) if names else None
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
         """The card of the lowest number with enough memory, or the first cards that nobody uses."""
@@ -45,12 +45,12 @@ class GpuShare:
             free = [card for card in cards if not card.users]
             if len(free) < asked:
                 raise Refused(f"no enough gpu number on node {node.metadata.name}", is_final=len(cards) < asked)
-            return Claim((tuple(Part(card.name, 0) for card in free[:asked]),))
+            return Claim((tuple(CardShare(card.name, 0) for card in free[:asked]),))
         card = next((card for card in cards if card.idle_memory >= asked), None)
         if card is None:
             is_final = all(card.memory < asked for card in cards)
             raise Refused(f"no enough gpu memory on node {node.metadata.name}", is_final=is_final)
-        return Claim(((Part(card.name, asked),),))
+        return Claim(((CardShare(card.name, asked),),))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:
         """All are alike."""

@@ -14,9 +14,9 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend
-from pyroclast_scheduler.plugins.deviceshare.cards import Kind
+from pyroclast_scheduler.plugins.deviceshare.cards import CardKind
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, FILE, DeviceConfiguration, parse
 from pyroclast_scheduler.plugins.deviceshare.devices import Devices
 from pyroclast_scheduler.plugins.deviceshare.exclusive import rules_of
@@ -81,7 +81,7 @@ class DeviceShare:
         if not found:
             return Extensions()
 
-        def refusals(task: Task, plan: Plan) -> list[Refusal] | None:
+        def refusals(task: Task, plan: PlacementPlan) -> list[Refusal] | None:
             asked = [each for each in found if each.wants(task.facts)]
             refused: list[Refusal] = []
             for each in asked:
@@ -89,7 +89,7 @@ class DeviceShare:
                 refused += each.refusals(task, open_to)
             return refused if asked else None
 
-        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             del job, plan
             given = [each.scores(task, candidates) for each in found if each.wants(task.facts)]
             total: Floats = np.floor(np.sum(given, axis=0) + 0.5) * self._weight
@@ -116,9 +116,9 @@ class DeviceShare:
             close=found[0].measure if self._virtual else None,
         )
 
-    def _kinds(self, session: Session) -> list[Kind]:
+    def _kinds(self, session: Session) -> list[CardKind]:
         if self._sharing or self._number:
-            first: list[Kind] = [GpuShare(by_number=self._number)]
+            first: list[CardKind] = [GpuShare(by_number=self._number)]
         else:
             first = [Vgpu(self._policy, self._configuration(session))] if self._virtual else []
         chips = self._configuration(session).chips if self._ascend else ()

@@ -12,7 +12,7 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.numbers import parse_count
 from pyroclast_scheduler.model.tasks import group_of
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused, order, policy_score
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, pick
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
@@ -70,7 +70,7 @@ class Vgpu:
         if annotations.get(keys.VGPU_MODE, mode) != mode:
             raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
         trial = [card.copy() for card in cards]
-        chosen: list[tuple[Part, ...]] = []
+        chosen: list[tuple[CardShare, ...]] = []
         for container in pod.spec.containers:
             wish = _wish(container, self.configuration.names)
             parts = () if wish is None else self._for_container(pod, node.metadata.name, wish, trial)
@@ -93,10 +93,10 @@ class Vgpu:
             keys.BIND_TIME: str(int(now)),
         }
 
-    def _for_container(self, pod: records.Pod, node: str, wish: _Wish, cards: list[Card]) -> tuple[Part, ...]:
+    def _for_container(self, pod: records.Pod, node: str, wish: _Wish, cards: list[Card]) -> tuple[CardShare, ...]:
         if wish.number > len(cards):
             raise Refused(f"no enough gpu cards on node {node}", is_final=True)
-        parts: list[Part] = []
+        parts: list[CardShare] = []
         is_cut = any(card.geometries for card in cards)
         for card in sorted(cards, key=self._order):
             part = _part(card, wish, is_cut=is_cut) if len(parts) < wish.number and _is_allowed(pod, card) else None
@@ -145,7 +145,7 @@ def decode(text: str) -> Claim | None:
         good = [(each[0], parse_count(each[2]), parse_count(each[3])) for each in fields if len(each) >= 4]
         named = [(*name.rstrip("]").partition("[")[::2], memory, cores) for name, memory, cores in good]
         parts = (
-            Part(card, memory, cores, instance)
+            CardShare(card, memory, cores, instance)
             for card, instance, memory, cores in named
             if memory is not None and cores is not None
         )
@@ -153,16 +153,16 @@ def decode(text: str) -> Claim | None:
     return Claim(tuple(containers))
 
 
-def _name(part: Part) -> str:
+def _name(part: CardShare) -> str:
     return f"{part.card}[{part.instance}]" if part.instance else part.card
 
 
-def _part(card: Card, wish: _Wish, *, is_cut: bool) -> Part | None:
+def _part(card: Card, wish: _Wish, *, is_cut: bool) -> CardShare | None:
     """What the container would have of a card, None if no instance of it would do. `is_cut`: the driver cuts cards here."""
     if not is_cut:
-        return Part(card.name, wish.memory_of(card), wish.cores)
+        return CardShare(card.name, wish.memory_of(card), wish.cores)
     found = pick(card.geometries, card.instances, wish.memory_of(card))
-    return None if found is None else Part(card.name, found[1], wish.cores, found[0])
+    return None if found is None else CardShare(card.name, found[1], wish.cores, found[0])
 
 
 def _wish(container: records.Container, names: VgpuNames) -> _Wish | None:

@@ -15,7 +15,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.extender.answers import (
     Anything,
     Enqueueable,
@@ -107,7 +107,7 @@ class _Asking:
         if warning not in self._session.warnings:
             self._session.warnings.append(warning)
 
-    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+    def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """The nodes that it refuses among those that would do; None for pods that are none of its business."""
         if not self._is_managed(task):
             return None
@@ -131,7 +131,7 @@ class _Asking:
                 self._said.pop(row, None)
         self._seen = len(log)
 
-    def scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+    def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """What it thinks of the candidates."""
         del job, plan
         if not self._is_managed(task):

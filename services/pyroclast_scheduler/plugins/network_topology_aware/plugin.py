@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.network_topology_aware.gradient import cut, gradient, search_root
 from pyroclast_scheduler.plugins.network_topology_aware.scores import Sums, closeness, filling, normal, weights_of
 from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
@@ -107,7 +107,7 @@ class _Network:
             scores = np.where(is_best, scores + there, scores)
         return scores * (_BEST * self._settings.weight)
 
-    def scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+    def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """Near nodes for pods with a topology; for others those of full hypernodes. None where all candidates are alike."""
         if len(np.unique(self._lowest[candidates])) < 2:
             return None

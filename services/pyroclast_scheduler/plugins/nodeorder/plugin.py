@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.nodeorder.defaults import DefaultSpread
 from pyroclast_scheduler.plugins.nodeorder.images import locality
 from pyroclast_scheduler.session.arguments import Arguments
@@ -38,7 +38,7 @@ _DEFAULTS: Final = {
 }
 _BEST: Final = 100
 _GPU: Final = "nvidia.com/gpu"
-_Measure = Callable[[Session, Task, Plan, Bools], Floats | None]
+_Measure = Callable[[Session, Task, PlacementPlan, Bools], Floats | None]
 _SOFT: Final = frozenset({"PreferNoSchedule"})
 
 
@@ -66,7 +66,7 @@ class NodeOrder:
 
         scale = _Scale(session.columns.allocatable[:2], session.snapshot.is_ready)
 
-        def alone(plan: Plan, load: Load) -> Floats:
+        def alone(plan: PlacementPlan, load: Load) -> Floats:
             total: Floats = np.zeros(load.used.shape[:0:-1]).T
             nodes = scale.at(load.rows[:, 0])
             if weights["leastrequested"]:
@@ -81,7 +81,7 @@ class NodeOrder:
                     total += weights["imagelocality"] * images[load.rows]
             return total
 
-        def together(_job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        def together(_job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             found = [
                 weights[name] * scores
                 for name, measure in parts
@@ -89,7 +89,7 @@ class NodeOrder:
             ]
             return np.sum(found, axis=0) if found else None
 
-        def relative(plan: Plan, candidates: Bools) -> Floats | None:
+        def relative(plan: PlacementPlan, candidates: Bools) -> Floats | None:
             measured = [(weights[name], measure(session, plan, candidates)) for name, measure in relative_parts]
             found = [weight * scores for weight, scores in measured if scores is not None]
             return np.sum(found, axis=0) if found else None
@@ -150,7 +150,7 @@ def _most(after: Ints, nodes: _Nodes) -> Floats:
     return scores
 
 
-def _balanced(plan: Plan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
+def _balanced(plan: PlacementPlan, load: Load, nodes: _Nodes, gpu: int | None) -> Floats:
     """How much more evenly cpu, memory and GPUs would be taken with the pod than without; 0 for a pod that asks for none."""
     has_gpu = gpu is not None and plan.asks_for(gpu)
     if not has_gpu and not plan.asks_for(CPU) and not plan.asks_for(MEMORY):
@@ -199,7 +199,7 @@ def _hundredths(deviation: Floats) -> Floats:
     return np.trunc(scores, out=scores)
 
 
-def _node_affinity(session: Session, plan: Plan, candidates: Bools) -> Floats | None:
+def _node_affinity(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Weights of the preferred terms that a node matches, the best candidate being 100."""
     terms = plan.shape.preferred("nodeAffinity")
     if not terms:
@@ -216,7 +216,7 @@ def _term_weights(session: Session, terms: Sequence[Mapping[str, Any]]) -> Float
     return total
 
 
-def _taints(session: Session, plan: Plan, candidates: Bools) -> Floats | None:
+def _taints(session: Session, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """100 for nodes without soft taints that the pod minds, 0 for the candidate with the most; None if none has any."""
     counts = plan.once(_taints, lambda: _if_any(session.features.count_untolerated(plan.shape.tolerations, _SOFT)))
     if counts is None:
@@ -229,14 +229,14 @@ def _if_any(counts: Floats) -> Floats | None:
     return counts if counts.any() else None
 
 
-def _pod_affinity(session: Session, task: Task, _plan: Plan, candidates: Bools) -> Floats | None:
+def _pod_affinity(session: Session, task: Task, _plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """Whom the pod would rather be near, and who would rather have it near."""
     if not session.snapshot.is_coupled:
         return None
     return affinity.preference(task.facts, session.term_counts, session.features, candidates)
 
 
-def _spread(default: DefaultSpread, session: Session, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+def _spread(default: DefaultSpread, session: Session, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
     """How evenly the pod's kind would be spread."""
     constraints = () if plan.shape.spread else default.constraints(task.facts)
     if not plan.shape.spread and not constraints:

@@ -17,7 +17,7 @@ from pyroclast_scheduler.plugins.numa_aware.policies import Examined, assigned, 
 from pyroclast_scheduler.plugins.numa_aware.table import Table
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 
-__all__ = ["SETTLED_SECONDS", "Book"]
+__all__ = ["SETTLED_SECONDS", "NumaAllocations"]
 
 SETTLED_SECONDS: Final = 60.0
 """How long after its start a pod's CPUs are in its node's Numatopology for sure; exporters write every few seconds."""
@@ -35,7 +35,7 @@ class _Held:
     until: float
 
 
-class Book:
+class NumaAllocations:
     """Lives in the memory of the scheduler. What is lost with it is worked out again from the pods."""
 
     is_derived: Final = True

@@ -14,8 +14,8 @@ from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
-from pyroclast_scheduler.plugins.numa_aware.book import Book
+from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.plugins.numa_aware.book import NumaAllocations
 from pyroclast_scheduler.plugins.numa_aware.layouts import Inside
 from pyroclast_scheduler.plugins.numa_aware.pods import Wanted
 from pyroclast_scheduler.plugins.numa_aware.policies import assigned
@@ -49,7 +49,7 @@ class Nodes:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._book: Book = session.ports.memory.setdefault(_MEMORY, Book())
+        self._book: NumaAllocations = session.ports.memory.setdefault(_MEMORY, NumaAllocations())
         self._table = self._book.table(session.objects(records.Numatopology), session.names)
         session.warnings += [
             f"plugin numa-aware: Numatopology {name}: {why}" for name, why in sorted(self._book.problems.items())
@@ -60,7 +60,7 @@ class Nodes:
         self._concerned: dict[str, Bools | None] = {}
         self._closed: dict[str, list[Refusal]] = {}
 
-    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+    def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """The nodes that would not take the pod; None where NUMA nodes do not matter to it."""
         want = self._book.wanted(task.facts)
         if want is None or not (want.policy or want.takes_cpus):
@@ -80,7 +80,7 @@ class Nodes:
         # never empty: a node that takes one such pod may not take two, so they are placed one at a time
         return [*closed, *found, Refusal(np.zeros_like(concerned), "")]
 
-    def scores(self, job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+    def scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """For pods with a NUMA policy up to 100, the more the fewer NUMA nodes a pod would be on; None for others."""
         del job, plan
         want = self._book.wanted(task.facts)

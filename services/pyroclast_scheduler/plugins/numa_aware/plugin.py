@@ -8,7 +8,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.numa_aware.nodes import Nodes
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
@@ -29,7 +29,7 @@ class NumaAware:
         """Register."""
         nodes = Nodes(session)
 
-        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             found = nodes.scores(job, task, plan, candidates)
             return None if found is None else found * self._weight
 

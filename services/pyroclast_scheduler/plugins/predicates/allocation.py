@@ -14,14 +14,14 @@ from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
 
-__all__ = ["Market", "Picked", "Wish", "wishes_of"]
+__all__ = ["DeviceRequest", "Market", "Picked", "wishes_of"]
 
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _STEPS: Final = 20_000  # of one search; more make no allocation likelier
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DeviceRequest:
     """One request of a claim: what would do, the best first, each by the name that its devices are booked under."""
 
     claim: str
@@ -53,7 +53,7 @@ class Market:
     uses: Mapping[DeviceId, Mapping[CounterId, int]] = field(default_factory=dict)
     left: Mapping[CounterId, int] = field(default_factory=dict)
 
-    def meet(self, wishes: Sequence[Wish], offers: Sequence[Offer]) -> list[Picked] | None:
+    def meet(self, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> list[Picked] | None:
         """Devices for all wishes, the first that do; None if there are none.
 
         Raises:
@@ -65,7 +65,7 @@ class Market:
 class _Search:
     """One search, wish after wish, with a way back."""
 
-    def __init__(self, market: Market, wishes: Sequence[Wish], offers: Sequence[Offer]) -> None:
+    def __init__(self, market: Market, wishes: Sequence[DeviceRequest], offers: Sequence[Offer]) -> None:
         self._market = market
         self._wishes = wishes
         self._offers = offers
@@ -123,16 +123,16 @@ class _Search:
         return self._known[at, way]
 
 
-def wishes_of(key: str, claim: records.ResourceClaim) -> list[Wish]:
+def wishes_of(key: str, claim: records.ResourceClaim) -> list[DeviceRequest]:
     """The requests of a claim."""
-    found: list[Wish] = []
+    found: list[DeviceRequest] = []
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             ways: tuple[tuple[str, records.DeviceWish], ...] = ((request.name, request.exactly),)
         else:
             ways = tuple((f"{request.name}/{each.name}", each) for each in request.first_available)
         constraints = tuple(each for each in claim.spec.devices.constraints if _names(each, request.name))
-        found.append(Wish(key, request.name, ways, constraints))
+        found.append(DeviceRequest(key, request.name, ways, constraints))
     return found
 
 

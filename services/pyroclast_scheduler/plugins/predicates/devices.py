@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
-from pyroclast_scheduler.plugins.predicates.allocation import Market, Picked, Wish, wishes_of
+from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
 from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Pools, node_selector
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
@@ -236,16 +236,16 @@ class Devices:
                 found.append(_common([each.offer.nodes for each in self._picked_for(key)]))
         return found
 
-    def _wishes(self, task: TaskFacts) -> list[Wish]:
+    def _wishes(self, task: TaskFacts) -> list[DeviceRequest]:
         """What the claims ask for that have no devices yet."""
-        found: list[Wish] = []
+        found: list[DeviceRequest] = []
         for key in device_claims(task.pod).values():
             claim = self._claims.get(key or "")
             if claim is not None and key is not None and claim.status.allocation is None and not self._users.get(key):
                 found += wishes_of(key, claim)
         return found
 
-    def _rooms(self, wishes: Sequence[Wish]) -> tuple[Bools, Mapping[int, str]]:
+    def _rooms(self, wishes: Sequence[DeviceRequest]) -> tuple[Bools, Mapping[int, str]]:
         """The nodes where the wishes can be met, and what is wrong where that cannot be told. Only what changed is searched."""
         order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
         signature = _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])

@@ -15,7 +15,7 @@ from pyroclast_scheduler.model.node_columns import Bools, Rows
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.shapes import Port
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 
@@ -34,12 +34,12 @@ class NodeFilter:
         self._filters = filters
         self._ports: dict[int, Counter[Port]] = {row: ports.copy() for row, ports in session.snapshot.ports.items()}
 
-    def mask(self, plan: Plan) -> Bools | None:
+    def mask(self, plan: PlacementPlan) -> Bools | None:
         """Nodes that pass by what node objects say."""
         refused = [refusal.nodes for refusal in self._stable(plan)]
         return ~np.logical_or.reduce(refused) if refused else None
 
-    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+    def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
         """How many more pods each node takes, by number and by ports."""
         columns = self._session.columns
         room: Ints = columns.allocatable[PODS].take(rows)
@@ -49,7 +49,7 @@ class NodeFilter:
             room = np.minimum(room, free)
         return room
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+    def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """All of it with reasons."""
         columns = self._session.columns
         full = columns.allocatable[PODS] <= columns.pod_count
@@ -71,7 +71,7 @@ class NodeFilter:
             for port in move.plan.shape.ports:
                 ports[port] += change * count
 
-    def _stable(self, plan: Plan) -> list[Refusal]:
+    def _stable(self, plan: PlacementPlan) -> list[Refusal]:
         """What depends on shape and node alone, in the order of examination."""
         features, shape = self._session.features, plan.shape
         found: list[Refusal] = []
@@ -88,7 +88,7 @@ class NodeFilter:
             found.append(Refusal(tainted, "node(s) had untolerated taint(s)", Code.UNRESOLVABLE))
         return found
 
-    def _has_conflict(self, plan: Plan, row: int) -> bool:
+    def _has_conflict(self, plan: PlacementPlan, row: int) -> bool:
         taken = self._ports.get(row)
         if not taken:
             return False

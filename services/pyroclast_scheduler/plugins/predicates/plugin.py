@@ -20,7 +20,7 @@ from pyroclast.api.types import (
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.predicates.coupling import coupled
 from pyroclast_scheduler.plugins.predicates.devices import Devices
 from pyroclast_scheduler.plugins.predicates.limits import VolumeLimits
@@ -126,14 +126,14 @@ class _Others:
         self._limits = VolumeLimits(session)
         self._devices = Devices(session)
 
-    def absent(self, task: Task, plan: Plan) -> str | None:
+    def absent(self, task: Task, plan: PlacementPlan) -> str | None:
         """Why the pod fits nowhere, whatever nodes have."""
         if not plan.shape.has_claims:
             return None
         why = self._volumes.absent(task.facts) if "VolumeBinding" in self._filters else None
         return why or (self._devices.absent(task.facts) if task.facts.pod.spec.resource_claims else None)
 
-    def refusals(self, task: Task, plan: Plan) -> list[Refusal] | None:
+    def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """Nodes that do not do for this very pod; None if it does not matter to it which."""
         found = coupled(self._session, task, self._filters) if self._is_coupled else None
         if not plan.shape.has_claims:

@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Dimensions, Ints
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
@@ -51,7 +51,7 @@ class ResourceStrategyFit:
     def open(self, session: Session) -> Extensions:
         """Register what weighs anything."""
 
-        def score(plan: Plan, load: Load) -> Floats:
+        def score(plan: PlacementPlan, load: Load) -> Floats:
             total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
             if self._weight > 0:
                 total = total + self._fit(session.dimensions, plan, load) * (_BEST * self._weight)
@@ -65,7 +65,7 @@ class ResourceStrategyFit:
             node_order=score if has_scores else None,
         )
 
-    def _fit(self, dimensions: Dimensions, plan: Plan, load: Load) -> Floats:
+    def _fit(self, dimensions: Dimensions, plan: PlacementPlan, load: Load) -> Floats:
         """The weighted mean of what each resource's strategy says, 0 to 1; 0 where the pod does not fit."""
         total = np.zeros(np.broadcast_shapes(load.used.shape[1:], load.rows.shape))
         whole, is_over = 0.0, np.zeros(total.shape, dtype=np.bool_)
@@ -82,7 +82,7 @@ class ResourceStrategyFit:
                 total += np.where(has, strategy.weight * part / np.maximum(allocatable, 1), 0.0)
         return np.where(is_over, 0.0, total / whole) if whole else total
 
-    def _scored(self, dimensions: Dimensions, plan: Plan) -> list[tuple[int, Strategy]]:
+    def _scored(self, dimensions: Dimensions, plan: PlacementPlan) -> list[tuple[int, Strategy]]:
         """The rows of the resources that count for this pod, with their strategies."""
         own = of_pod(plan.shape.marks)
         known = self._strategies if own is None else own
@@ -94,7 +94,7 @@ class ResourceStrategyFit:
                 found.append((row, known[match]))
         return found
 
-    def _keep_free(self, dimensions: Dimensions, plan: Plan, load: Load) -> Floats:
+    def _keep_free(self, dimensions: Dimensions, plan: PlacementPlan, load: Load) -> Floats:
         """How few scarce resources a node has, 0 to 1; 0 where it lacks one that the pod asks for."""
         shape = np.broadcast_shapes(load.used.shape[1:], load.rows.shape)
         whole = sum(self._scarce.values())
@@ -116,12 +116,12 @@ class _Proportional:
         self._columns = session.columns
         self._rates = {row: (name, *rate) for name, rate in rates.items() if (row := session.dimensions.find(name)) is not None}
 
-    def mask(self, plan: Plan) -> Bools | None:
+    def mask(self, plan: PlacementPlan) -> Bools | None:
         """It depends on what is free alone."""
         del plan
         return None
 
-    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+    def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
         """How many pods leave enough beside each kind of device."""
         if self._is_user(plan):
             return None
@@ -130,7 +130,7 @@ class _Proportional:
             np.minimum(most, self._copies(plan, row, rows), out=most)
         return most
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+    def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """Nodes that one more pod leaves too little, by kind of device."""
         if self._is_user(plan):
             return []
@@ -140,10 +140,10 @@ class _Proportional:
             for row, (name, _, _) in self._rates.items()
         ]
 
-    def _is_user(self, plan: Plan) -> bool:
+    def _is_user(self, plan: PlacementPlan) -> bool:
         return any(plan.request[row] > 0 for row in self._rates)
 
-    def _copies(self, plan: Plan, row: int, rows: Rows) -> Ints:
+    def _copies(self, plan: PlacementPlan, row: int, rows: Rows) -> Ints:
         _, cores, giga = self._rates[row]
         idle = self._columns.idle(rows)
         most = np.full(len(rows), float(_ENDLESS))

@@ -9,7 +9,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.task_topology.buckets import Buckets
 from pyroclast_scheduler.plugins.task_topology.relations import relations_of
 from pyroclast_scheduler.session.arguments import Arguments
@@ -45,7 +45,7 @@ class TaskTopology:
             place = None if buckets is None else buckets.rank(task)
             return (True,) if place is None else (False, *place)
 
-        def scores(job: Job, task: Task, plan: Plan, candidates: Bools) -> Floats | None:
+        def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             del plan, candidates
             buckets = buckets_of(job.facts.key)
             free = session.columns.idle() + session.columns.releasing

@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.tdm.budget import most_evictions
 from pyroclast_scheduler.plugins.tdm.windows import Window, parse
 from pyroclast_scheduler.session.arguments import Arguments
@@ -87,18 +87,18 @@ class _Zones:
         self._has_zone = self._labels.where(bool)
         self._is_open = self._labels.where(lambda zone: zone in self._open)
 
-    def mask(self, plan: Plan) -> Bools | None:
+    def mask(self, plan: PlacementPlan) -> Bools | None:
         """Nodes without a zone, and for revocable pods those of open zones."""
         if not self._has_zone.any():
             return None
         return ~self._has_zone | (self._is_open & is_revocable(plan.shape.marks))
 
-    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+    def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
         """It does not count pods."""
         del plan, rows
         return None
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+    def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """The closed zones by name, then open ones for pods that are not revocable."""
         found = []
         for zone in sorted({value for value in self._labels.values if value} - self._open):
@@ -110,7 +110,7 @@ class _Zones:
             found.append(Refusal(self._is_open, _NOT_ALLOWED, Code.UNRESOLVABLE))
         return found
 
-    def score(self, plan: Plan, load: Load) -> Floats:
+    def score(self, plan: PlacementPlan, load: Load) -> Floats:
         """Revocable pods want revocable nodes."""
         wanted = self._is_open & is_revocable(plan.shape.marks)
         return np.where(wanted[load.rows], _WANTED, 0.0)

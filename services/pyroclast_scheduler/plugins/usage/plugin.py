@@ -17,7 +17,7 @@ from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.placement.node_load import Load
-from pyroclast_scheduler.placement.plans import Plan
+from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.usage.estimator import Estimator
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.points import Extensions
@@ -59,7 +59,7 @@ class Usage:
         nodes = _Nodes(session, self._weights, self._estimator)
         thresholds = _Thresholds(nodes.measured, nodes.is_fresh, self._thresholds)
 
-        def score(plan: Plan, load: Load) -> Floats:
+        def score(plan: PlacementPlan, load: Load) -> Floats:
             return nodes.scores(plan, load) * (100 * self._weight)
 
         return Extensions(predicate=thresholds, node_order=score if self._weight else None, moved=nodes.moved)
@@ -72,18 +72,18 @@ class _Thresholds:
         self._cpu = is_fresh & (measured[0] > thresholds[0])
         self._memory = is_fresh & (measured[1] > thresholds[1])
 
-    def mask(self, plan: Plan) -> Bools | None:
+    def mask(self, plan: PlacementPlan) -> Bools | None:
         """Nodes below both thresholds."""
         del plan
         below: Bools = ~(self._cpu | self._memory)
         return below
 
-    def limits(self, plan: Plan, rows: Rows) -> Ints | None:
+    def limits(self, plan: PlacementPlan, rows: Rows) -> Ints | None:
         """It does not count pods."""
         del plan, rows
         return None
 
-    def refusals(self, plan: Plan) -> Sequence[Refusal]:
+    def refusals(self, plan: PlacementPlan) -> Sequence[Refusal]:
         """Cpu first."""
         del plan
         return [Refusal(self._cpu, _CPU_FULL, Code.UNRESOLVABLE), Refusal(self._memory, _MEMORY_FULL, Code.UNRESOLVABLE)]
@@ -161,7 +161,7 @@ class _Nodes:
             if at is not None:
                 self._count([task], np.array([at], dtype=np.intp))
 
-    def scores(self, plan: Plan, load: Load) -> Floats:
+    def scores(self, plan: PlacementPlan, load: Load) -> Floats:
         """How free nodes are, 0 to 1, for the first, second, … pod of a shape; 0 for those not measured lately."""
         rows = load.rows[:, 0]
         steps = (load.used[PODS] - self._session.columns.used[PODS, rows, None])[0]

@@ -22,7 +22,7 @@ from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_na
 from pyroclast_standalone.apiserver.documents.selectors import read_field
 
 from .checks import named
-from .rules import Part, Rules, age_of
+from .rules import FieldPart, Rules, age_of
 
 __all__ = ["NAMESPACE", "NODE"]
 
@@ -181,6 +181,6 @@ NAMESPACE: Final = Rules(
     default=_default_namespace,
     prepare=_prepare_namespace,
     prepare_update=_prepare_namespace_update,
-    parts={"finalize": Part(_keep_all_but_finalizers, _check_namespace_finalizers, reaches_metadata=True)},
+    parts={"finalize": FieldPart(_keep_all_but_finalizers, _check_namespace_finalizers, reaches_metadata=True)},
     fields={"status.phase": read_field("status.phase")},
 )

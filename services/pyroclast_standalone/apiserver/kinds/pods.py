@@ -14,7 +14,7 @@ from .pod_defaults import default_pod
 from .pod_table import pod_cells, pod_conditions
 from .pod_updates import check_pod_status, check_pod_update
 from .pod_warnings import warn_of_pod
-from .rules import Part, Rules
+from .rules import FieldPart, Rules
 
 __all__ = ["POD"]
 
@@ -72,7 +72,7 @@ def _prepare_status(new: dict[str, Any], old: Mapping[str, Any]) -> None:
         status["qosClass"] = before["qosClass"]
 
 
-_NO_RESIZE: Final = Part(
+_NO_RESIZE: Final = FieldPart(
     keep=lambda new, old: new.update(spec=old["spec"]),
     check=lambda _new, _old: [forbidden("spec", "the embedded API server does not resize pods")],
 )
@@ -102,7 +102,7 @@ POD: Final = Rules(
     check_status=check_pod_status,
     prepare=_prepare,
     prepare_status=_prepare_status,
-    parts={"ephemeralcontainers": Part(_take_ephemeral_containers, _check_ephemeral_containers), "resize": _NO_RESIZE},
+    parts={"ephemeralcontainers": FieldPart(_take_ephemeral_containers, _check_ephemeral_containers), "resize": _NO_RESIZE},
     kept_from_status=("f:metadata/f:ownerReferences", "f:metadata/f:deletionTimestamp"),
     fields=_FIELDS,
     generation=True,

@@ -18,7 +18,7 @@ __all__ = [
     "Cells",
     "Check",
     "Default",
-    "Part",
+    "FieldPart",
     "Rules",
     "UpdateCheck",
     "age_of",
@@ -78,7 +78,7 @@ def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldE
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FieldPart:
     """What an endpoint changes that reaches a part of the spec only: `keep` puts everything else back, `check` validates."""
 
     keep: Callable[[dict[str, Any], Mapping[str, Any]], None]
@@ -116,7 +116,7 @@ class Rules:
     prepare_update: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     prepare_status: Callable[[dict[str, Any], Mapping[str, Any]], None] | None = None
     warnings: Callable[[Mapping[str, Any], Mapping[str, Any] | None], list[str]] | None = None
-    parts: Mapping[str, Part] = field(default_factory=dict)
+    parts: Mapping[str, FieldPart] = field(default_factory=dict)
     fields: FieldReaders | None = None
     kept_from_status: Sequence[str] = ()
     generation: bool = False

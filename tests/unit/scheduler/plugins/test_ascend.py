@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pyroclast.api import records
 from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, Claim, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, Chip, Template, parse
 from tests.scenarios import objects
 from tests.unit.scheduler.plugins.test_deviceshare import VIRTUAL, VIRTUAL_CARDS, Cluster
@@ -43,7 +43,7 @@ def cards(*memory, used=(), network=()):
     found = [Card(f"c{at}", at, each, 7) for at, each in enumerate(memory)]
     for at, amount in enumerate(used):
         if amount:
-            found[at].users[f"u{at}"] = [Part(f"c{at}", amount)]
+            found[at].users[f"u{at}"] = [CardShare(f"c{at}", amount)]
     for card, number in zip(found, network, strict=False):
         card.network = number
     return found
@@ -172,7 +172,7 @@ def test_the_agent_and_the_runtime_are_told():
 
 
 def test_a_whole_chip_has_no_template():
-    told = Ascend(BUILT_IN_CHIP).annotations(Claim(((Part("a", 21527),),)), "n", 1.0)
+    told = Ascend(BUILT_IN_CHIP).annotations(Claim(((CardShare("a", 21527),),)), "n", 1.0)
     assert told["huawei.com/Ascend310P"] == '[{"UUID":"a"}]'
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.deviceshare.cards import Claim, Part, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import CardShare, Claim, Refused
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu, decode, encode, registered
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
@@ -152,7 +152,11 @@ def test_two_ways_at_once_are_refused():
 
 
 _PARTS = st.builds(
-    Part, st.text("abc0-", min_size=1), st.integers(0, 1 << 40), st.integers(0, 100), st.sampled_from(["", "group1-0", "g-12"])
+    CardShare,
+    st.text("abc0-", min_size=1),
+    st.integers(0, 1 << 40),
+    st.integers(0, 100),
+    st.sampled_from(["", "group1-0", "g-12"]),
 )
 
 
@@ -167,7 +171,7 @@ def test_the_score_follows_the_policy():
         {"spec": {"containers": [{"name": "c", "resources": {"limits": {"volcano.sh/vgpu-memory": "4"}}}]}}, records.Pod
     )
     cards = registered("a,4,8,NVIDIA-T4,true,m:b,4,8,NVIDIA-T4,true,m:") or []
-    cards[1].users["other"] = [Part("b", 2)]
+    cards[1].users["other"] = [CardShare("b", 2)]
     node = records.Node()
     packed, spread = Vgpu("binpack"), Vgpu("spread")
     assert [part.card for part in packed.choose(pod, node, cards).parts] == ["b"]

@@ -14,7 +14,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.replay.capture import Ours, taken
-from pyroclast_scheduler.replay.decide import Decision, decided, restored
+from pyroclast_scheduler.replay.decide import ReplayedDecision, decided, restored
 from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
@@ -47,7 +47,7 @@ def session(cache, chosen, ports):
     outcome = run_cycle(
         cache.snapshot(), chosen, actions=registry.actions(), plugins=registry.plugins(), ports=given_ports, uid="replay"
     )
-    return Decision.of(outcome, commits, cache)
+    return ReplayedDecision.of(outcome, commits, cache)
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)

@@ -10,7 +10,7 @@ from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.session.outcome import Outcome, Waiting
+from pyroclast_scheduler.session.outcome import Outcome, WaitingTask
 from pyroclast_scheduler.shell.writer import Writer
 
 KEY = "default/g"
@@ -37,7 +37,7 @@ async def test_a_reason_is_written_when_it_has_stood(cluster, members, maker, si
     cache.group_changed(None, group)
     pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
     cache.pod_changed(None, pod)
-    waiting = Waiting(cache.tasks[pod.metadata.uid], "Unschedulable", "why", members=members)
+    waiting = WaitingTask(cache.tasks[pod.metadata.uid], "Unschedulable", "why", members=members)
     writer = Writer(cluster.client, cache, EventRecorder(cluster.client, "scheduler"), now=lambda: times["now"])
     writing = asyncio.create_task(writer.run())
 

@@ -7,7 +7,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
-from pyroclast_scheduler.session.outcome import Waiting
+from pyroclast_scheduler.session.outcome import WaitingTask
 from pyroclast_scheduler.shell.gangs import to_release
 from pyroclast_scheduler.shell.patches import group_patch, queue_patch, waiting_patch
 from tests.scenarios import objects
@@ -59,7 +59,7 @@ def test_a_queue_says_what_is_kept_for_it(reserved, used, guarantee, want):
 
 def test_waiting_patch():
     task = task_of(objects.pod(["p", "g", "-", 1, "1Gi"]), ShapeBook())
-    found = waiting_patch(Waiting(task, "Unschedulable", "why", "n1"), "now")
+    found = waiting_patch(WaitingTask(task, "Unschedulable", "why", "n1"), "now")
     (condition,) = found["status"]["conditions"]
     assert condition == {
         "type": "PodScheduled",

@@ -15,7 +15,7 @@ from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.events.recorder import Reference
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.session.outcome import Commit, Eviction, Outcome, Waiting
+from pyroclast_scheduler.session.outcome import Commit, Eviction, Outcome, WaitingTask
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.writer import Writer
@@ -65,7 +65,7 @@ def task_of(cache: Cache, name: str) -> Any:
 WISHES = {
     "the phase of a PodGroup": (POD_GROUPS, lambda _: {"statuses": {GROUP: PodGroupStatus(phase=PodGroupPhase.UNKNOWN)}}),
     "what a queue has": (QUEUES, lambda _: {"queues": {"q": {"cpu": 1000}}}),
-    "why a pod waits": (PODS, lambda cache: {"waiting": [Waiting(task_of(cache, "w"), "Unschedulable", "why")]}),
+    "why a pod waits": (PODS, lambda cache: {"waiting": [WaitingTask(task_of(cache, "w"), "Unschedulable", "why")]}),
     "that a pod is let in": (PODS, lambda cache: {"let_in": [task_of(cache, "w")]}),
 }
 

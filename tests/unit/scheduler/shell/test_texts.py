@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.reasons import Code, FitErrors, Refusal, count_re
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import task_of
-from pyroclast_scheduler.session.outcome import Waiting
+from pyroclast_scheduler.session.outcome import WaitingTask
 from pyroclast_scheduler.shell.patches import waiting_class
 from tests.scenarios import objects
 
@@ -68,7 +68,7 @@ def test_the_class_of_a_reason_does_not_depend_on_numbers_and_names():
     task = job_of(1, 1).facts.tasks[0]
 
     def mark(message):
-        return waiting_class(Waiting(task, "Unschedulable", message))
+        return waiting_class(WaitingTask(task, "Unschedulable", message))
 
     assert mark("0/4 nodes are unavailable: 4 Insufficient cpu.") == mark("0/5 nodes are unavailable: 5 Insufficient cpu.")
     assert mark("0/4 nodes are unavailable: 4 Insufficient cpu.") != mark("0/4 nodes are unavailable: 4 Insufficient memory.")
