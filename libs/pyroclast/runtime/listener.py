@@ -16,6 +16,9 @@ import structlog
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from pyroclast.runtime.addresses import split_address
+from pyroclast.runtime.errors import StartFailure
+
 __all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "WRITE_SECONDS", "Listener"]
 
 log = structlog.get_logger()
@@ -103,6 +106,18 @@ class Listener:
             await self.stop()
             raise
         self._accepting = [loop.create_task(self._accept(each)) for each in self._sockets]
+
+    async def start_at(self, address: str, flag: str) -> None:
+        """Listen at `address`, HOST:PORT, which `flag` gave.
+
+        Raises:
+            StartFailure: that cannot be.
+        """
+        host, port = split_address(address)
+        try:
+            await self.start(host, port)
+        except OSError as error:
+            raise StartFailure(f"{flag}: cannot listen on {address}: {error.strerror or error}") from error
 
     async def stop(self) -> None:
         """Take nothing new, answer what has been asked, then close."""

@@ -12,8 +12,6 @@ import structlog
 from aiohttp import web
 
 from pyroclast.runtime.access import Denied
-from pyroclast.runtime.addresses import split_address
-from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import BadRequest, NoPage, Page, Scope, Section, Templates
@@ -85,11 +83,7 @@ class BoardServer:
         Raises:
             StartFailure: the address cannot be listened on.
         """
-        host, port = split_address(address)
-        try:
-            await self._listener.start(host, port)
-        except OSError as error:
-            raise StartFailure(f"--page-address: cannot listen on {address}: {error.strerror or error}") from error
+        await self._listener.start_at(address, "--page-address")
 
     @property
     def port(self) -> int:

@@ -12,8 +12,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.access import Access, Denied, Reader
-from pyroclast.runtime.addresses import split_address
-from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.listener import Listener
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.reading import queries
@@ -58,11 +56,7 @@ class HistoryServer:
         Raises:
             StartFailure: the address cannot be listened on.
         """
-        host, port = split_address(address)
-        try:
-            await self._listener.start(host, port)
-        except OSError as error:
-            raise StartFailure(f"--api-address: cannot listen on {address}: {error.strerror or error}") from error
+        await self._listener.start_at(address, "--api-address")
 
     @property
     def port(self) -> int:
