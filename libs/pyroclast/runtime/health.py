@@ -6,8 +6,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyroclast.runtime.addresses import split_address
-from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.visitors import is_local
 
 if TYPE_CHECKING:
@@ -120,9 +118,5 @@ async def serve(
         return web.Response(status=200 if well else 500, text=text)
 
     listener = Listener(answer, tls=tls, max_field_size=HEADER_BYTES, shutdown_timeout=1.0)
-    host, port = split_address(address)
-    try:
-        await listener.start(host, port)
-    except OSError as error:
-        raise StartFailure(f"--{flag}: cannot listen on {address}: {error.strerror or error}") from error
+    await listener.start_at(address, f"--{flag}")
     return listener
