@@ -12,6 +12,12 @@ from pyroclast_client.compilation import Surroundings
 AROUND = Surroundings("default", image="py", store="file:///shared")
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """No module that the tests have loaded is one of the project's own."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pc.task
 def extract(day: str) -> list[int]:
     return [int(each) for each in day.split("-")]
