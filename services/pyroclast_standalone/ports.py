@@ -13,6 +13,8 @@ RANGE: Final = range(20_000, 32_768)
 
 TRIES: Final = 100
 
+_reserved: Final[list[socket.socket]] = []
+
 
 def is_free(port: int) -> bool:
     """Whether nobody listens on `port` of 127.0.0.1."""
@@ -26,13 +28,26 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens at the moment, another one each time.
+    """A port of 127.0.0.1 on which nobody listens, and that nobody else is given while this process lives.
 
     Raises:
         OSError: none was found.
     """
     for _ in range(TRIES):
         port = random.choice(RANGE)  # noqa: S311 - not a secret
-        if is_free(port):
+        if _reserve(port):
             return port
     raise OSError(f"no free port found between {RANGE.start} and {RANGE.stop - 1}")
+
+
+def _reserve(port: int) -> bool:
+    """Keep others from drawing `port`; whether it was free. Whoever lets addresses be reused, as servers do, may listen there."""
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", port))
+    except OSError:
+        holder.close()
+        return False
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _reserved.append(holder)
+    return True
