@@ -70,12 +70,17 @@ def start(builder: Builder, target: str, template: Mapping[str, Any], folder: Pa
         if "emptyDir" in volume:
             sources[volume["name"]] = None
             continue
+        sources[volume["name"]] = place
+        if "projected" in volume:
+            (token,) = [each["serviceAccountToken"] for each in volume["projected"]["sources"]]
+            made = kubectl("create", "token", pod["serviceAccountName"], "-n", namespace, "--audience", token["audience"])
+            kubelet_files(place, {token["path"]: made.encode()})
+            continue
         is_secret = "secret" in volume
         kind, name = ("secret", volume["secret"]["secretName"]) if is_secret else ("configmap", volume["configMap"]["name"])
         data = json.loads(kubectl("get", kind, name, "-n", namespace, "-o", "json"))["data"]
         read = base64.b64decode if is_secret else str.encode
         kubelet_files(place, {key: read(text) for key, text in data.items()})
-        sources[volume["name"]] = place
     kubelet_files(folder / "account", account)
     mounts = {ACCOUNT: folder / "account", **{each["mountPath"]: sources[each["name"]] for each in container["volumeMounts"]}}
     built = builder.build(target)
