@@ -74,6 +74,7 @@ def test_only_what_is_ours_waits_for_admission(bare: Path, helm: Path, tmp_path:
     done("kubectl", "create", "-f", "-", stdin=OURS)
     done(str(helm), "upgrade", *release, "--set", f"webhook.url=https://127.0.0.1:{port}")
     with socket.socket() as nobody:  # the port stays free of others
+        nobody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         nobody.bind(("127.0.0.1", port))
         refused = run("kubectl", "create", "-n", "plant", "-f", "-", stdin=OURS.replace("namespace: other", "namespace: plant"))
         assert refused.stderr.count("failed calling webhook") == 3

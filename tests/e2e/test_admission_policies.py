@@ -36,6 +36,7 @@ NOT_COVERED = {
     "a path above another queue",
     "a ring",
     "a choice of nothing",
+    "a longest pause below the first",
     "a choice of what comes before",
     "a round with the name of an entry",
     "a slip",

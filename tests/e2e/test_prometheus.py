@@ -70,7 +70,7 @@ def expressions(name: str) -> list[str]:
 
 @pytest.mark.timeout(300)
 def test_panels_show_what_goes_on(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    targets = json.loads((cluster.kubeconfig.parent / "addresses.json").read_text())
+    targets = json.loads((cluster.data / "addresses.json").read_text())
     with prometheus(tmp_path, targets) as url:
         wait_until(lambda: len(ask(url, "up == 1")) == len(targets), "all services to be scraped")
         never = job("never", command=["sleep", "1"], replicas=1).replace("100m", "900")

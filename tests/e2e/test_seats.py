@@ -49,7 +49,7 @@ def create(own: Cluster, space: str, manifest: str) -> None:
     own.kubectl("create", "-n", space, "-f", "-", stdin=manifest)
 
 
-def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 30.0) -> None:
+def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 90.0) -> None:
     status = ("vcjob", name, "-n", space)
     wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=seconds)
 
