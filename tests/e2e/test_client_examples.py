@@ -52,7 +52,7 @@ def test_torchrun_on_two_nodes(local: pc.Client, tmp_path: Path, monkeypatch: py
     (tmp_path / "torchrun").chmod(0o755)
     monkeypatch.setitem(local.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
     runpy.run_path(str(EXAMPLES / "torchrun.py"), run_name="__main__")
-    assert "rank 0 of 1" in local.jobs()[0].logs()  # the stand-in sets no ranks
+    assert any("rank 0 of 1" in job.logs() for job in local.jobs())  # the stand-in sets no ranks
 
 
 def test_without_a_cluster_by_the_environment() -> None:
