@@ -19,7 +19,7 @@ from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
 
-__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "pod_template"]
+__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template"]
 
 TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
@@ -49,6 +49,11 @@ class Compiled:
     secret: Document = field(repr=False)
 
 
+def modules_of(options: TaskOptions) -> bytes | None:
+    """The archive of the project's modules that `options` ask for; None for none."""
+    return project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude)
+
+
 def compiled(
     function: Callable[..., Any],
     arguments: Sequence[Arguments],
@@ -74,7 +79,7 @@ def compiled(
         tries=options.retries + 1 if is_sweep else 1,
         serializer=options.serializer,
         store=store,
-        modules=project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude),
+        modules=modules_of(options),
         checkpoint=options.checkpoint,
     )
     size = Gang(len(arguments), 1) if is_sweep else options.gang

@@ -9,20 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, overload
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, SECRETS
 from pyroclast.rules import jobflows
 from pyroclast_client import defaults
 from pyroclast_client.checking import checked_spec
-from pyroclast_client.compilation import Surroundings, function_name, job_spec, pod_template
+from pyroclast_client.compilation import Surroundings, function_name, job_spec, modules_of, pod_template
 from pyroclast_client.documents import Document
 from pyroclast_client.entries import Entry, Gathered, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
 from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
-from pyroclast_client.modules import project_archive
 from pyroclast_client.nodes import Node, building
+from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data
 from pyroclast_client.rehearsal import Rehearsal
 
@@ -143,6 +142,7 @@ class _Compiler:
             raise FlowError(f"{_where(definition)}: the flow calls no task; call functions with @pc.task in it")
         self._definition, self._entries, self._surroundings = definition, entries, surroundings
         self._store = definition.store or surroundings.store
+        self._modules: dict[object, bytes | None] = {}
         handed = [node.name for entry in entries.values() for node in entry.needs]
         if handed and not self._store:
             text = f"{_where(definition)}: the value of {handed[0]} is handed to another task, which needs a store"
@@ -200,6 +200,13 @@ class _Compiler:
         checked_spec(spec, f"task {entry.task.name}")
         return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)
 
+    def _modules_of(self, options: TaskOptions) -> bytes | None:
+        """The project's modules, read once for all entries that ask for the same."""
+        asked = options.root, tuple(options.include), tuple(options.exclude)
+        if asked not in self._modules:
+            self._modules[asked] = modules_of(options)
+        return self._modules[asked]
+
     def _payload(self, entry: Entry, submission: str) -> Payload:
         options = entry.task.options
         return packed(
@@ -209,7 +216,7 @@ class _Compiler:
             job=entry.node.name,
             serializer=options.serializer,
             store=self._store,
-            modules=project_archive(Path(options.root or Path.cwd()), include=options.include, exclude=options.exclude),
+            modules=self._modules_of(options),
             flow=FlowPart(entry.node.name, entry.loop is not None, reference, submission),
         )
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pyroclast_client.errors import Usage
 
-__all__ = ["NO_OPTIONS", "Gang", "TaskOptions", "options_of"]
+__all__ = ["Gang", "TaskOptions", "options_of"]
 
 SERIALIZERS: Final = ("pickle", "json")
 
@@ -65,9 +65,6 @@ def options_of(given: Mapping[str, Any]) -> TaskOptions:
         Usage: an option that does not exist, or a value that makes no sense.
     """
     return TaskOptions(**_checked(given))
-
-
-NO_OPTIONS: Final = TaskOptions()
 
 
 def _checked(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -31,11 +32,14 @@ def phases(cluster: Cluster, namespace: str) -> Counter[str]:
     return Counter(item.get("status", {}).get("state", {}).get("phase", "") for item in items)
 
 
-def pods_created_twice(cluster: Cluster, namespace: str) -> list[str]:
-    """Names of pods with more than one successful create; no Job here restarts, so each name has one version."""
+def pods_created_twice(cluster: Cluster, namespace: str, *, since: int = 0) -> list[str]:
+    """Names of pods with more than one successful create; no Job here restarts, so each name has one version.
+
+    `since`: how many events of the audit log, the first ones, are passed over.
+    """
     created = Counter(
         event["objectRef"].get("name")
-        for event in cluster.audit.events()
+        for event in islice(cluster.audit.events(), since, None)
         if event["verb"] == "create"
         and event["objectRef"]["resource"] == "pods"
         and not event["objectRef"].get("subresource")

@@ -7,10 +7,8 @@ import contextlib
 import shutil
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ import pytest
 from pyroclast_standalone.ports import free_port
 from tests.e2e.cluster import Cluster, kubectl_is_there, started, wait_until
 from tests.e2e.server import RealServer, real_server
-from tests.e2e.test_faults import phases
+from tests.e2e.test_faults import phases, pods_created_twice
 from tests.e2e.test_first_light import job
 
 NODES = 4
@@ -127,7 +125,7 @@ def check(plane: Restorable, cluster: Cluster) -> None:
     wait_until(lambda: phases(cluster, "default") == {"Completed": 3}, "all Jobs to complete", seconds=180)
     assert {name_of(each) for each in items(cluster, "podgroup")} <= {f"{name}-{uid}" for name, uid in uids(cluster).items()}
     assert {pod["metadata"]["labels"]["volcano.sh/job-name"] for pod in items(cluster, "pod")} == {"deleted", "new", "steady"}
-    assert twice(islice(cluster.audit.events(), before, None)) == []
+    assert pods_created_twice(cluster, "default", since=before) == []
     # a leader may have ended meanwhile; who comes after it does not know
     logs = [log.read_text() for log in (cluster.data / "logs").iterdir()]
     assert any('"informer.objects_gone"' in log and "default/lost" in log for log in logs)
@@ -147,16 +145,3 @@ def name_of(found: dict[str, Any]) -> str:
 
 def uids(cluster: Cluster) -> dict[str, str]:
     return {name_of(each): str(each["metadata"]["uid"]) for each in items(cluster, "vcjob")}
-
-
-def twice(events: Iterable[dict[str, Any]]) -> list[str]:
-    """Names of pods that were created more than once by these requests."""
-    created = Counter(
-        str(event["objectRef"].get("name"))
-        for event in events
-        if event["verb"] == "create"
-        and event["objectRef"]["resource"] == "pods"
-        and not event["objectRef"].get("subresource")
-        and event["responseStatus"]["code"] == 201
-    )
-    return [name for name, count in created.items() if count > 1]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers, schedulers_of
+from pyroclast.api.schedulers import SILENT_SECONDS, Schedulers
 from pyroclast.views.amounts import main_resources
 from pyroclast.views.waiting_causes import WAITS, WaitingCause, waiting_cause
 
-__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "leaders", "seconds_since", "view_of"]
+__all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "seconds_since", "view_of"]
 
 JOB_KIND: Final = "Job"
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
@@ -81,11 +81,6 @@ class Reading:
             for owner in group["metadata"].get("ownerReferences") or ()
             if owner.get("kind") == JOB_KIND
         }
-
-
-def leaders(leases: Iterable[Mapping[str, Any]], now: float) -> Schedulers:
-    """The schedulers that lead, by the Leases of a cluster. `now`: seconds since the epoch."""
-    return schedulers_of(leases, now)
 
 
 def seconds_since(timestamp: str, now: float) -> int:

@@ -11,12 +11,11 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.records import HyperNode
-from pyroclast.api.schedulers import Schedulers
+from pyroclast.api.schedulers import Schedulers, schedulers_of
 from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.views.jobs import leaders
 from pyroclast_board.cluster.jobs import JobTable
 from pyroclast_board.cluster.nodes import NodeBooks
 from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
@@ -118,7 +117,7 @@ class Cluster:
                 self._serve(None, None)
             else:
                 complaint = ""
-                held = leaders(leases, self.now())
+                held = schedulers_of(leases, self.now())
                 own = [each["metadata"]["name"] for each in leases if each["metadata"]["namespace"] == self._lease_namespace]
                 self._serve(held, {name: name in held.live for name in sorted(own)})
             await asyncio.sleep(LEASE_SECONDS)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers
+from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
 from pyroclast.api.types import JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
 from pyroclast.kube.basics.errors import Forbidden
-from pyroclast.views.jobs import Group, JobView, Reading, leaders, view_of
+from pyroclast.views.jobs import Group, JobView, Reading, view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 
@@ -68,4 +68,4 @@ async def schedulers_at_work(client: Client) -> Schedulers | None:
         leases, _ = await client.list(LEASES, field_selector=NOT_OF_NODES)
     except Forbidden:
         return None
-    return leaders(leases, client.now())
+    return schedulers_of(leases, client.now())

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key, ResourceType
+from pyroclast.api.types import CONFIG_MAPS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, NotFound
 from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast_standalone.errors import CommandError
@@ -108,13 +108,13 @@ async def _scale(client: Client, key: Key, replicas: int, annotations: dict[str,
 async def _wait_for_last_pods(client: Client, programs: Sequence[Program], seconds: float) -> None:
     deadline = asyncio.get_running_loop().time() + seconds
     left = [program.key for program in programs]
-    while left := [key for key in left if await _has_pods(client, DEPLOYMENTS, key)]:
+    while left := [key for key in left if await _has_pods(client, key)]:
         if asyncio.get_running_loop().time() > deadline:
             names = ", ".join(map(str, left))
             raise CommandError(f"Deployment {names}: still has pods {seconds:.0f} s after it was scaled to 0; run this again")
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _has_pods(client: Client, kind: ResourceType, key: Key) -> bool:
-    deployment: Json = await client.get(kind, key)
+async def _has_pods(client: Client, key: Key) -> bool:
+    deployment: Json = await client.get(DEPLOYMENTS, key)
     return bool((deployment.get("status") or {}).get("replicas"))
