@@ -13,6 +13,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
 from pyroclast_client.flow_retrying import remaining_flow
+from pyroclast_client.handle import Handle
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.loops import run
 from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION
@@ -23,7 +24,6 @@ from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 
 if TYPE_CHECKING:
-    from pyroclast_client.asynchronous import AsyncClient
     from pyroclast_client.synchronous import Job
 
 __all__ = ["AsyncFlow", "Flow", "FlowStatus"]
@@ -48,25 +48,8 @@ class FlowStatus:
         return self.phase in ENDED
 
 
-class AsyncFlow(Generic[R]):
+class AsyncFlow(Handle, Generic[R]):
     """A JobFlow in the cluster. It pickles, and comes back in another session."""
-
-    def __init__(self, client: AsyncClient, namespace: str, name: str, uid: str) -> None:
-        self.client = client
-        self.namespace = namespace
-        self.name = name
-        self.uid = uid
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.client, self.namespace, self.name, self.uid)
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.namespace, self.name)
 
     async def object(self) -> dict[str, Any]:
         """The JobFlow as the API server has it."""

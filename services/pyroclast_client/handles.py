@@ -19,6 +19,7 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
+from pyroclast_client.handle import Handle
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
 from pyroclast_client.marks import PAYLOAD
@@ -45,7 +46,7 @@ END_SECONDS: Final = 0.5
 COMPLETED: Final = "Completed"
 
 
-class AsyncJob(Generic[R]):
+class AsyncJob(Handle, Generic[R]):
     """A Job in the cluster, known by namespace, name and uid. It pickles, and comes back in another session.
 
     A Job of the same name with another uid is never taken for it: `JobReplaced` is raised.
@@ -61,24 +62,10 @@ class AsyncJob(Generic[R]):
         key: bytes | None = None,
         collector: Collector | None = None,
     ) -> None:
-        self.client = client
-        self.namespace = namespace
-        self.name = name
-        self.uid = uid
+        super().__init__(client, namespace, name, uid)
         self._key = key
         self._given = collector
         self._outcomes: list[Outcome] | None = None
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.client, self.namespace, self.name, self.uid)
-
-    @property
-    def key(self) -> Key:
-        """Namespace and name."""
-        return Key(self.namespace, self.name)
 
     async def object(self) -> dict[str, Any]:
         """The object as the API server has it.
