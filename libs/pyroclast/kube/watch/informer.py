@@ -170,7 +170,7 @@ class Informer(Generic[T]):
     async def _follow(self, backoff: Backoff) -> float:
         """One list (if needed) and one watch; seconds to wait before the next."""
         try:
-            if self._doubtful:
+            if self._doubtful or (self._version and self._client.outages != self._outages):
                 await self._check_history()
             if not self._version:
                 await self._list()
