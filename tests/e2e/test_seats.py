@@ -36,6 +36,7 @@ def space(own: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     own.kubectl("create", "namespace", name)
     yield name
     own.kubectl("delete", "vcjob", "--all", "-n", name)
+    wait_until(lambda: not own.get("pods", "-n", name)["items"], "the room of the pods to be free for the next test", seconds=60)
     own.kubectl("delete", "namespace", name, "--wait=false")
 
 

@@ -21,7 +21,8 @@ from pyroclast_board.cluster.records import ShownQueue
 
 __all__ = ["JobEnds", "WaitingJobs"]
 
-SECONDS: Final = (1, 10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 86_400, 7 * 86_400)
+SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
+"""Bounds of the buckets. Few, so that a queue has at most 40 series."""
 
 
 class WaitingJobs(Collector):
