@@ -95,9 +95,10 @@ async def main(service: Service) -> None:
         usage=usage,
         now=client.now,
         period=settings.schedule_period.total_seconds(),
+        budget_patience=settings.budget_unknown_after.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
+    explainer.estimates = _estimates(cache, loop, client) if settings.estimate_starts else None
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
     _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
     loop.warned = complaints.passed_over
@@ -131,6 +132,13 @@ async def main(service: Service) -> None:
                 group.create_task(keeper.run())
 
     service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+
+
+def _estimates(cache: Cache, loop: Loop, client: Client) -> Estimates:
+    """Estimates of starts; sessions ask them how long jobs run."""
+    estimates = Estimates(cache, loop, now=client.now)
+    loop.usual_seconds = estimates.usual_seconds
+    return estimates
 
 
 def _cache(settings: SchedulerSettings) -> Cache:

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api import keys
-from pyroclast_scheduler.explaining.run_times import declared_seconds
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 
@@ -26,6 +25,7 @@ GRID: Final = 33
 _LEVELS: Final = np.linspace(0.0, 1.0, GRID)
 _LEAST_ALIKE: Final = 29  # below that no 95 % upper bound of the 90th percentile exists
 _LEAST_RATIOS: Final = 20
+_USUAL: Final = 0.9
 _WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
@@ -47,19 +47,23 @@ class Lengths:
 
     _ended: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _ratios: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+    _usual: dict[str, float] = field(default_factory=dict)
 
     def ended(self, facts: JobFacts, seconds: float) -> None:
         """A job ran so long and ended well."""
         for key in keys_of(facts):
-            _remember(self._ended, key, seconds)
-        said = declared_seconds(facts)
+            for gone in _remember(self._ended, key, seconds):
+                self._usual.pop(gone, None)
+            if len(self._ended[key]) >= _LEAST_ALIKE:
+                self._usual[key] = float(np.quantile(np.fromiter(self._ended[key], np.float64), _USUAL))
+        said = facts.declared_seconds
         if said is not None:
             for owner in (_owner(facts), ""):
                 _remember(self._ratios, owner, seconds / said)
 
     def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
         """How long a job runs in all. `running`: how long jobs alike that still run have done so already."""
-        said = declared_seconds(facts)
+        said = facts.declared_seconds
         if said is not None:
             return said * self._worth(facts), Basis("declared", 1)
         for key in keys_of(facts):
@@ -67,6 +71,10 @@ class Lengths:
             if len(ended) >= _LEAST_ALIKE:
                 return kaplan_meier(ended, running), Basis("history", len(ended))
         return UNKNOWN, Basis("unknown")
+
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """Within which time nine of ten jobs like one ended; None where too few did. May be asked from another thread."""
+        return next((found for key in keys_of(facts) if (found := self._usual.get(key)) is not None), None)
 
     def _worth(self, facts: JobFacts) -> Floats:
         for owner in (_owner(facts), ""):
@@ -118,11 +126,14 @@ def _owner(facts: JobFacts) -> str:
     return facts.group.metadata.annotations.get(keys.SUBMITTED_BY, "") or facts.namespace
 
 
-def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> None:
+def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> list[str]:
+    """Add a value; the keys that had to go for it."""
     known = table.get(key)
     if known is None:
         known = table[key] = deque(maxlen=_MOST_OF_KEY)
     known.append(value)
     table.move_to_end(key)
+    gone = []
     while len(table) > _MOST_KEYS:
-        table.popitem(last=False)
+        gone.append(table.popitem(last=False)[0])
+    return gone

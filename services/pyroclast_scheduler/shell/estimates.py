@@ -47,6 +47,10 @@ class Estimates:
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}
 
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """How long jobs like one run, at most one in ten longer; from any thread."""
+        return self._estimator.lengths.usual_seconds(facts)
+
     def take(self, outcome: Outcome, now: float) -> None:
         """Note what became of jobs that a session looked at and that do not wait."""
         facts = self._cache.facts()
