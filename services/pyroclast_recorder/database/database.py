@@ -19,7 +19,7 @@ from pyroclast_recorder.database.migration import migrate
 from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pod_use, pods, usage_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
-__all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
+__all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
