@@ -16,7 +16,7 @@ SEATED := first_light lifecycle faults job_plugins
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
-.PHONY: run test test-embedded test-seats setup check lint types walls prose control-plane test-real up-real soak generate lock clean
+.PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real up-real soak generate lock clean
 
 run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
@@ -43,7 +43,7 @@ $(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyrocl
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
 	@touch $@
 
-check: lint types walls prose
+check: lint types walls prose docs
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -56,6 +56,9 @@ walls: setup
 
 prose: setup  # links, manifests, configurations and sentences of the documentation
 	@$(BIN)/python -m pytest -q -p no:xdist tests/unit/docs
+
+docs: setup  # the site of the documentation, into `site/`; a broken link fails it
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir site
 
 control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
 	@$(BIN)/python -m tests.control_plane build --kubernetes $(KUBERNETES)
@@ -77,6 +80,7 @@ generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m pyroclast_admission.policies
 	@$(BIN)/python -m tests.unit.chart.values_schema
 	@$(BIN)/python -m tests.unit.chart.render
+	@$(BIN)/python -m tests.unit.docs.generated
 
 lock:  # what `pyroclast-standalone` needs beside `pyroclast` is pinned there too; a test says when it is not
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
@@ -84,4 +88,4 @@ lock:  # what `pyroclast-standalone` needs beside `pyroclast` is pinned there to
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --group build -c requirements-dev.lock -o requirements-build.lock
 
 clean:
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache site

@@ -38,7 +38,7 @@ def files() -> dict[str, str]:
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
         ),
         "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
-        "docs/admission-policies.md": coverage_page(),
+        "docs/reference/admission-policies.md": coverage_page(),
     }
 
 
