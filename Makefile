@@ -14,7 +14,7 @@ EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributio
 SEATED := first_light lifecycle faults job_plugins
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
-AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.certificates cryptography.hazmat.backends.openssl.backend uvloop
+AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.certificates cryptography.hazmat.backends.openssl.backend uvloop
 
 .PHONY: run test test-embedded test-seats setup check lint types walls prose docs control-plane test-real up-real soak generate lock clean
 
