@@ -33,11 +33,11 @@ test-seats: setup
 
 setup: $(STAMP)
 
-$(STAMP): requirements.lock requirements-dev.lock pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_client/pyproject.toml services/pyroclast_standalone/pyproject.toml
+$(STAMP): requirements.lock requirements-dev.lock pyproject.toml libs/pyroclast/pyproject.toml services/pyroclast_cli/pyproject.toml services/pyroclast_client/pyproject.toml services/pyroclast_standalone/pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet "uv==$$(sed -n 's/^uv==\([^ ]*\).*/\1/p' requirements-dev.lock)"
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock -r requirements-dev.lock
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable services/pyroclast_cli --editable services/pyroclast_client --editable services/pyroclast_standalone
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable . --editable libs/pyroclast --editable services/pyroclast_cli --editable services/pyroclast_client --editable services/pyroclast_standalone
 	@# compiles what the programs load, at once and when they begin to work, also where Python is told to write no bytecode
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q -j 0 libs services
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c "import $(subst $() $(),$(COMMA),$(PROGRAMS) $(AT_WORK))"
@@ -83,8 +83,8 @@ generate: setup control-plane  # the checked-in files that are made from code
 	@$(BIN)/python -m tests.unit.docs.generated
 
 lock:  # what `pyroclast-standalone` needs beside `pyroclast` is pinned there too; a test says when it is not
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements.lock
-	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --group dev -c requirements.lock -o requirements-dev.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-package pyroclast-api pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --no-emit-package pyroclast-api --group dev -c requirements.lock -o requirements-dev.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url --group build -c requirements-dev.lock -o requirements-build.lock
 
 clean:
