@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from pyroclast.api.keys import SCHEDULER_NAME
+from pyroclast.rules.policies.schedulers import scheduler_manifests
 from tests.control_plane import build
 from tests.control_plane.real import Flavour
 from tests.counts import examples
@@ -323,6 +325,36 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespac
         wait_until(lambda: len(nodes(own, namespace)) == NODES, "the whole gang to have its nodes")
         own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
+
+
+def test_a_job_that_names_no_scheduler_has_that_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
+    """Also its queue: only the Namespace says a word of either."""
+    queue = f"q-{namespace}"
+    make(own, namespace, *scheduler_manifests())
+    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(3 * int(cpu))}}})
+    own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
+    own.kubectl("label", "namespace", namespace, f"{SCHEDULER_NAME}=volcano")
+    plain = job("plain", cpu, 3, gang(3))
+    del plain["spec"]["template"]["spec"]["schedulerName"]
+    asked = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": plain["spec"]["template"]["spec"]}
+
+    def is_active() -> bool:
+        text = yaml.safe_dump(asked)
+        made = own.kubectl("create", "-n", namespace, "-f", "-", "--dry-run=server", "-o", "json", stdin=text)
+        return bool(json.loads(made)["spec"]["schedulerName"] == "volcano")
+
+    wait_until(is_active, "the policy to be in force")
+    make(own, namespace, plain)
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    assert {pod["spec"]["schedulerName"] for pod in own.get("pods", "-n", namespace)["items"]} == {"volcano"}
+    wait_until(lambda: scheduled(own, namespace), "the group to say so")
+
+    def is_counted() -> bool:
+        status = own.get("queue", queue).get("status") or {}
+        return str((status.get("allocated") or {}).get("cpu")) == str(3 * int(cpu))
+
+    wait_until(is_counted, "the queue to count it")
 
 
 def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:
