@@ -85,6 +85,7 @@ __all__ = [
     "RESOURCE_STRATEGY_WEIGHT",
     "REVOCABLE_ZONE",
     "RUNNING_ESTIMATE",
+    "SCHEDULER_NAME",
     "SCHEDULING_GROUP_NAME",
     "SCHEDULING_QUEUE_NAME",
     "SEATS",
@@ -145,6 +146,9 @@ FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
 HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
 HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
+
+# Namespaces: the scheduler of pods that name none; a label, ours alone
+SCHEDULER_NAME: Final = "pyroclast.dev/scheduler-name"
 
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"

@@ -90,6 +90,7 @@ def test_common_labels_are_on_everything_but_definitions(helm):
         "custom.common_labels.team=a",
         "custom.vap_enable=true",
         "custom.map_enable=true",
+        "custom.namespace_scheduler_enable=true",
         "custom.metrics_enable=true",
         "networkPolicy.enabled=true",
         "custom.admission_replicas=2",
