@@ -13,8 +13,8 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -24,6 +24,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
@@ -51,7 +52,16 @@ def with_plugin(name: str) -> Configuration:
 NETWORK = with_plugin("network-topology-aware")
 
 
-MEMORIES: WeakKeyDictionary[Cache, dict[str, object]] = WeakKeyDictionary()  # what plugins keep from cycle to cycle
+@dataclass
+class Kept:
+    """What the service keeps from cycle to cycle: what plugins remember, the reservations, the number of the schedule period."""
+
+    memory: dict[str, object] = field(default_factory=dict)
+    reservations: Mapping[str, Reservation] | None = None
+    period: int = 0
+
+
+KEPT: WeakKeyDictionary[Cache, Kept] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -140,12 +150,14 @@ def waiting(
 def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = False) -> tuple[Outcome, list[Commit]]:
     """One cycle as the service runs it; with `keep` what it decides is taken up."""
     commits: list[Commit] = []
+    kept = KEPT.setdefault(cache, Kept())
+    kept.period += keep
     outcome = run_cycle(
         cache.snapshot(),
         configuration,
         actions=ACTIONS,
         plugins=PLUGINS,
-        ports=Ports(time.time(), commits.append, memory=MEMORIES.setdefault(cache, {})),
+        ports=Ports(time.time(), commits.append, memory=kept.memory, reservations=kept.reservations, period=kept.period),
         uid="bench",
     )
     if keep:
@@ -155,6 +167,9 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
             for eviction in commit.evictions:
                 cache.releasing(eviction.task.uid)
         take(cache, outcome)
+        if outcome.reservations is not None:
+            cache.reserve(kept.reservations or {}, outcome.reservations)
+            kept.reservations = dict(outcome.reservations)
     return outcome, commits
 
 
@@ -558,7 +573,7 @@ TABLE = {
         SIZES,
         partial(slots, configuration=TAKING, spec=SHARED, prepare=bound_claim),
     ),
-    "names": Work("N one-pod Jobs beside a pod that minds names", 10, (250, 500, 1000), partial(slots, prepare=minds_names)),
+    "names": Work("N one-pod Jobs beside a pod that minds names", 10, SIZES, partial(slots, prepare=minds_names)),
     "heartbeat": Work(
         "the same, an annotation of a node changes that nobody reads",
         10,
