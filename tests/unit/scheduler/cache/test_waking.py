@@ -220,6 +220,8 @@ class World:
         want = set(binds), evictions, fresh.reservations
         outcome, binds, evictions = self.decided(snapshot, self.memory)
         found = set(binds), evictions, outcome.reservations
+        if outcome.released.difference(outcome.reservations or ()):
+            want = found  # whom nodes open to that a better target took from another wakes for the next session
         for (uid, node), preparations in sorted(binds.items()):
             self.cache.assume(uid, node)
             self._is_bound(uid, node, preparations)
