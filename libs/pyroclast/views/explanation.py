@@ -14,7 +14,7 @@ from pyroclast.views.documents import document
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, seconds_since
 from pyroclast.views.starts import clock_text
-from pyroclast.views.waiting_causes import is_waiting
+from pyroclast.views.waiting_causes import is_waiting, running_cause
 
 __all__ = ["explanation", "explanation_lines"]
 
@@ -42,6 +42,9 @@ def explanation(
     metadata, cause = {"namespace": view.namespace, "name": view.name}, view.cause
     if not is_waiting(view.job):
         fields = {"code": None, "never": False, "sentence": f"it is {view.phase} and does not wait", "phase": view.phase}
+        if (wrong := running_cause(view.job)) is not None:
+            sentence = f"it is {view.phase}; {wrong.sentence}"
+            fields |= {"code": wrong.code, "sentence": sentence, "since": wrong.since, **_advice(wrong.code)}
         return document("Explanation", {"metadata": metadata, "queue": view.queue, **fields, **_as_of(reading, now)})
     ahead, total = _order(view, reading)
     return document(
@@ -61,11 +64,14 @@ def explanation(
             "holders": _holders(view, reading, may_name),
             "start": None,
             "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
-            "help": CODES[cause.code].help,
-            "doc": f"docs/codes.md#{cause.code.lower()}",
+            **_advice(cause.code),
             **_as_of(reading, now),
         },
     )
+
+
+def _advice(code: PendingReason) -> dict[str, str]:
+    return {"help": CODES[code].help, "doc": f"docs/codes.md#{code.lower()}"}
 
 
 def _as_of(reading: Reading, now: float) -> dict[str, Any]:
@@ -158,6 +164,9 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} in queue {answer['queue']}: {answer['sentence']}"]
+    if "position" not in answer:
+        head = f"{name} in queue {answer['queue']}: {answer['code']}"
+        return [head, f"why      {answer['sentence']}", f"help     {answer['help']}; see {answer['doc']}"]
     when = "never" if answer["never"] else "not now"
     waited = human_duration(answer["waitedSeconds"])
     lines = [f"{name} waits for {waited} in queue {answer['queue']}: {answer['code']}, {when}"]

@@ -59,6 +59,19 @@ def group(name="train", *, phase="Pending", message="", queue="research", minute
 FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8 cpu"
 
 
+def test_a_job_that_runs_and_crashes_says_so():
+    view = view_of(job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod"), None, None)
+    answer = explanation(view, None, Reading([], is_complete=True), NOW)
+    assert (answer["code"], answer["sentence"]) == ("Crashing", "it is Running; containers end on 1 pod")
+    assert explanation_lines(answer) == [
+        "team/train in queue research: Crashing",
+        "why      it is Running; containers end on 1 pod",
+        "help     vcctl logs NAME --previous shows why they end; see docs/codes.md#crashing",
+    ]
+    well = explanation(view_of(job(phase="Running"), None, None), None, Reading([], is_complete=True), NOW)
+    assert explanation_lines(well) == ["team/train in queue research: it is Running and does not wait"]
+
+
 @pytest.mark.parametrize(
     ("waiting", "its_group", "absence", "code", "is_final"),
     [
