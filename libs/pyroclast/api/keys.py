@@ -116,6 +116,7 @@ __all__ = [
     "VGPU_TYPES",
     "VGPU_UUIDS",
     "WAITING",
+    "WAITS_FOR_TASK",
 ]
 
 # Pods: which Job, task and try they belong to
@@ -184,6 +185,7 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+WAITS_FOR_TASK: Final = "scheduling.volcano.sh/waits-for-task"  # why the gang of a PodGroup can never be complete
 WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 
 # PodGroups: what pods that do not exist yet will need, and where they go

@@ -50,6 +50,7 @@ LISTS = (
     "explain huge",
     "explain typo",
     "explain big",
+    "explain etl-report",
     "explain queue/research",
     "explain node/gpu-1",
     "history",
