@@ -19,6 +19,7 @@ __all__ = [
     "cursors",
     "dirty_hours",
     "gaps",
+    "job_alikes",
     "job_causes",
     "job_phases",
     "jobs",
@@ -83,6 +84,7 @@ jobs: Final = Table(
     _number("ended"),
     Index("jobs_by_time", "cluster", "created"),
     Index("jobs_by_name", "cluster", "namespace", "name"),
+    Index("jobs_by_end", "cluster", "ended"),
 )
 
 job_phases: Final = Table(
@@ -92,6 +94,11 @@ job_phases: Final = Table(
 job_causes: Final = Table(
     "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
 )
+
+job_alikes: Final = Table(
+    "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
+)
+"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries."""
 
 pods: Final = Table(
     "pods",
