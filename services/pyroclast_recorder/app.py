@@ -33,6 +33,7 @@ from pyroclast_recorder.database.tables import (
     node_states,
     pod_use,
     pods,
+    predictions,
     usage_hours,
 )
 from pyroclast_recorder.following.measuring import Meter
@@ -153,6 +154,7 @@ class Recorder:
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
         kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods, job_alikes: settings.keep_jobs}
+        kept |= {predictions: settings.keep_pods}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

@@ -27,6 +27,7 @@ __all__ = [
     "node_states",
     "pod_use",
     "pods",
+    "predictions",
     "usage_hours",
 ]
 
@@ -85,6 +86,7 @@ jobs: Final = Table(
     Index("jobs_by_time", "cluster", "created"),
     Index("jobs_by_name", "cluster", "namespace", "name"),
     Index("jobs_by_end", "cluster", "ended"),
+    Index("jobs_by_start", "cluster", "started"),
 )
 
 job_phases: Final = Table(
@@ -155,5 +157,17 @@ pod_use: Final = Table(
     *map(_number, ("samples", "mean", "p95", "largest")),
 )
 """What a pod used, as one process measured it `since` a moment; `version` is the number of samples, so that the most count."""
+
+predictions: Final = Table(
+    "predictions",
+    METADATA,
+    _key("cluster"),
+    _key("job"),
+    _number_key("at"),
+    _version(),
+    *map(_number, ("p10", "p50", "p90")),
+    _text("basis"),
+)
+"""When the scheduler said, at a time, that a Job would start. When it did, its row in `jobs` tells."""
 
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

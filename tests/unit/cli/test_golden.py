@@ -58,6 +58,7 @@ LISTS = (
     "report usage",
     "report cluster",
     "report waits",
+    "report estimates",
 )
 OTHERS = (
     "waiting -A --sort-by name",
