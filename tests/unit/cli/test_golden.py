@@ -59,6 +59,7 @@ LISTS = (
     "report usage",
     "report cluster",
     "report waits",
+    "report estimates",
 )
 OTHERS = (
     "waiting -A --sort-by name",
