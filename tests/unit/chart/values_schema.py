@@ -45,7 +45,7 @@ RESERVED = {
         scheduler-name feature-gates""",
     "board": "page-address login session-key-file recorder-url recorder-token-file lease-namespace",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
