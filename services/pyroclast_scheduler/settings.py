@@ -47,6 +47,9 @@ class SchedulerSettings(LeaderElectionSettings):
     node_worker_threads: int = Field(20, description="no effect")
     gate_removal_worker_num: int = Field(5, description="no effect")
     estimate_starts: bool = Field(default=True, description="work out between sessions when Jobs that wait are likely to start")
+    budget_unknown_after: Duration = Field(
+        timedelta(minutes=10), description="how long an amount spent of a queue's budget counts; the recorder renews it"
+    )
     enable_pprof: bool = Field(default=False, description="no effect")
     csi_storage: bool = Field(default=True, description="no effect: CSIStorageCapacities always count")
     ignored_provisioners: Names = Field((), description="no effect")

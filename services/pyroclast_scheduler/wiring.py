@@ -96,6 +96,7 @@ async def main(service: Service) -> None:
         usage=usage,
         now=client.now,
         period=settings.schedule_period.total_seconds(),
+        budget_patience=settings.budget_unknown_after.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
     explainer.estimates = _estimates(service, client, cache, loop, settings)
@@ -174,10 +175,11 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
 
 
 def _estimates(service: Service, client: Client, cache: Cache, loop: Loop, settings: SchedulerSettings) -> Estimates | None:
-    """What estimates starts, and learns from the recorder how long Jobs ran; None where nobody should."""
+    """What estimates starts, and learns from the recorder how long Jobs ran; None where nobody should. Sessions ask it, too."""
     if not settings.estimate_starts:
         return None
     estimates = Estimates(cache, loop, now=client.now)
+    loop.usual_seconds = estimates.usual_seconds
     service.watch(follow_run_lengths(client, settings.lease_namespace, estimates), is_needed=False)
     return estimates
 

@@ -208,6 +208,11 @@ class Cache:
                 self._wakes.note_queue(each.metadata.name)
         self._changed()
 
+    def queue_turned(self, name: str) -> None:
+        """Time changed what a queue may have: a budget began anew, or it is not known any more what is spent of it."""
+        self._wakes.note_queue(name)
+        self._changed()
+
     def queue_freed_elsewhere(self, name: str) -> None:
         """Another member of a ring of schedulers has less in a queue: jobs may fit that a capability kept out.
 

@@ -14,7 +14,6 @@ from typing import Final
 import numpy as np
 
 from pyroclast.api.run_lengths import LEAST_ENDS, LEAST_RATIOS, QUANTILES, Known, RunLengths, alike_keys, digest, worth_key
-from pyroclast_scheduler.explaining.run_times import declared_seconds
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 
@@ -25,6 +24,7 @@ GRID: Final = 33
 
 _LEVELS: Final = np.linspace(0.0, 1.0, GRID)
 _RECORDED_LEVELS: Final = np.linspace(0.0, 1.0, QUANTILES)
+_USUAL: Final = 0.9
 _WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
@@ -49,19 +49,23 @@ class Lengths:
     recorded: RunLengths = field(default_factory=RunLengths)
     _ended: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _ratios: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+    _usual: dict[str, float] = field(default_factory=dict)
 
     def ended(self, facts: JobFacts, seconds: float) -> None:
         """A job ran so long and ended well."""
         for key in keys_of(facts):
-            _remember(self._ended, key, seconds)
-        said = declared_seconds(facts)
+            for gone in _remember(self._ended, key, seconds):
+                self._usual.pop(gone, None)
+            if len(self._ended[key]) >= LEAST_ENDS:
+                self._usual[key] = float(np.quantile(np.fromiter(self._ended[key], np.float64), _USUAL))
+        said = facts.declared_seconds
         if said is not None:
             for owner in (_owner(facts), ""):
                 _remember(self._ratios, owner, seconds / said)
 
     def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
         """How long a job runs in all. `running`: how long jobs alike that still run have done so already."""
-        said = declared_seconds(facts)
+        said = facts.declared_seconds
         if said is not None:
             return said * self._worth(facts), Basis("declared", 1)
         recorded = self.recorded.seconds
@@ -73,6 +77,16 @@ class Lengths:
             if known is not None and known.count >= LEAST_ENDS:
                 return _grid(known), Basis("history", known.count)
         return UNKNOWN, Basis("unknown")
+
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """Within which time nine of ten jobs like one ended; None where too few did. May be asked from another thread."""
+        for key in keys_of(facts):
+            if (found := self._usual.get(key)) is not None:
+                return found
+            known = self.recorded.seconds.get(digest(key))
+            if known is not None and known.count >= LEAST_ENDS:
+                return float(np.interp(_USUAL, _RECORDED_LEVELS, known.quantiles))
+        return None
 
     def _worth(self, facts: JobFacts) -> Floats:
         for owner in (_owner(facts), ""):
@@ -126,11 +140,14 @@ def _grid(known: Known) -> Floats:
     return np.interp(_LEVELS, _RECORDED_LEVELS, known.quantiles)
 
 
-def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> None:
+def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> list[str]:
+    """Add a value; the keys that had to go for it."""
     known = table.get(key)
     if known is None:
         known = table[key] = deque(maxlen=_MOST_OF_KEY)
     known.append(value)
     table.move_to_end(key)
+    gone = []
     while len(table) > _MOST_KEYS:
-        table.popitem(last=False)
+        gone.append(table.popitem(last=False)[0])
+    return gone

@@ -7,6 +7,7 @@ from types import EllipsisType
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.resources import durations
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
 from pyroclast_scheduler.model.groups import Group
@@ -149,6 +150,16 @@ class JobFacts:
     def running_estimate(self) -> str:
         """How long its user thinks it runs, a duration; empty without one."""
         return self.group.metadata.annotations.get(keys.RUNNING_ESTIMATE, "")
+
+    @property
+    def declared_seconds(self) -> float | None:
+        """The same in seconds; None where nothing readable above 0 is said."""
+        text = self.running_estimate
+        try:
+            seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
+        except durations.DurationError:
+            return None
+        return seconds if seconds > 0 else None
 
     @property
     def gated(self) -> Amounts:

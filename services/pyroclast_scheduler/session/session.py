@@ -32,6 +32,7 @@ from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.budgets import Budgets
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
@@ -192,6 +193,11 @@ class Session(Rules):
         return job
 
     @cached_property
+    def budgets(self) -> Budgets | None:
+        """The budgets of queues; None where no queue has one."""
+        return Budgets(self) if any(queue.facts.budget is not None for queue in self.queues.values()) else None
+
+    @cached_property
     def withheld(self) -> dict[str, Withheld]:
         """By job, the pods that have not run for long enough to be evicted for it."""
         return {}
@@ -259,6 +265,19 @@ class Session(Rules):
     def has_reservation(self, job: Job) -> bool:
         """Whether nodes are kept for `job`, or were when the session began."""
         return job.facts.key in self.reserved or job.facts.key in (self.reservations or ())
+
+    def may_enter(self, job: Job) -> bool:
+        """Whether `job` may enter: plugins are asked about what says what it needs, budgets about all."""
+        is_let_in = job.facts.min_resources is None or self.job_enqueueable(job)
+        return is_let_in if self.budgets is None else self.budgets.may_enter(job, is_let_in=is_let_in)
+
+    def is_low(self, job: Job) -> bool:
+        """Whether `job` gives way to others whatever it says itself, since a budget of its queue is used up."""
+        return self.budgets is not None and self.budgets.is_low(job.facts.queue)
+
+    def is_preemptable(self, owner: Job, task: Task) -> bool:
+        """Whether `task` of `owner` may be evicted for others."""
+        return task.facts.is_preemptable or self.is_low(owner)
 
     def job_refusals(self, job: Job) -> list[Refusal]:
         """As the plugins say, and by the label that all of its nodes must share."""
@@ -390,6 +409,8 @@ class Session(Rules):
         """Let the plugins finish."""
         for name, close in self._closers:
             self.ports.observe(name, "OnSessionClose", close)
+        if self.budgets is not None:
+            self.measures.budgets = self.budgets.standings
 
     def end(self) -> None:
         """Let go of everything: as plugins and session refer to each other, it would stay until the garbage collector looks.

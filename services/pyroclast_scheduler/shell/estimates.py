@@ -52,6 +52,10 @@ class Estimates:
         """Take up how long Jobs ran by what the recorder tells."""
         self._estimator.lengths.recorded = found
 
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """How long jobs like one run, at most one in ten longer; from any thread."""
+        return self._estimator.lengths.usual_seconds(facts)
+
     def take(self, outcome: Outcome, now: float) -> None:
         """Note what became of jobs that a session looked at and that do not wait."""
         facts = self._cache.facts()
