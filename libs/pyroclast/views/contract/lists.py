@@ -234,6 +234,42 @@ class WaitRecord(Record, frozen=True, kw_only=True):
     p99: int = msgspec.field(name="p99Seconds")
 
 
+class EstimateRecord(Record, frozen=True, kw_only=True):
+    """How often the foretold starts of a queue came true. `basis`: on what the predictions rested, and how many of them."""
+
+    queue: str
+    predictions: int
+    held: int
+    early: int
+    late: int
+    p50_width_seconds: int | None
+    p50_error_seconds: int | None
+    basis: dict[str, int]
+    held_share: str | None
+    early_share: str | None
+    late_share: str | None
+    basis_text: str | None
+
+
+class QueueBudget(Record, frozen=True, kw_only=True):
+    """What a queue may spend of a resource in a period, and what is left of it; null where nothing is known."""
+
+    name: str
+    resource: str | None
+    period: str | None
+    limit_hours: float | None
+    spent_hours: float | None
+    doubtful_hours: float | None
+    left_hours: float | None
+    hours_per_day: float | None
+    begins: str | None
+    ends: str | None
+    used_up_at: str | None
+    at_end: str | None
+    as_of: str | None
+    problem: str | None
+
+
 LISTS: Final[Mapping[str, type[Record]]] = {
     **{
         each.__name__: each
@@ -249,6 +285,8 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             UsageRecord,
             ClusterRecord,
             WaitRecord,
+            EstimateRecord,
+            QueueBudget,
         )
     },
     **dict.fromkeys(("JobUsage", "TaskUsage", "QueueUsage", "NodeUsage"), ResourceUsage),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-import structlog
 
 from pyroclast.api import records
 from pyroclast.api.run_lengths import CONFIG_MAP, DATA_KEY, QUANTILES, Known, RunLengths, digest, written_run_lengths
 from pyroclast_scheduler.explaining.lengths import GRID, Lengths, keys_of
+from pyroclast_scheduler.shell import run_lengths
 from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.run_lengths import take_run_lengths
+from tests.unit.logs import captured
 from tests.unit.scheduler.test_estimates import facts_of
 
 GOOD = tuple(float(100 + n) for n in range(QUANTILES))
@@ -58,14 +59,14 @@ def test_a_declared_run_time_is_corrected_by_what_is_recorded_of_its_owner():
     assert lengths.of(facts)[1].kind == "declared"
 
 
-def test_what_makes_no_sense_is_passed_over_with_one_warning():
+def test_what_makes_no_sense_is_passed_over_with_one_warning(monkeypatch):
     found, good = estimates(), config_map(written_run_lengths(RunLengths({"k": Known(30, GOOD)})))
     take_run_lengths(found, None, good)
     assert recorded(found).seconds["k"].count == 30
     bad = config_map("{")
-    with structlog.testing.capture_logs() as logs:
-        take_run_lengths(found, good, bad)
-        take_run_lengths(found, bad, bad)
+    logs = captured(monkeypatch, run_lengths)
+    take_run_lengths(found, good, bad)
+    take_run_lengths(found, bad, bad)
     assert [(log["event"], log["configmap"]) for log in logs] == [("run_lengths.passed_over", f"pyroclast-system/{CONFIG_MAP}")]
     assert recorded(found).seconds["k"].count == 30, "the last good one holds"
     take_run_lengths(found, bad, None)
