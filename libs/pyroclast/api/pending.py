@@ -18,6 +18,8 @@ class PendingReason(StrEnum):
     """
 
     SUSPENDED = "Suspended"
+    WAITS_FOR_TASK = "WaitsForTask"
+    WAITS_FOR_ENTRY = "WaitsForEntry"
     CLAIM_MISSING = "ClaimMissing"
     PODS_REFUSED = "PodsRefused"
     NO_SCHEDULER = "NoScheduler"

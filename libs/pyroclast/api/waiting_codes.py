@@ -56,6 +56,18 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
         "vcctl job resume -N NAME lets it go on",
     ),
+    PendingReason.WAITS_FOR_TASK: CodeFacts(
+        _BEFORE,
+        _USER,
+        "Never: a task waits for another by `dependsOn`, and the gang starts only with pods of both.",
+        "lower spec.minAvailable to the pods that come first, or take dependsOn out",
+    ),
+    PendingReason.WAITS_FOR_ENTRY: CodeFacts(
+        _BEFORE,
+        _USER,
+        "An entry of a JobFlow whose targets, which are named, have not come so far; its Job is created then.",
+        "see the entries that are named: vcctl tree FLOW shows their states",
+    ),
     PendingReason.CLAIM_MISSING: CodeFacts(
         _BEFORE,
         _USER,
@@ -238,7 +250,7 @@ TOLD_BY_SCHEDULER: Final = frozenset(
     code
     for code, facts in CODES.items()
     if facts.stage in {Stage.IN_QUEUE, Stage.ON_NODES}
-    or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED}
+    or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.WAITS_FOR_TASK}
 )
 """Codes that sessions find out; the others come from the controllers, or are worked out by whoever reads the objects."""
 
@@ -257,6 +269,7 @@ others end or give way.
 _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
     ("Resources", (PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL)),
     ("Priority", (PendingReason.BEHIND_ANOTHER,)),
+    ("Dependency", (PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
     ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL, PendingReason.BUDGET_SPENT)),
     ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),
     ("Reservation", (PendingReason.KEPT_FOR_ANOTHER,)),

@@ -33,7 +33,7 @@ class JobFacts:
 
     `is_preemptable`: whether the PodGroup offers its pods for preemption; `may_be_preempted`: whether it lets whole gangs take
     its place, as it does unless it says otherwise. `minded`: the labels that decide where pods go. `contribution`: what it adds
-    to the sums of its queue.
+    to the sums of its queue. `is_ours`: this scheduler places its pods, if it has any.
     """
 
     __slots__ = (
@@ -44,6 +44,7 @@ class JobFacts:
         "contribution",
         "created",
         "group",
+        "is_ours",
         "is_preemptable",
         "key",
         "may_be_preempted",
@@ -68,9 +69,11 @@ class JobFacts:
         priority: int,
         queue: str,
         minded: MindedLabels,
+        is_ours: bool = True,
     ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
+        self.is_ours = is_ours
         self.key = group.key
         self.uid = meta.uid
         self.namespace = meta.namespace

@@ -44,7 +44,7 @@ from pyroclast_scheduler.session.statement import Move, Statement, undo
 __all__ = ["Action", "Plugin", "PluginFactory", "Session"]
 
 T = TypeVar("T", bound=Record)
-_FILLING: Final = frozenset({"enqueue", "allocate", "backfill"})
+_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
 _OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 
@@ -176,6 +176,8 @@ class Session(Rules):
 
     def kind_at_rest(self, job: Job) -> bytes | None:
         """What `job` has in common with others that wait for the same; None if it is alone."""
+        if self._is_restless:
+            return None
         return job.facts.strict_kind if self._are_labels_read else job.facts.kind
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
@@ -228,7 +230,7 @@ class Session(Rules):
 
     @property
     def is_restless(self) -> bool:
-        """Whether plugins must see each waiting job in each session."""
+        """Whether what plugins say depends on things that nobody sees: each waiting job is asked, and again after a pause."""
         return self._is_restless
 
     @property
@@ -256,9 +258,13 @@ class Session(Rules):
         It is while a pod of it is held: that says nothing of others.
         """
         held = self.snapshot.held
-        if job.is_changed or self._is_restless or self._are_names_minded(job):
+        if job.is_changed or self.has_reservation(job) or self._are_names_minded(job):
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
+
+    def has_reservation(self, job: Job) -> bool:
+        """Whether nodes are kept for `job`, or were when the session began."""
+        return job.facts.key in self.reserved or job.facts.key in (self.reservations or ())
 
     def may_enter(self, job: Job) -> bool:
         """Whether `job` may enter: plugins are asked about what says what it needs, budgets about all."""

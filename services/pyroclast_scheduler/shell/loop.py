@@ -126,6 +126,7 @@ class Loop:
         """Cycle after cycle, until cancelled."""
         thread = ThreadPoolExecutor(1, "session")
         self._last_cycle = self._begun = time.monotonic()
+        self._cache.reserve(self.reservations, {})
         self._reservations = None  # another leader may have gone on with them
         try:
             async with asyncio.TaskGroup() as group:
@@ -294,6 +295,7 @@ class Loop:
 
     def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
         """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""
+        self._cache.reserve(self._reservations or {}, reservations)
         self._reservations = reservations
         self._binder.locked = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
         self._metrics.reserved_nodes.clear()

@@ -51,6 +51,7 @@ LISTS = (
     "explain huge",
     "explain typo",
     "explain big",
+    "explain etl-report",
     "explain queue/research",
     "explain node/gpu-1",
     "history",
@@ -59,6 +60,7 @@ LISTS = (
     "report usage",
     "report cluster",
     "report waits",
+    "report estimates",
 )
 OTHERS = (
     "waiting -A --sort-by name",
