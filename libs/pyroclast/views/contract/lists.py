@@ -252,21 +252,24 @@ class EstimateRecord(Record, frozen=True, kw_only=True):
 
 
 class QueueBudget(Record, frozen=True, kw_only=True):
-    """What a queue may spend of a resource in a period, and what is left of it; null where nothing is known."""
+    """What a queue may spend of a resource in a period, and what is left of it; null where nothing is known.
+
+    A budget that makes no sense has a name and a problem.
+    """
 
     name: str
-    resource: str | None
-    period: str | None
-    limit_hours: float | None
-    spent_hours: float | None
-    doubtful_hours: float | None
-    left_hours: float | None
-    hours_per_day: float | None
-    begins: str | None
-    ends: str | None
-    used_up_at: str | None
-    at_end: str | None
-    as_of: str | None
+    resource: str | UnsetType = UNSET
+    period: str | UnsetType = UNSET
+    limit_hours: float | UnsetType = UNSET
+    spent_hours: float | None | UnsetType = UNSET
+    doubtful_hours: float | None | UnsetType = UNSET
+    left_hours: float | None | UnsetType = UNSET
+    hours_per_day: float | None | UnsetType = UNSET
+    begins: str | None | UnsetType = UNSET
+    ends: str | None | UnsetType = UNSET
+    used_up_at: str | None | UnsetType = UNSET
+    at_end: str | UnsetType = UNSET
+    as_of: str | None | UnsetType = UNSET
     problem: str | None
 
 
