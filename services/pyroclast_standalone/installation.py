@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from pyroclast.api.types import CRDS, Key
+from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, Key
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.policies.seats import seats_manifests
 
@@ -47,10 +47,13 @@ KINDS = (
 ESTABLISHED_SECONDS = 30.0
 
 
-def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False) -> list[Manifest]:
+def objects(
+    webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False, publish_native_groups: bool = False
+) -> list[Manifest]:
     """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port).
 
     `place_before_pods`: gangs are placed before their pods exist, and nobody else may say where they go.
+    `publish_native_groups`: gangs of Jobs are shown as PodGroups of Kubernetes itself.
 
     The embedded control plane gets a storage class too, which a cluster has of its own, and no admission policies: it evaluates
     none.
@@ -60,9 +63,28 @@ def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: b
         found += _documents(file)
     if place_before_pods:
         found += seats_manifests(namespace=NAMESPACE, release=RELEASE)
+    if publish_native_groups:
+        found += _publishing()
     kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
     chosen = [_reached_by_url(document, webhook_url) for document in found if document["kind"] in kinds]
     return sorted(chosen, key=lambda document: KINDS.index(document["kind"]))
+
+
+def _publishing() -> list[Manifest]:
+    """The right to create PodGroups of Kubernetes itself, which the controllers have in the chart only where they use it."""
+    name, group = f"{RELEASE}-native-groups", "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [NATIVE_POD_GROUPS.group], "resources": [NATIVE_POD_GROUPS.plural], "verbs": ["create", "get", "patch"]}
+    account = {"kind": "ServiceAccount", "name": f"{RELEASE}-controllers", "namespace": NAMESPACE}
+    common = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    return [
+        {**common, "kind": "ClusterRole", "rules": [rule]},
+        {
+            **common,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [account],
+        },
+    ]
 
 
 def scheduler_configuration() -> str:

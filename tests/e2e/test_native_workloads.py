@@ -32,6 +32,7 @@ from tests.e2e.natives import (
     nodes,
     patches,
     pod_spec,
+    volcano_job,
     writes,
 )
 
@@ -293,6 +294,26 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own
         own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
     assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
+
+
+def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, volcano_job("ours", cpu, 3))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        wait_until(lambda: len(own.get("pods", "-n", namespace)["items"]) == 3, "the pods")
+        shown = own.get(GROUPS, "-n", namespace)["items"][0]
+        assert shown["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        assert conditions(own, namespace)["PodGroupInitiallyScheduled"][:2] == ("False", "Unschedulable")
+        assert "Unschedulable" in own.kubectl("get", GROUPS, "-n", namespace)
+        named = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in own.get("pods", "-n", namespace)["items"]}
+        assert named == {shown["metadata"]["name"]}
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+    assert len(nodes(own, namespace)) == 3
+    own.kubectl("delete", "jobs.batch.volcano.sh", "ours", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
 
 
 def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:

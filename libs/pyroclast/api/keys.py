@@ -55,6 +55,7 @@ __all__ = [
     "JOB_RETRY_COUNT",
     "JOB_TYPE",
     "JOB_VERSION",
+    "NATIVE_GROUP",
     "NETWORK_BANDWIDTH_RATE",
     "NETWORK_TOPOLOGY_HIGHEST_TIER",
     "NETWORK_TOPOLOGY_MODE",
@@ -193,6 +194,9 @@ WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody
 # PodGroups: what pods that do not exist yet will need, and where they go
 SEATS: Final = "pyroclast.dev/seats"
 PLACEMENT: Final = "pyroclast.dev/placement"
+
+# PodGroups of Jobs: the name of the PodGroup of Kubernetes itself that shows the same gang
+NATIVE_GROUP: Final = "pyroclast.dev/native-group"
 
 # Queues, and nodes in groups
 HIERARCHY: Final = "volcano.sh/hierarchy"

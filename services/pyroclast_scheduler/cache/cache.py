@@ -373,6 +373,11 @@ class Cache:
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
+    def shown(self, job: str) -> Group | None:
+        """The group of that key as the object whose conditions tell others of it; None where that has a phase of its own."""
+        group = self.group(job)
+        return group if group is None or not group.keeps_phase else self.natives.mirror(job, group)
+
     def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)

@@ -207,6 +207,8 @@ class Writer:
         async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
+            if self._cache.natives.mirrors(key):
+                self._wish_native(key, now)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = await self._who_waits(outcome)
@@ -330,7 +332,7 @@ class Writer:
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
-        group = self._cache.group(key)
+        group = self._cache.shown(key)
         evicted = self._evicted.get(key, "")
         if group is None or conditions_patch(group, "", evicted) is None:
             self._natives.drop(key)
@@ -340,7 +342,7 @@ class Writer:
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
-        group = self._cache.group(key)
+        group = self._cache.shown(key)
         patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
@@ -420,6 +422,8 @@ class Writer:
             self._cache.group_changed(None, group)
         if key not in self._groups:
             self._cache.believe(key, None)
+        if self._cache.natives.mirrors(key):
+            self._wish_native(key, self._now())
 
 
 def _says(waiting: WaitingTask) -> str | None:

@@ -16,6 +16,7 @@ ALL_FLAGS = [
     "custom.board_tls_secret=b",
     "custom.board_proxy_ca_secret=c",
     "nativeWorkloads.enabled=false",
+    "nativeWorkloads.publish=true",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
