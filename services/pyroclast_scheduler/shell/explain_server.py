@@ -1,4 +1,7 @@
-"""`GET /explain/…`: why a Job waits, and who waits in a queue, answered from what the last sessions found out."""
+"""`GET /explain/…`: why a Job waits, or a PodGroup of Kubernetes itself, and who waits in a queue.
+
+Answered from what the last sessions found out.
+"""
 
 from __future__ import annotations
 
@@ -90,16 +93,17 @@ class ExplainServer:
     async def _answer(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
         match request.path.strip("/").split("/"):
             case [_, "jobs", namespace, name]:
-                return await self._job(request.query, reader, namespace, name)
+                return await self._job(request.query, reader, namespace, self._find(namespace, name))
+            case [_, "podgroups", namespace, name]:
+                return await self._job(request.query, reader, namespace, native_key(namespace, name))
             case [_, "queues", queue]:
                 return await self._queue(request.query, reader, queue)
         return None
 
-    async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, name: str) -> dict[str, Any] | None:
+    async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, key: str) -> dict[str, Any] | None:
         if not await reader.visible([namespace]):
             raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
         source = self._source()
-        key = self._find(namespace, name)
         entry = source.book.get(key)
         if entry is None:
             return None

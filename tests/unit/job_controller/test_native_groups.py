@@ -34,7 +34,7 @@ def publishing(scenario, *, seats=False):
         serve(cluster)
         await scenario(cluster)
 
-    in_virtual_time(served, seats=seats, publishes=True)
+    in_virtual_time(served, seats=seats, publish_native_groups=True)
 
 
 def natives(cluster):
@@ -196,7 +196,7 @@ def test_where_the_api_is_not_served_nothing_is_shown_until_it_is():
         cluster.job("two", task("a", 1))
         await cluster.until(lambda: natives(cluster))
 
-    in_virtual_time(scenario, publishes=True)
+    in_virtual_time(scenario, publish_native_groups=True)
 
 
 def test_without_the_switch_nothing_is_asked_nor_shown():
