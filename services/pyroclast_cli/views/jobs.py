@@ -43,8 +43,8 @@ WAITING_COLUMNS: Final = (
     Column("WAITED", "waitedSeconds", human_duration),
     Column("CODE", "code"),
     Column("START", "start", start_text, absent="?"),
-    Column("WHY", "sentence", is_wide=True),
     Column("KIND", "object", is_wide=True),
+    Column("WHY", "sentence", is_wide=True),
 )
 RUNNING_COLUMNS: Final = (
     Column("NAMESPACE", "namespace"),

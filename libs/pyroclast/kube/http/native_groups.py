@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
 from pyroclast.api.types import NATIVE_POD_GROUPS, ResourceType
 from pyroclast.kube.basics.errors import NotFound
-from pyroclast.kube.http.client import Client
+
+if TYPE_CHECKING:
+    from pyroclast.kube.http.client import Client  # whoever asks has loaded it
 
 __all__ = ["LOOK_SECONDS", "VERSIONS", "kind_served"]
 
