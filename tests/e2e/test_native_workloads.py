@@ -296,6 +296,36 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own
     assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
 
 
+def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: Cluster, namespace: str) -> None:
+    driver, version = f"{namespace}.example.com", "resource.k8s.io/v1"
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    slices = {"driver": driver, "pool": pool, "nodeName": "node-1", "devices": [{"name": "gpu-1"}]}
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    requests = [{"name": "one", "exactly": {"deviceClassName": namespace}}]
+    template = {"spec": {"devices": {"requests": requests}}}
+    shared = {"name": "gpu", "resourceClaimTemplateName": "gpus"}
+    container = {**pod_spec("10m")["containers"][0]}
+    container["resources"] = {**container["resources"], "claims": [{"name": "gpu"}]}
+    pods = [member(f"p{i}", "g", "10m", resourceClaims=[shared], containers=[container]) for i in range(2)]
+    try:
+        make(
+            own,
+            namespace,
+            {"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": namespace}, "spec": slices},
+            {"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": namespace}, "spec": {"selectors": [selector]}},
+            {"apiVersion": version, "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"}, "spec": template},
+            group("g", gang(2, resourceClaims=[shared])),
+            *pods,
+        )
+        wait_until(lambda: nodes(own, namespace) == ["node-1", "node-1"], "both pods to be where the device is")
+        (claim,) = own.get("resourceclaims", "-n", namespace)["items"]
+        (reserved,) = claim["status"]["reservedFor"]
+        uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+        assert reserved == {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
+    finally:
+        own.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
+
+
 def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
     own.kubectl("cordon", "node-2", "node-3")
     try:
