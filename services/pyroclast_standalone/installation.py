@@ -21,7 +21,7 @@ from pyroclast.rules.policies.seats import seats_manifests
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "objects", "scheduler_configuration"]
+__all__ = ["NAMESPACE", "RELEASE", "apply", "arguments", "objects", "scheduler_configuration"]
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
@@ -56,8 +56,7 @@ def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: b
     """
     found: list[Manifest] = []
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
-        text = resources.files(__package__).joinpath("data", file).read_text()
-        found += [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
+        found += _documents(file)
     if place_before_pods:
         found += seats_manifests(namespace=NAMESPACE, release=RELEASE)
     kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
@@ -71,6 +70,16 @@ def scheduler_configuration() -> str:
         if document["kind"] == "ConfigMap" and "volcano-scheduler.conf" in document.get("data", {}):
             return str(document["data"]["volcano-scheduler.conf"])
     raise CommandError("the package data holds no scheduler configuration: the installation is damaged, install pyroclast again")
+
+
+def arguments(module: str) -> list[str]:
+    """What the chart, with its default values, gives to the program of `module`."""
+    for document in _documents("manifests.yaml"):
+        if document["kind"] in ("Deployment", "StatefulSet"):
+            (container,) = document["spec"]["template"]["spec"]["containers"]
+            if container["command"][-1] == module:
+                return [str(word) for word in container["args"]]
+    raise CommandError(f"the package data holds no program {module}: the installation is damaged, install pyroclast again")
 
 
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
@@ -95,6 +104,11 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
 def _is_established(crd: dict[str, Any]) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just taken it
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+def _documents(file: str) -> list[Manifest]:
+    text = resources.files(__package__).joinpath("data", file).read_text()
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 def _reached_by_url(manifest: Manifest, webhook_url: str) -> Manifest:
