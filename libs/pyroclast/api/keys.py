@@ -99,6 +99,7 @@ __all__ = [
     "TASK_TOPOLOGY_TASK_ORDER",
     "TEMPLATE_UID",
     "TOPOLOGY_DECISION",
+    "TRACEPARENT",
     "VGPU_CORES",
     "VGPU_FORBIDDEN_TYPES",
     "VGPU_FORBIDDEN_UUIDS",
@@ -180,6 +181,7 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+TRACEPARENT: Final = "pyroclast.dev/traceparent"  # the trace of an object, as a W3C traceparent; nobody decides by it
 WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 
 # PodGroups: what pods that do not exist yet will need, and where they go

@@ -16,7 +16,19 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    Row,
+    cursors,
+    dirty_hours,
+    gaps,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    usage_hours,
+)
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
 __all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
@@ -118,6 +130,15 @@ class Database:
         async with self.reading() as connection:
             found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
             return {row["uid"]: dict(row) for row in found.mappings()}
+
+    async def rows_of_job(self, uid: str) -> dict[Table, list[Row]]:
+        """The rows of phases, causes and pods of a Job."""
+        async with self.reading() as connection:
+            found: dict[Table, list[Row]] = {}
+            for table in (job_phases, job_causes, pods):
+                chosen = select(table).where(table.c.cluster == self.cluster, table.c.job == uid)
+                found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
+            return found
 
     async def write(self, batch: Batch, now: int) -> None:
         """Merge a batch into the tables, all of it or nothing.
