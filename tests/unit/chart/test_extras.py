@@ -123,7 +123,9 @@ def test_network_policies_let_in_what_the_pods_serve(helm, program):
     ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
     let_in = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
     assert let_in.keys() == {number for name, number in ports.items() if name != "healthz"}
-    assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
+    board = {"matchLabels": {"app": "pyroclast-board", "app.kubernetes.io/instance": "pyroclast"}}
+    asks = [{"podSelector": board}] if program == "scheduler" else []
+    assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}, *asks]
     if "admission" in ports:
         assert let_in[ports["admission"]] is None
 

@@ -166,3 +166,11 @@ async def test_it_can_only_be_read_and_not_by_many_at_once(client):
         status, answer = await asked(server, "/explain/queues/q")
     assert status == 429
     assert str(AT_ONCE) in answer["message"]
+
+
+async def test_one_that_stands_by_sends_askers_on(client):
+    source = answerer()
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client), leads=lambda: False)
+    status, answer = await asked(server, "/explain/jobs/t/mine")
+    assert status == 503
+    assert "stands by" in answer["message"]
