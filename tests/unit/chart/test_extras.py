@@ -32,6 +32,7 @@ from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from tests.unit.chart import render
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
 
@@ -53,7 +54,9 @@ def series():
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)
-    return {name for collector in collectors(registry) for name in names(collector)} | {"up"}
+    waiting = CollectorRegistry()  # scheduler and board both show some
+    WaitingSeries(waiting)
+    return {name for each in (registry, waiting) for collector in collectors(each) for name in names(collector)} | {"up"}
 
 
 def collectors(registry: CollectorRegistry) -> list[Collector]:
