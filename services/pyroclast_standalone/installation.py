@@ -9,6 +9,7 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyroclast.rules.policies.seats import seats_manifests
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "objects", "scheduler_configuration"]
+__all__ = ["NAMESPACE", "RELEASE", "apply", "in_process_webhooks", "objects", "scheduler_configuration"]
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
@@ -56,8 +57,7 @@ def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: b
     """
     found: list[Manifest] = []
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
-        text = resources.files(__package__).joinpath("data", file).read_text()
-        found += [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
+        found += _documents(file)
     if place_before_pods:
         found += seats_manifests(namespace=NAMESPACE, release=RELEASE)
     kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
@@ -71,6 +71,20 @@ def scheduler_configuration() -> str:
         if document["kind"] == "ConfigMap" and "volcano-scheduler.conf" in document.get("data", {}):
             return str(document["data"]["volcano-scheduler.conf"])
     raise CommandError("the package data holds no scheduler configuration: the installation is damaged, install pyroclast again")
+
+
+def in_process_webhooks() -> tuple[str, ...]:
+    """The flag that names the webhooks which leave the account of the controllers out, as the chart gives it to them."""
+    deployments = (document for document in _documents("manifests.yaml") if document["kind"] == "Deployment")
+    containers = (container for each in deployments for container in each["spec"]["template"]["spec"]["containers"])
+    return tuple(word for container in containers for word in container["args"] if word.startswith("--in-process-webhooks="))
+
+
+@cache
+def _documents(file: str) -> list[Manifest]:
+    """The objects in a file of the package data, to be read only."""
+    text = resources.files(__package__).joinpath("data", file).read_text()
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-import structlog
 from pydantic import ValidationError
 
+from pyroclast_board.serving import server
 from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
 from pyroclast_board.settings import BoardSettings
 from tests.control_plane.certificates import Certificates
+from tests.unit.logs import captured
 
 from .conftest import Board, fill, running_board
 
@@ -108,11 +109,11 @@ async def test_a_stream_comes_through_the_proxy_again_and_again(proxied: Proxied
     assert b"event: reload" not in rest
 
 
-async def test_a_forwarded_address_counts_only_from_the_proxy(proxied: Proxied) -> None:
+async def test_a_forwarded_address_counts_only_from_the_proxy(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = {"X-Forwarded-For": "127.0.0.9, 203.0.113.7"}
     for certificate, address in (("proxy", "203.0.113.7"), ("visitor", "127.0.0.1"), ("", "127.0.0.1")):
-        with structlog.testing.capture_logs() as logs:
-            assert (await proxied.ask("/jobs", certificate, headers=headers))[0] == 401
+        logs = captured(monkeypatch, server)
+        assert (await proxied.ask("/jobs", certificate, headers=headers))[0] == 401
         (line,) = [each for each in logs if each["event"] == "board.denied"]
         assert (line["address"], line["path"], line["status"]) == (address, "/jobs", 401)
 

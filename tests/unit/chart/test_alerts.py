@@ -31,6 +31,8 @@ SCENARIOS = {
         f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="+Inf"}}': "0+9x300",
     },
     "PyroclastRecorderGap": {f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "0x60 30x240"},
+    "PyroclastBudgetNearlySpent": {f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="nvidia.com/gpu"}}': "0.9+0.01x300"},
+    "PyroclastBudgetUnknown": {f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "1x300"},
     "PyroclastWorkPilesUp": {f'workqueue_depth{{{OURS},name="job"}}': "2000x300"},
     "PyroclastAdmissionIsSlow": {
         f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="2"}}': "0x300",
@@ -56,6 +58,8 @@ QUIET = {
     f'pyroclast_estimate_held_ratio{{{OURS},queue="q"}}': "0.79x300",
     f'pyroclast_estimate_held_ratio{{{OURS},queue="no-more-estimates"}}': "0.7x70 0x10 _x300",
     f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "1x300",
+    f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="cpu"}}': "0.94x300",
+    f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "0x300",
     f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "30x300",
     f"pyroclast_cycle_failures_total{{{OURS}}}": "7x300",
     f'workqueue_depth{{{OURS},name="job"}}': "10x300",

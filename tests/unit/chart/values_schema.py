@@ -46,7 +46,7 @@ RESERVED = {
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
         requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
