@@ -52,7 +52,7 @@ async def run(service: Service, settings: BoardSettings) -> None:
     tls = _tls(service, settings)
     async with (
         Recorder(settings.recorder_url, settings.recorder_token_file) as recorder,
-        Scheduler(settings.scheduler_url) as scheduler,
+        Scheduler(settings.scheduler_url, settings.scheduler_token_file) as scheduler,
     ):
         pages = Pages(cluster, Details(client), recorder, scheduler, templates)
         streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)

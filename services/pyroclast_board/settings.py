@@ -59,7 +59,11 @@ class BoardSettings(ServiceSettings):
     )
     recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
     recorder_token_file: str = Field("", description="file with a token for the recorder")
-    scheduler_url: str = Field("", description="URL of the scheduler that leads, for what it alone knows; empty: none")
+    scheduler_url: str = Field(
+        "",
+        description="URL of the scheduler, for what it alone knows; each address of its name is asked; empty: none",
+    )
+    scheduler_token_file: str = Field("", description="file with a token for the scheduler")
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
     most_streams: int = Field(500, ge=1, le=10_000, description="pages that may be followed live at the same time")
 

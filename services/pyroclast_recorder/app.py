@@ -101,7 +101,7 @@ class Recorder:
             database, gap = self._database, self._metrics.gap
             sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
-                POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                POD_GROUPS: (PodGroup, KindSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }

@@ -34,7 +34,7 @@ from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
-from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
+from pyroclast_scheduler.shell.explain_server import AUDIENCE, PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
@@ -188,7 +188,10 @@ def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, expl
     """Let sessions tell the explainer what they found out, and answer who asks."""
     loop.explained, loop.waiting = explainer.take, explainer.book
     explainer.reservations = lambda: loop.reservations
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
+    access = Access(client, AUDIENCE)
+    service.branches[PATH] = ExplainServer(
+        explainer.source, finder(cache.facts), access, trials, trials.fits, leads=lambda: explainer.is_at_work
+    )
 
 
 def _beside(

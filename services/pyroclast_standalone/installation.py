@@ -110,13 +110,6 @@ def arguments(module: str) -> list[str]:
     raise CommandError(f"the package data holds no program {module}: the installation is damaged, install pyroclast again")
 
 
-@cache
-def _documents(file: str) -> list[Manifest]:
-    """The objects in a file of the package data, to be read only."""
-    text = resources.files(__package__).joinpath("data", file).read_text()
-    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
-
-
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
     """Bring the objects to what `manifests` say, by server-side apply; CRDs are waited for until they are served."""
     catalogue = Catalogue(client)
@@ -142,6 +135,7 @@ def _is_established(crd: dict[str, Any]) -> bool:
 
 
 def _documents(file: str) -> list[Manifest]:
+    """The objects in a file of the package data, to be read only."""
     text = resources.files(__package__).joinpath("data", file).read_text()
     return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 

@@ -101,6 +101,7 @@ __all__ = [
     "TASK_TOPOLOGY_TASK_ORDER",
     "TEMPLATE_UID",
     "TOPOLOGY_DECISION",
+    "TRACEPARENT",
     "VGPU_CORES",
     "VGPU_FORBIDDEN_TYPES",
     "VGPU_FORBIDDEN_UUIDS",
@@ -188,6 +189,7 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+TRACEPARENT: Final = "pyroclast.dev/traceparent"  # the trace of an object, as a W3C traceparent; nobody decides by it
 WAITS_FOR_TASK: Final = "scheduling.volcano.sh/waits-for-task"  # why the gang of a PodGroup can never be complete
 WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 

@@ -22,6 +22,8 @@ from pyroclast_recorder.database.tables import (
     dirty_hours,
     gaps,
     job_alikes,
+    job_causes,
+    job_phases,
     jobs,
     node_states,
     pod_use,
@@ -149,6 +151,15 @@ class Database:
         async with self.reading() as connection:
             found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
             return {row["uid"]: dict(row) for row in found.mappings()}
+
+    async def rows_of_job(self, uid: str) -> dict[Table, list[Row]]:
+        """The rows of phases, causes and pods of a Job."""
+        async with self.reading() as connection:
+            found: dict[Table, list[Row]] = {}
+            for table in (job_phases, job_causes, pods):
+                chosen = select(table).where(table.c.cluster == self.cluster, table.c.job == uid)
+                found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
+            return found
 
     async def write(self, batch: Batch, now: int) -> None:
         """Merge a batch into the tables, all of it or nothing.

@@ -14,6 +14,9 @@ from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
 __all__ = [
     "METADATA",
+    "PREPARED",
+    "SCHEDULED",
+    "TRACE_STEPS",
     "Merge",
     "Row",
     "cursors",
@@ -96,6 +99,11 @@ job_phases: Final = Table(
 job_causes: Final = Table(
     "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
 )
+
+PREPARED: Final = "Prepared"
+SCHEDULED: Final = "Scheduled"
+TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
+"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang."""
 
 job_alikes: Final = Table(
     "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)

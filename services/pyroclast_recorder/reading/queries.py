@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import (
+    TRACE_STEPS,
     Row,
     gaps,
     job_causes,
@@ -251,7 +252,11 @@ async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[st
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
     found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
-    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found]
+    return [
+        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]}
+        for row in found
+        if row["name"] not in TRACE_STEPS
+    ]
 
 
 def _rank(name: str) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import keys, records
-from pyroclast.api.enums import NativeConditionType, PodGroupPhase
+from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
@@ -192,6 +192,8 @@ class Writer:
                 hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
+                if _decision(status) != _decision(group.status):
+                    self._cache.believe(key, status)  # the next session takes it up before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
                 hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
@@ -444,3 +446,8 @@ def _hold(waiting: WaitingTask, group: Group | None) -> float:
         return _HOLD_SECONDS
     maker = group.metadata.controller if group is not None else None
     return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS
+
+
+def _decision(status: GroupStatus) -> str:
+    """What a traced group says of the session that placed it."""
+    return next((each.message for each in status.conditions if each.type == PodGroupConditionType.SCHEDULED), "")

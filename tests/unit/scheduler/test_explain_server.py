@@ -185,3 +185,11 @@ async def test_a_podgroup_of_kubernetes_is_found_and_named_as_users_know_it(clie
     _, rows = await asked(server, "/explain/queues/default")
     assert [(row["name"], row["object"]) for row in rows["items"]] == [("g", "podgroups.scheduling.k8s.io")]
     assert (await asked(server, "/explain/podgroups/t/other"))[0] == 404
+
+
+async def test_one_that_stands_by_sends_askers_on(client):
+    source = answerer()
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client), leads=lambda: False)
+    status, answer = await asked(server, "/explain/jobs/t/mine")
+    assert status == 503
+    assert "stands by" in answer["message"]
