@@ -38,6 +38,7 @@ from pyroclast_recorder.database.tables import (
 )
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.prometheus import PrometheusMeter
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink, Stream
@@ -110,8 +111,8 @@ class Recorder:
                 group.create_task(writer.run())
                 group.create_task(self._settle_often())
                 group.create_task(self._prune_often())
-                period = self._settings.metrics_period.total_seconds()
-                group.create_task(Meter(self._client, database, writer, self._client.now, period).run())
+                if (period := self._settings.metrics_period.total_seconds()) > 0:
+                    group.create_task(self._meter(writer, period).run())
                 group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
@@ -127,6 +128,12 @@ class Recorder:
                 return
             await self._database.settle(int(self._client.now()))
             self._settled = _time()
+
+    def _meter(self, writer: Writer, period: float) -> Meter | PrometheusMeter:
+        """What tells how much pods use."""
+        if url := self._settings.prometheus_url:
+            return PrometheusMeter(url, self._database, writer, self._client.now, period)
+        return Meter(self._client, self._database, writer, self._client.now, period)
 
     async def _migrated(self) -> Mapping[str, Cursor]:
         """Bring the schema up to date as soon as the database answers; where the rows that are there end."""

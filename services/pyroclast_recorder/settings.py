@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -35,6 +36,17 @@ class RecorderSettings(LeaderElectionSettings):
     metrics_period: Duration = Field(
         timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
     )
+
+    prometheus_url: str = Field(
+        "", description="Prometheus that is asked what the pods of a Job used when it ended; empty: metrics.k8s.io is asked"
+    )
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _is_web(cls, url: str) -> str:
+        if url and not (url.startswith(("http://", "https://")) and urlsplit(url).hostname):
+            raise ValueError('must be a URL like "http://prometheus.monitoring.svc:9090"')
+        return url
 
     @field_validator("database_url")
     @classmethod

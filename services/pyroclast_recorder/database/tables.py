@@ -131,7 +131,9 @@ usage_hours: Final = Table(
     _number_key("hour"),
     *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
     *(Column(name, BigInteger, nullable=False) for name in ("asked", "doubtful")),
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in ("measured", "used")),
 )
+"""`measured`: the part of `asked` whose pods were measured; `used`: what these used of it."""
 
 cursors: Final = Table(
     "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))

@@ -115,9 +115,12 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
 async def usage(
     connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What was asked for, by group and period, with the number of Jobs that ended, and of those that failed."""
+    """What was asked for and used, by group and period, with the number of Jobs that ended, and of those that failed.
+
+    `measured` is the part of what was asked for whose pods were measured; `used` is None where that is nothing.
+    """
     whose = [each for each in question.by if each in JOB_COLUMNS]
-    sums = (func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful))
+    sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
     failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
     filters = [(name, value) for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
     of_usage = [usage_hours.c.cluster == cluster, usage_hours.c.namespace.in_(visible)]
@@ -130,10 +133,11 @@ async def usage(
     ended = _Grouping(jobs.c.ended, question.since, [JOB_COLUMNS[each] for each in whose], (func.count(), failed), of_jobs)
     counts = {key: values async for key, values in _per_period(connection, question, ended)}
     rows = []
-    async for (period, *group), (asked, doubtful) in _per_period(connection, question, amounts):
+    async for (period, *group), (asked, doubtful, measured, used) in _per_period(connection, question, amounts):
         row: dict[str, Any] = {"period": period, **dict(zip(question.by, group, strict=True))}
         total, bad = counts.get((period, *(row[each] for each in whose)), (0, 0))
-        rows.append({**row, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": bad})
+        known = {"used": used, "measured": measured} if measured else {"used": None, "measured": 0}
+        rows.append({**row, "asked": asked, **known, "doubtful": doubtful, "jobs": total, "failed": bad})
     return sorted(rows, key=lambda row: (row["period"], *(row[each] for each in question.by)))
 
 
