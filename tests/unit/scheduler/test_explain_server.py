@@ -7,11 +7,13 @@ from unittest.mock import PropertyMock, patch
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from jsonschema import Draft202012Validator
 
 from pyroclast.api.types import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
+from pyroclast.views.contract.schema import schema
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.run_times import declared_end
@@ -78,7 +80,10 @@ def server_of(client):
 
 async def asked(server, *args, **options):
     response = await server(request_of(*args, **options))
-    return response.status, json.loads(response.body)
+    answer = json.loads(response.body)
+    if answer.get("kind") == "Explanation":
+        Draft202012Validator(schema()).validate(answer)
+    return response.status, answer
 
 
 async def test_a_gang_behind_three_others_says_its_place_and_amounts_that_add_up(client):
