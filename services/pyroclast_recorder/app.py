@@ -15,12 +15,14 @@ from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.traces import Traces
+from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
@@ -73,9 +75,11 @@ class Recorder:
         settings: RecorderSettings,
         metrics: RecorderMetrics,
         traces: Traces | None = None,
+        *,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client, self._database, self._settings, self._metrics = client, database, settings, metrics
-        self._traces = traces
+        self._traces, self._events = traces, events
         self._settled = float("-inf")
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
@@ -114,6 +118,8 @@ class Recorder:
                 if (period := self._settings.metrics_period.total_seconds()) > 0:
                     group.create_task(self._meter(writer, period).run())
                 group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
+                period = self._settings.budget_period.total_seconds()
+                group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
@@ -178,13 +184,13 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     client = await service.client()
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])
-    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces)
+    events = service.record_events(client, COMPONENT)
+    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces, events=events)
     service.add_ready("database", recorder.complaint)
     server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)
     try:
         await service.synced()
-        events = service.record_events(client, COMPONENT)
         service.spawn("leading", lead(client, settings, recorder.record, events))
         await service.forever()
     finally:

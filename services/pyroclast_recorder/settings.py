@@ -33,6 +33,9 @@ class RecorderSettings(LeaderElectionSettings):
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
 
+    budget_period: Duration = Field(
+        timedelta(minutes=1), description="how often what queues spent of their budgets is written to them at most; 0 for never"
+    )
     metrics_period: Duration = Field(
         timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
     )

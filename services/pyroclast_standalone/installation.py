@@ -9,7 +9,6 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Sequence
-from functools import cache
 from importlib import resources
 from typing import Any
 

@@ -33,7 +33,7 @@ from pyroclast_recorder.database.tables import (
 from pyroclast_recorder.measured_hours import means_in, measured_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
-__all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
+__all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"

@@ -21,6 +21,7 @@ from pyroclast.api.types import (
     QUEUES,
 )
 from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
@@ -31,6 +32,7 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from tests.unit.chart import render
@@ -54,6 +56,7 @@ def series():
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)
+    BudgetReports(registry, EventRecorder(Client(ClusterConfig("http://127.0.0.1:1")), "x"), 600.0)
     waiting = CollectorRegistry()  # scheduler and board both show some
     WaitingSeries(waiting)
     return {name for each in (registry, waiting) for collector in collectors(each) for name in names(collector)} | {"up"}

@@ -261,15 +261,15 @@ class QueueBudget(Record, frozen=True, kw_only=True):
     resource: str | UnsetType = UNSET
     period: str | UnsetType = UNSET
     limit_hours: float | UnsetType = UNSET
-    spent_hours: float | None | UnsetType = UNSET
-    doubtful_hours: float | None | UnsetType = UNSET
-    left_hours: float | None | UnsetType = UNSET
-    hours_per_day: float | None | UnsetType = UNSET
-    begins: str | None | UnsetType = UNSET
-    ends: str | None | UnsetType = UNSET
-    used_up_at: str | None | UnsetType = UNSET
+    spent_hours: float | UnsetType | None = UNSET
+    doubtful_hours: float | UnsetType | None = UNSET
+    left_hours: float | UnsetType | None = UNSET
+    hours_per_day: float | UnsetType | None = UNSET
+    begins: str | UnsetType | None = UNSET
+    ends: str | UnsetType | None = UNSET
+    used_up_at: str | UnsetType | None = UNSET
     at_end: str | UnsetType = UNSET
-    as_of: str | None | UnsetType = UNSET
+    as_of: str | UnsetType | None = UNSET
     problem: str | None
 
 
