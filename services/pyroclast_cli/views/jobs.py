@@ -101,6 +101,7 @@ def entry_rows(entries: Iterable[OpenEntry], now: float) -> list[Row]:
             "waitedSeconds": seconds_since(each.created, now),
             "code": PendingReason.WAITS_FOR_ENTRY,
             "start": NEVER if each.is_final else None,
+            "object": JOBS.qualified,
             "never": each.is_final,
             "sentence": each.sentence,
             "since": each.created,

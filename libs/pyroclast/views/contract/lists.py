@@ -15,7 +15,10 @@ __all__ = ["LISTS"]
 
 
 class WaitingJob(Record, frozen=True, kw_only=True):
-    """A Job that waits. `start`: three times, `never`, or null; queue and pods of a Job that its flow creates later are null."""
+    """A Job, or a PodGroup of Kubernetes itself, that waits; `object` says which.
+
+    `start`: three times, `never`, or null. Queue and pods of a Job that its flow creates later are null.
+    """
 
     position: int | None
     namespace: str
@@ -30,10 +33,11 @@ class WaitingJob(Record, frozen=True, kw_only=True):
     never: bool
     sentence: str
     since: str
+    object: str
 
 
 class RunningJob(Record, frozen=True, kw_only=True):
-    """A Job that runs."""
+    """A Job, or a PodGroup of Kubernetes itself, that runs."""
 
     namespace: str
     name: str
@@ -47,6 +51,7 @@ class RunningJob(Record, frozen=True, kw_only=True):
     health: str
     phase: str
     retries: int
+    object: str
 
 
 class WaitingPlace(Record, frozen=True, kw_only=True):
