@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Iterator
 from copy import deepcopy
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
-from pyroclast.api.types import CRDS, CRON_JOBS, JOB_FLOWS, JOBS, PODS, QUEUES, ResourceType
+from pyroclast.api.keys import QUEUE_BUDGET_SPENT
+from pyroclast.api.types import CRDS, CRON_JOBS, JOB_FLOWS, JOBS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError
 from pyroclast.kube.credentials.config import load_config
-from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.patches import applied
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
 from pyroclast.rules.policies.manifests import GROUP
@@ -120,6 +122,22 @@ async def test_defaults(client: Client) -> None:
         assert stored["metadata"].get("annotations") == after.get("metadata", {}).get("annotations")
         assert default_queue(stored) == []
         assert applied(stored, []) == stored
+
+
+@needs_server
+async def test_only_the_recorder_writes_what_was_spent(client: Client) -> None:
+    name = f"budget-{secrets.token_hex(3)}"
+    body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+    spent = {"metadata": {"annotations": {QUEUE_BUDGET_SPENT: "{}"}}}
+    said = await _refusal(client, QUEUES, {**body, "metadata": {"name": name, **spent["metadata"]}})
+    assert "the recorder writes it; leave it as it is" in said
+    await client.create(QUEUES, body)
+    try:
+        with pytest.raises(ApiError, match="the recorder writes it"):
+            await client.patch(QUEUES, Key("", name), spent, PatchKind.MERGE)
+        await client.patch(QUEUES, Key("", name), {"metadata": {"annotations": {"a": "b"}}}, PatchKind.MERGE)
+    finally:
+        await client.delete(QUEUES, Key("", name))
 
 
 def _pod(annotations: dict[str, str]) -> dict[str, Any]:

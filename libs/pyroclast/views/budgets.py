@@ -11,7 +11,7 @@ from pyroclast.lifecycle.times import format_time, parse_time
 from pyroclast.views.documents import Row
 from pyroclast.views.usage_hours import hours_text, is_in_mebibytes
 
-__all__ = ["budget_rows", "budget_text", "signed_hours"]
+__all__ = ["budget_rows", "signed_hours"]
 
 DAY: Final = 86_400.0
 LEAST_SECONDS: Final = 600
@@ -40,17 +40,6 @@ def budget_rows(queues: Sequence[Mapping[str, Any]], now: float) -> list[Row]:
         spent = read_spent(annotations.get(QUEUE_BUDGET_SPENT) or "")
         rows += _rows(str(metadata["name"]), budget, span, spent if spent is not None and spent.since == span.begin else None)
     return rows
-
-
-def budget_text(row: Row) -> str:
-    """What is spent of a budget, in a few words."""
-    if row.get("problem"):
-        return f"the budget makes no sense: {row['problem']}"
-    limit = f"{hours_text(row['limitHours'])} {row['resource']} hours"
-    period = "" if row["period"] == "none" else f" a {row['period']}"
-    if row["spentHours"] is None:
-        return f"{limit}{period}, spent is not known"
-    return f"{hours_text(row['spentHours'])} of {limit}{period}"
 
 
 def signed_hours(hours: float) -> str:

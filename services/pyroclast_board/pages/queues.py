@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
+from pyroclast.views.budgets import budget_rows, signed_hours
 from pyroclast.views.drawings import draw_queues
 from pyroclast.views.jobs import WAITING_PHASES
 from pyroclast.views.queues import queue_rows
@@ -40,10 +42,23 @@ def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str) -> Pa
     rows = _rows(cluster, [as_object(found)])
     sections = [
         Section("bars", draw(draw_queues(f"Queue {name}", rows))),
+        *_budget(cluster, templates, as_object(found)),
         Section("order", listed("Waiting, by priority and age", *_named(cluster, waiting, scope))),
         Section("holders", listed("Running", *_named(cluster, at_work, scope))),
     ]
     return Page(f"Queue {name}", "queues", sections)
+
+
+def _budget(cluster: Cluster, templates: Templates, found: dict[str, Any]) -> list[Section]:
+    """What the queue may spend in a period; nothing where it has no budget."""
+    rows = [{**row, "hours": _hours(row)} for row in budget_rows([found], cluster.now())]
+    return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
+
+
+def _hours(row: Mapping[str, Any]) -> list[str]:
+    """Limit, spent, doubt, left and rate as texts."""
+    amounts = [row.get(name) for name in ("limitHours", "spentHours", "doubtfulHours", "leftHours", "hoursPerDay")]
+    return ["–" if amount is None else signed_hours(amount) for amount in amounts]
 
 
 def _rows(cluster: Cluster, found: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
+from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
+from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
 from pyroclast.api.types import JOBS, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_board.serving import server
@@ -33,6 +35,26 @@ async def test_pages_show_what_is_in_the_cluster(board: Board) -> None:
     assert ">r0<" in page
     assert "critical" in await board.get(f"/nodes?resource=cpu&job={uids['big']}")
     assert "the board was not told where the recorder is" in await board.get("/history")
+
+
+async def test_a_queue_shows_what_is_left_of_its_budget(board: Board) -> None:
+    await fill(board)
+    assert "Budget" not in await board.get("/queues/research")
+    text = '{"period":"year","limits":{"cpu":"100h","memory":"64Gih"},"atEnd":"low"}'
+    now = board.client.now()
+    begin = period_at(read_budget(text).period, "UTC", now).begin
+    spent = written_spent(Spent(int(now), begin, {"cpu": 112.5, "memory": 2.0**34}, {"cpu": 0.5}))
+    body = {"metadata": {"annotations": {QUEUE_BUDGET: text, QUEUE_BUDGET_SPENT: spent}}}
+    await board.client.patch(QUEUES, Key("", "research"), body, PatchKind.MERGE)
+    row = '<th scope="row">cpu</th><td>year</td><td class="number">100</td><td class="number">112</td>'
+    page = await board.until("/queues/research", row, '<td class="number">0.50</td><td class="number">-12.50</td>')
+    assert (
+        '<td class="number">64.00</td><td class="number">16.00</td><td class="number">–</td><td class="number">48.00</td>' in page
+    )
+    assert "<td>low</td>" in page
+    body = {"metadata": {"annotations": {QUEUE_BUDGET: "<b>"}}}
+    await board.client.patch(QUEUES, Key("", "research"), body, PatchKind.MERGE)
+    await board.until("/queues/research", "The budget makes no sense: &#39;&lt;b&gt;&#39;: is no JSON")
 
 
 FILTERS = [
