@@ -12,6 +12,7 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
+    "custom.board_trace_url=http://b/{trace}",
     "custom.board_login=proxy",
     "custom.board_tls_secret=b",
     "custom.board_proxy_ca_secret=c",

@@ -34,6 +34,7 @@ from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.object_metrics import QueueSeries
 from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from tests.unit.chart import render
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
@@ -53,6 +54,8 @@ def series():
     registry = new_registry()
     for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, RecorderMetrics, BoardMetrics):
         metrics(registry)
+    QueueSeries(registry)
+    BudgetReports(registry, None, 0.0)
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)

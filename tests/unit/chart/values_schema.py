@@ -44,7 +44,7 @@ RESERVED = {
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
         scheduler-name feature-gates""",
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
-        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file""",
+        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
         sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
         publish-native-groups""",
