@@ -11,6 +11,7 @@ from pyroclast.lifecycle.sharding.configuration import ShardingError, from_flags
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
+from pyroclast_job_controller.podgroup.admission import PATHS
 from pyroclast_job_controller.selection import DEFAULT
 
 __all__ = ["ControllerSettings"]
@@ -39,6 +40,10 @@ class ControllerSettings(LeaderElectionSettings):
         ge=timedelta(),
         description="delete pods of Jobs for good that should have ended so long ago and whose node is lost; 0s: never",
     )
+    in_process_webhooks: CommaSeparated = Field(
+        (),
+        description="webhooks, by their path, that leave this account out: their rules are applied here to what is written",
+    )
     scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")
     inherit_owner_annotations: bool = Field(
         default=True, description="PodGroups of plain pods take annotations of the pods' owners"
@@ -59,6 +64,16 @@ class ControllerSettings(LeaderElectionSettings):
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         check(names)
         return names
+
+    @field_validator("in_process_webhooks")
+    @classmethod
+    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [path for path in paths if path not in PATHS]
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]} is applied by the admission service alone; leave it out, or name one of {', '.join(PATHS)}"
+            )
+        return paths
 
     @field_validator("scheduler_configs")
     @classmethod

@@ -231,7 +231,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
-            (*discovery, *seats, *lease, *_wait_for("vc-controller-manager")),
+            (*discovery, *seats, *installation.in_process_webhooks(), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service(
             "jobflow-controller",

@@ -9,6 +9,7 @@ import asyncio
 import copy
 import itertools
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -21,7 +22,7 @@ from pyroclast.rules.policies.seats import seats_manifests
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "arguments", "objects", "scheduler_configuration"]
+__all__ = ["NAMESPACE", "RELEASE", "apply", "arguments", "in_process_webhooks", "objects", "scheduler_configuration"]
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
@@ -82,6 +83,20 @@ def arguments(module: str) -> list[str]:
     raise CommandError(f"the package data holds no program {module}: the installation is damaged, install pyroclast again")
 
 
+def in_process_webhooks() -> tuple[str, ...]:
+    """The flag that names the webhooks which leave the account of the controllers out, as the chart gives it to them."""
+    deployments = (document for document in _documents("manifests.yaml") if document["kind"] == "Deployment")
+    containers = (container for each in deployments for container in each["spec"]["template"]["spec"]["containers"])
+    return tuple(word for container in containers for word in container["args"] if word.startswith("--in-process-webhooks="))
+
+
+@cache
+def _documents(file: str) -> list[Manifest]:
+    """The objects in a file of the package data, to be read only."""
+    text = resources.files(__package__).joinpath("data", file).read_text()
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
+
+
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
     """Bring the objects to what `manifests` say, by server-side apply; CRDs are waited for until they are served."""
     catalogue = Catalogue(client)
@@ -104,11 +119,6 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
 def _is_established(crd: dict[str, Any]) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just taken it
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
-
-
-def _documents(file: str) -> list[Manifest]:
-    text = resources.files(__package__).joinpath("data", file).read_text()
-    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 def _reached_by_url(manifest: Manifest, webhook_url: str) -> Manifest:

@@ -12,7 +12,7 @@ from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
-from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
@@ -36,11 +36,12 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained
-from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
+from pyroclast_job_controller.podgroup.admission import GroupAdmission
+from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobActions"]
 
@@ -50,8 +51,11 @@ log = structlog.get_logger()
 class JobActions:
     """The hands of the job controller. Every answer of the server is remembered until the watch has brought it too."""
 
-    def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions, seats: SeatPublisher) -> None:
-        self._client, self._caches, self._pods, self._plugins, self._seats = client, caches, pods, plugins, seats
+    def __init__(
+        self, shared: Shared, pods: PodActions, plugins: PluginActions, seats: SeatPublisher, admission: GroupAdmission
+    ) -> None:
+        self._client, self._caches, self._pods, self._plugins = shared.client, shared.caches, pods, plugins
+        self._seats, self._admission = seats, admission
 
     async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
         """Do it.
@@ -129,7 +133,7 @@ class JobActions:
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         try:
-            answer = await self._client.create(POD_GROUPS, manifest)
+            answer = await self._client.create(POD_GROUPS, await self._admission.admitted(manifest))
         except AlreadyExists:
             answer = _own(job, await self._client.get(POD_GROUPS, key), JobEventReason.POD_GROUP_ERROR)
         except ApiError as error:

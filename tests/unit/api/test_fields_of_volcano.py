@@ -38,6 +38,7 @@ def test_what_we_add_to_volcanos_kinds() -> None:
         "Job.status.restartTime",
         "Job.status.terminatingByController",
         "Job.status.unknownPodGroup",
+        "Job.status.waiting",
         "JobFlow.spec.failurePolicy",
         "JobFlow.spec.flows.dependsOn.strategy",
         "JobFlow.spec.flows.else",

@@ -163,10 +163,14 @@ class MemoryClient:
             raise error
         return answer
 
-    async def list(self, kind: ResourceType, namespace: str = "", **_: Any) -> tuple[list[dict[str, Any]], str]:
+    async def list(
+        self, kind: ResourceType, namespace: str = "", *, field_selector: str = "", **_: Any
+    ) -> tuple[list[dict[str, Any]], str]:
         await asyncio.sleep(LATENCY)
         self.server.reads["list", kind.qualified] += 1
         items = [item for key, item in self.server.of(kind).items() if namespace in ("", key.namespace)]
+        if field_selector.startswith("metadata.name="):
+            items = [item for item in items if item["metadata"]["name"] == field_selector.partition("=")[2]]
         return copy.deepcopy(items), str(self.server.version)
 
     async def list_page(self, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> bytes:
