@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
+from functools import cache
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -133,6 +134,7 @@ def _is_established(crd: dict[str, Any]) -> bool:
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
+@cache
 def _documents(file: str) -> list[Manifest]:
     """The objects in a file of the package data, to be read only."""
     text = resources.files(__package__).joinpath("data", file).read_text()
