@@ -66,7 +66,7 @@ def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: 
         return
     placement = placement_of(group, seats)
     why = refused or (placement.withdrawn if placement is not None else "")
-    why = why or _outgrown(job, group, seats, pods)
+    why = why or _outgrown(job, group, seats, pods) or ""
     if not why:
         return
     living = [pod for pod in pods.values() if not pod.metadata.is_terminating]
