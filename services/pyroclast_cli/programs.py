@@ -15,6 +15,7 @@ from pyroclast_cli.compatible.queues import vqueues as vqueues_leaf
 from pyroclast_cli.compatible.version import VERSION
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Group, Leaf, Node, run
+from pyroclast_cli.views.budget import BUDGET
 from pyroclast_cli.views.completion import COMPLETION, complete
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.fits import FITS
@@ -50,6 +51,7 @@ OURS: Final[tuple[Node, ...]] = (
     HISTORY,
     EFFICIENCY,
     REPORT,
+    BUDGET,
     LINT,
     TOP,
     COMPLETION,

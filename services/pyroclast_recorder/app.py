@@ -24,9 +24,21 @@ from pyroclast.runtime.traces import Traces
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    gaps,
+    job_alikes,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    predictions,
+    usage_hours,
+)
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink, Stream
 from pyroclast_recorder.following.tracing import JobTracer
@@ -100,6 +112,7 @@ class Recorder:
                 group.create_task(self._prune_often())
                 period = self._settings.metrics_period.total_seconds()
                 group.create_task(Meter(self._client, database, writer, self._client.now, period).run())
+                group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
@@ -140,7 +153,8 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
-        kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods}
+        kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods, job_alikes: settings.keep_jobs}
+        kept |= {predictions: settings.keep_pods}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

@@ -111,7 +111,7 @@ def _without_own_annotations(value: object) -> None:
     if isinstance(value, dict):
         annotations = value.get("annotations")
         if isinstance(annotations, dict):
-            found = [annotations.pop(key, None) for key in (keys.SUBMITTED_BY, keys.WAITING)]
+            found = [annotations.pop(key, None) for key in (keys.SUBMITTED_BY, keys.WAITING, keys.WAITS_FOR_TASK)]
             if any(found) and not annotations and "name" in value:
                 del value["annotations"]  # of an object only what is there is recorded, of an answer everything
         for each in value.values():

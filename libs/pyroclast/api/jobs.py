@@ -189,6 +189,35 @@ class DelayedAction(WireModel):
     """How the pod ended."""
 
 
+class JobWaiting(WireModel):
+    """Why a Job waits, as the annotation `scheduling.volcano.sh/waiting` of its PodGroup says it."""
+
+    code: str | None = None
+    """The code, one word."""
+    never: bool | None = None
+    """Waiting alone does not help."""
+    since: str | None = None
+    """Since when the code holds."""
+    seen: str | None = None
+    """When a scheduling session looked at it last."""
+    resource: str | None = None
+    """The resource that is short."""
+    asks: str | None = None
+    """How much of it the gang or the pod asks for."""
+    has: str | None = None
+    """How much of it the queue or the cluster has in use."""
+    may: str | None = None
+    """How much of it the queue or the cluster may use."""
+    ahead: Int64 | None = None
+    """How many wait before it in its queue."""
+    first: str | None = None
+    """The first of them, where it is of the same namespace."""
+    start: list[str] | None = None
+    """The earliest, the likely and the latest start, where there is an estimate."""
+    basis: str | None = None
+    """What the estimate rests on."""
+
+
 class JobStatus(WireModel):
     """What a Job is."""
 
@@ -232,6 +261,8 @@ class JobStatus(WireModel):
     """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
     unknown_pod_group: str | None = None
     """The uid of the PodGroup of which a policy has taken note that it is Unknown, until it is so no longer."""
+    waiting: JobWaiting | None = None
+    """Why the Job waits; its numbers are as old as the last write of the status."""
 
 
 class Job(ApiObject):

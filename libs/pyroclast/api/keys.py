@@ -85,6 +85,7 @@ __all__ = [
     "RESOURCE_STRATEGY_WEIGHT",
     "REVOCABLE_ZONE",
     "RUNNING_ESTIMATE",
+    "SCHEDULER_NAME",
     "SCHEDULING_GROUP_NAME",
     "SCHEDULING_QUEUE_NAME",
     "SEATS",
@@ -115,6 +116,7 @@ __all__ = [
     "VGPU_TYPES",
     "VGPU_UUIDS",
     "WAITING",
+    "WAITS_FOR_TASK",
 ]
 
 # Pods: which Job, task and try they belong to
@@ -131,6 +133,8 @@ OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
 # Queues; ours alone
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
+QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
+QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder
 
 # Jobs: where they come from and where they go
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
@@ -145,6 +149,9 @@ FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
 HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
 HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
+
+# Namespaces: the scheduler of pods that name none; a label, ours alone
+SCHEDULER_NAME: Final = "pyroclast.dev/scheduler-name"
 
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
@@ -180,6 +187,7 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+WAITS_FOR_TASK: Final = "scheduling.volcano.sh/waits-for-task"  # why the gang of a PodGroup can never be complete
 WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 
 # PodGroups: what pods that do not exist yet will need, and where they go

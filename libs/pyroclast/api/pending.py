@@ -18,6 +18,8 @@ class PendingReason(StrEnum):
     """
 
     SUSPENDED = "Suspended"
+    WAITS_FOR_TASK = "WaitsForTask"
+    WAITS_FOR_ENTRY = "WaitsForEntry"
     CLAIM_MISSING = "ClaimMissing"
     PODS_REFUSED = "PodsRefused"
     NO_SCHEDULER = "NoScheduler"
@@ -27,6 +29,7 @@ class PendingReason(StrEnum):
     QUEUE_CLOSED = "QueueClosed"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
     ABOVE_CLUSTER = "AboveCluster"
+    BUDGET_SPENT = "BudgetSpent"
     NAMESPACE_QUOTA = "NamespaceQuota"
     QUEUE_FULL = "QueueFull"
     CLUSTER_FULL = "ClusterFull"

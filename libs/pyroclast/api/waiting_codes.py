@@ -56,6 +56,18 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
         "vcctl job resume -N NAME lets it go on",
     ),
+    PendingReason.WAITS_FOR_TASK: CodeFacts(
+        _BEFORE,
+        _USER,
+        "Never: a task waits for another by `dependsOn`, and the gang starts only with pods of both.",
+        "lower spec.minAvailable to the pods that come first, or take dependsOn out",
+    ),
+    PendingReason.WAITS_FOR_ENTRY: CodeFacts(
+        _BEFORE,
+        _USER,
+        "An entry of a JobFlow whose targets, which are named, have not come so far; its Job is created then.",
+        "see the entries that are named: vcctl tree FLOW shows their states",
+    ),
     PendingReason.CLAIM_MISSING: CodeFacts(
         _BEFORE,
         _USER,
@@ -109,6 +121,14 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         _USER + _ADMIN,
         "Never: the whole cluster has less than the gang asks for, or none of a device.",
         "a smaller gang, or ask the administrator for more nodes",
+    ),
+    PendingReason.BUDGET_SPENT: CodeFacts(
+        _QUEUE,
+        _OWNER,
+        "The budget of its queue, or of one above it, is used up for this period, or the gang would use more than is left of it. "
+        "Never: the budget does not begin anew, or the gang asks for more than all of it. See "
+        "[budgets](how-to/give-a-queue-a-budget.md).",
+        "ask the owner of the queue for a larger budget, or wait for the date that the sentence names",
     ),
     PendingReason.NAMESPACE_QUOTA: CodeFacts(
         _QUEUE,
@@ -230,7 +250,7 @@ TOLD_BY_SCHEDULER: Final = frozenset(
     code
     for code, facts in CODES.items()
     if facts.stage in {Stage.IN_QUEUE, Stage.ON_NODES}
-    or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED}
+    or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.WAITS_FOR_TASK}
 )
 """Codes that sessions find out; the others come from the controllers, or are worked out by whoever reads the objects."""
 
@@ -249,7 +269,8 @@ others end or give way.
 _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
     ("Resources", (PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL)),
     ("Priority", (PendingReason.BEHIND_ANOTHER,)),
-    ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL,)),
+    ("Dependency", (PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
+    ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL, PendingReason.BUDGET_SPENT)),
     ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),
     ("Reservation", (PendingReason.KEPT_FOR_ANOTHER,)),
     ("JobHeld…", (PendingReason.SUSPENDED, PendingReason.GATED)),

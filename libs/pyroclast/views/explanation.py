@@ -7,18 +7,20 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.pending import PendingReason, reason_of
 from pyroclast.api.waiting_codes import CODES
 from pyroclast.views.amounts import added, amount, as_text, main_resources, readable
 from pyroclast.views.documents import document
+from pyroclast.views.flows import OpenEntry
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, seconds_since
 from pyroclast.views.starts import clock_text
-from pyroclast.views.waiting_causes import is_waiting
+from pyroclast.views.waiting_causes import is_waiting, running_cause
 
-__all__ = ["explanation", "explanation_lines"]
+__all__ = ["entry_explanation", "explanation", "explanation_lines", "with_trail"]
 
 SHOWN: Final = 3
+MOST_CAUSES: Final = 8
 OF_THE_QUEUE: Final = frozenset({PendingReason.QUEUE_FULL, PendingReason.ABOVE_QUEUE_LIMIT})
 OF_THE_CLUSTER: Final = frozenset({PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL, PendingReason.HELD_BY_GUARANTEE})
 
@@ -42,6 +44,9 @@ def explanation(
     metadata, cause = {"namespace": view.namespace, "name": view.name}, view.cause
     if not is_waiting(view.job):
         fields = {"code": None, "never": False, "sentence": f"it is {view.phase} and does not wait", "phase": view.phase}
+        if (wrong := running_cause(view.job)) is not None:
+            sentence = f"it is {view.phase}; {wrong.sentence}"
+            fields |= {"code": wrong.code, "sentence": sentence, "since": wrong.since, **_advice(wrong.code)}
         return document("Explanation", {"metadata": metadata, "queue": view.queue, **fields, **_as_of(reading, now)})
     ahead, total = _order(view, reading)
     return document(
@@ -61,11 +66,50 @@ def explanation(
             "holders": _holders(view, reading, may_name),
             "start": None,
             "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
-            "help": CODES[cause.code].help,
-            "doc": f"docs/codes.md#{cause.code.lower()}",
+            **_advice(cause.code),
             **_as_of(reading, now),
         },
     )
+
+
+def entry_explanation(entry: OpenEntry, now: float) -> dict[str, Any]:
+    """The document `Explanation` of a Job that its flow has not created yet. `now`: seconds since the epoch."""
+    fields = {
+        "metadata": {"namespace": entry.namespace, "name": entry.name},
+        "queue": "",
+        "phase": "",
+        "code": PendingReason.WAITS_FOR_ENTRY,
+        "never": entry.is_final,
+        "since": entry.created,
+        "sentence": entry.sentence,
+    }
+    reading = Reading([], is_complete=True)
+    return document("Explanation", {**fields, **_advice(PendingReason.WAITS_FOR_ENTRY), **_as_of(reading, now)})
+
+
+def with_trail(answer: Mapping[str, Any], causes: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
+    """The answer about a Job that waits with its last causes, the current one at the end.
+
+    Args:
+        answer: the document `Explanation`.
+        causes: those that the recorder kept, oldest first, each with `at` and `name`; or why there are none. Then the trail is
+            that of the scheduler, which knows of those since it leads.
+    """
+    if isinstance(causes, str):
+        return {**answer, "trailReason": causes}
+    told = [(code, each["at"]) for each in causes if (code := _code(each))]
+    told.append((str(answer["code"]), answer["since"]))
+    first_of_each = [pair for before, pair in pairwise([("", ""), *told]) if pair[0] != before[0]]
+    return {**answer, "trail": [{"code": code, "since": since} for code, since in first_of_each[-MOST_CAUSES:]]}
+
+
+def _code(cause: Mapping[str, Any]) -> str:
+    """The code of a cause that the recorder kept; the original's reasons carry it in their message."""
+    return str(cause["name"]) if cause["name"] in set(PendingReason) else reason_of(cause.get("message") or "")
+
+
+def _advice(code: PendingReason) -> dict[str, str]:
+    return {"help": CODES[code].help, "doc": f"docs/codes.md#{code.lower()}"}
 
 
 def _as_of(reading: Reading, now: float) -> dict[str, Any]:
@@ -158,6 +202,9 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} in queue {answer['queue']}: {answer['sentence']}"]
+    if "position" not in answer:
+        head = f"{name}{f' in queue {queue}' if (queue := answer['queue']) else ''}: {answer['code']}"
+        return [head, f"why      {answer['sentence']}", f"help     {answer['help']}; see {answer['doc']}"]
     when = "never" if answer["never"] else "not now"
     waited = human_duration(answer["waitedSeconds"])
     lines = [f"{name} waits for {waited} in queue {answer['queue']}: {answer['code']}, {when}"]
@@ -178,6 +225,8 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
         lines.append(f"change   {answer['changeReason']}")
     if len(trail := answer.get("trail") or []) > 1:
         lines.append(f"trail    {' → '.join(_trail(trail))}")
+    if reason := answer.get("trailReason"):
+        lines.append(f"trail    {'older causes: ' if len(trail) > 1 else ''}not known: {reason}")
     lines.append(f"help     {answer['help']}; see {answer['doc']}")
     seen = "" if answer["seesWholeCluster"] else "; Jobs of other namespaces are not counted: you may not list PodGroups there"
     source = "from the scheduler" if answer["complete"] else "from the objects in the API server"

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.api.enums import FlowReason
+from pyroclast.api.pending import PendingReason
 from pyroclast.pictures.layers import depths_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import seconds_since
 
-__all__ = ["ICONS", "flow_rows", "flow_tree_lines"]
+__all__ = ["ICONS", "OpenEntry", "flow_rows", "flow_tree_lines", "open_entries"]
 
 ICONS: Final[Mapping[str, str]] = {
     "Completed": "✔",
@@ -24,14 +27,60 @@ ICONS: Final[Mapping[str, str]] = {
     "Aborted": "✘",
 }
 NOT_YET: Final = "Waiting"
+OPEN: Final = frozenset({FlowReason.DEPENDENCIES, FlowReason.CHOICE_OPEN, FlowReason.UNKNOWN_TARGET, FlowReason.CYCLE})
+"""Reasons of entries that wait for others."""
 
 
-def flow_rows(flow: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
-    """A row per entry, by depth and then in the order of the flow. `now`: seconds since the epoch."""
+@dataclass(frozen=True, slots=True)
+class OpenEntry:
+    """An entry whose Job is not there yet, since it waits for others. `created`: of the flow, an API timestamp.
+
+    `name` is that of the Job to come; `is_final`: what it waits for is no entry, or waits for it.
+    """
+
+    namespace: str
+    name: str
+    entry: str
+    sentence: str
+    created: str
+    is_final: bool
+
+
+def open_entries(flow: Mapping[str, Any]) -> list[OpenEntry]:
+    """The entries of a flow that wait for others, in the order of the flow."""
+    metadata, conditions = flow["metadata"], (flow.get("status") or {}).get("conditions") or {}
+    found = []
+    for entry in (flow.get("spec") or {}).get("flows") or ():
+        name = f"{metadata['name']}-{entry['name']}"
+        said = conditions.get(name) or {}
+        if said.get("phase") != NOT_YET or said.get("reason") not in OPEN:
+            continue
+        is_final = said["reason"] in {FlowReason.UNKNOWN_TARGET, FlowReason.CYCLE}
+        text = said.get("message") or f"waits for {', '.join(_targets(entry)) or 'other entries'}"
+        sentence = f"{'never' if is_final else 'not now'}: entry {entry['name']} of flow {metadata['name']}: {text}"
+        found.append(
+            OpenEntry(metadata["namespace"], name, entry["name"], sentence, metadata["creationTimestamp"], is_final=is_final)
+        )
+    return found
+
+
+def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """A row per entry, by depth and then in the order of the flow.
+
+    Args:
+        flow: the JobFlow.
+        now: seconds since the epoch.
+        codes: why Jobs wait, by their names.
+    """
+    told = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
     conditions = _conditions(flow.get("status") or {})
     depths = depths_of({name: _targets(entry) for name, entry in entries.items()})
-    found = [_row(flow["metadata"]["name"], entry, conditions, depths[name], now) for name, entry in entries.items()]
+    prefix = flow["metadata"]["name"]
+    found = [
+        _row(prefix, entry, conditions, depths[name], now) | {"code": told.get(f"{prefix}-{name}")}
+        for name, entry in entries.items()
+    ]
     return sorted(found, key=lambda row: int(row["depth"]))
 
 
@@ -75,17 +124,21 @@ def _targets(entry: Mapping[str, Any]) -> list[str]:
     return list((entry.get("dependsOn") or {}).get("targets") or ())
 
 
-def flow_tree_lines(flow: Mapping[str, Any], now: float) -> list[str]:
-    """The tree as text: an icon and a word for each state; the rounds of a loop are counted."""
+def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The tree as text: an icon and a word for each state, and why what waits does; the rounds of a loop are counted.
+
+    Args:
+        flow: the JobFlow.
+        rows: its `flow_rows`.
+    """
     metadata, status = flow["metadata"], flow.get("status") or {}
     phase = (status.get("state") or {}).get("phase") or "Pending"
-    rows = flow_rows(flow, now)
     width = max((2 * row["depth"] + len(row["name"]) for row in rows), default=0)
     lines = [f"{ICONS.get(phase, '?')} {metadata['namespace']}/{metadata['name']} {phase}"]
     for row in rows:
         label = ("  " * row["depth"] + row["name"]).ljust(width)
         elapsed = human_duration(row["elapsedSeconds"]) if row["elapsedSeconds"] is not None else "-"
         rounds = f"{row['rounds']} rounds, {row['roundsRunning']} running" if row["rounds"] else ""
-        told = "; ".join(filter(None, (rounds, row["message"])))
+        told = "; ".join(filter(None, (row["code"], rounds, row["message"])))
         lines.append(f"  {ICONS.get(row['phase'], '?')} {label}  {row['phase']:<10} {elapsed:>6}  {told}".rstrip())
     return lines

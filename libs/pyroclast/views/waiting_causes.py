@@ -11,10 +11,12 @@ from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import says_never
 
-__all__ = ["WAITS", "WaitingCause", "is_waiting", "waiting_cause"]
+__all__ = ["WAITS", "WaitingCause", "is_waiting", "running_cause", "waiting_cause"]
 
 WAITS: Final = "waits: "
 """How the message of a Job begins that says why it waits."""
+
+_BESIDE: Final = f"; {WAITS}"
 
 _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase.ABORTING, ""})
 
@@ -58,6 +60,13 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
     if is_placed:
         return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
     return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
+
+
+def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
+    """What is wrong with a Job that runs: its containers crash, or more pods are refused; None where nothing is."""
+    state = _state(job)
+    message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") == JobPhase.RUNNING else ""
+    return _coded(message, state.get("lastTransitionTime") or "") if message else None
 
 
 def _coded(message: str, since: str) -> WaitingCause:

@@ -34,8 +34,9 @@ def flow(cluster: Cluster, templates: Templates, scope: Scope, uid: str) -> Page
     if found is None or not scope.sees(found.metadata.namespace):
         return None
     key = str(found.metadata.key)
-    rows = flow_rows(as_object(found), cluster.now())
-    jobs = {each.name: each.uid for each in cluster.table.rows if each.namespace == found.metadata.namespace and each.flow}
+    own = [each for each in cluster.table.rows if each.namespace == found.metadata.namespace and each.flow]
+    rows = flow_rows(as_object(found), cluster.now(), {each.name: each.code for each in own})
+    jobs = {each.name: each.uid for each in own}
     prefix = f"{found.metadata.name}-"
     entries = [{**each, "uid": jobs.get(f"{prefix}{each['name']}", "")} for each in rows]
     of = "flows.html"

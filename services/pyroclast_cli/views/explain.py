@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from pyroclast.api.types import NODES, PODS, QUEUES, Key
+from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import Forbidden, NotFound
-from pyroclast.views.explanation import explanation, explanation_lines
-from pyroclast.views.jobs import view_of
+from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
+from pyroclast.views.jobs import JobView, view_of
 from pyroclast.views.nodes import reservations_of
 from pyroclast.views.place_explanations import explain_node, explain_queue, node_lines, queue_lines
 from pyroclast.views.waiting_causes import is_waiting
@@ -15,8 +15,9 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import OUTPUT, write_one
-from pyroclast_cli.views.reading import group_of, read_groups, schedulers_at_work, views_in
-from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, named_job
+from pyroclast_cli.views.reading import entries_that_wait, group_of, read_groups, schedulers_at_work, views_in
+from pyroclast_cli.views.recorder import RECORDER, causes_of
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, job_key
 
 __all__ = ["EXPLAIN"]
 
@@ -31,8 +32,11 @@ async def _explain(context: Context) -> int:
         return await _explain_queue(context, name)
     if kind.lower() in NODE_KINDS and name:
         return await _explain_node(context, name)
-    key, job = await named_job(context)
-    answer = await _of_job(context, key, job)
+    key = job_key(context)
+    try:
+        answer = await _of_job(context, key, await context.client.get(JOBS, key))
+    except NotFound:
+        answer = await _of_entry(context, key)
     write_one(context, answer, explanation_lines(answer), reference=f"vcjob.batch.volcano.sh/{key.name}")
     return NEVER if answer["never"] else 0
 
@@ -43,13 +47,31 @@ async def _of_job(context: Context, key: Key, job: dict[str, Any]) -> dict[str, 
     view = view_of(job, await group_of(client, job), await schedulers_at_work(client))
     if is_waiting(job):
         answer = await explained(context, "jobs", key.namespace, key.name, query={"changes": "true"})
-        if answer is not None and answer.get("code") == view.cause.code:
-            return answer
+        if answer is None or answer.get("code") != view.cause.code:
+            answer = await _from_objects(context, view)
+        return with_trail(answer, await causes_of(context, key, job["metadata"]["uid"]))
+    return await _from_objects(context, view)
+
+
+async def _from_objects(context: Context, view: JobView) -> dict[str, Any]:
+    client = context.client
     try:
         queue = await client.get(QUEUES, Key("", view.queue))
     except (NotFound, Forbidden):
         queue = None
-    return explanation(view, queue, await read_groups(client, key.namespace), client.now())
+    return explanation(view, queue, await read_groups(client, view.namespace), client.now())
+
+
+async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
+    """The answer about a Job that its flow has not created yet.
+
+    Raises:
+        Failure: no flow has such an entry.
+    """
+    for entry in await entries_that_wait(context.client, key.namespace):
+        if entry.name == key.name:
+            return entry_explanation(entry, context.client.now())
+    raise Failure(f"there is no Job {key}", status=NO_SUCH_OBJECT)
 
 
 async def _explain_queue(context: Context, name: str) -> int:
@@ -83,7 +105,7 @@ EXPLAIN: Final = Leaf(
     "explain",
     "tell why a Job waits, or what a queue or node has: 0 waits or runs, 3 waits for what never comes, 4 there is none",
     _explain,
-    (NAMESPACE, OUTPUT, BOARD),
+    (NAMESPACE, OUTPUT, BOARD, RECORDER),
     takes="NAME|queue/NAME|node/NAME",
     is_ours=True,
 )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pyroclast.api.types import JOB_FLOWS, Key
+from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.basics.errors import NotFound
-from pyroclast.views.documents import document
+from pyroclast.views.documents import Row, document
 from pyroclast.views.drawings import draw_flow
 from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import FORMATS, write_one
+from pyroclast_cli.views.output import FORMATS, Whole
+from pyroclast_cli.views.reading import views_in
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
+from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["TREE"]
 
@@ -27,26 +30,40 @@ async def _tree(context: Context) -> None:
     if kind.lower() not in KINDS or not name:
         raise Failure(f'"{context.arguments[0]}" is no flow; name it as NAME or flow/NAME')
     key = Key(namespace_of(context), name)
+    if context.text("output") == "svg":
+        context.say(draw_flow(str(key), (await _read(context, key))[1]).document())
+        return
+
+    async def read() -> Whole:
+        flow, rows = await _read(context, key)
+        phase = ((flow.get("status") or {}).get("state") or {}).get("phase")
+        metadata = {"namespace": key.namespace, "name": key.name}
+        whole = document("FlowTree", {"metadata": metadata, "phase": phase, "entries": rows})
+        return Whole(whole, flow_tree_lines(flow, rows), f"jobflow.flow.volcano.sh/{key.name}", rows)
+
+    await show(context, read, JOB_FLOWS, JOBS, namespace=key.namespace)
+
+
+async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
+    """The flow and a row for each of its entries.
+
+    Raises:
+        Failure: there is no such flow.
+    """
     try:
         flow = await context.client.get(JOB_FLOWS, key)
     except NotFound:
         raise Failure(f"there is no JobFlow {key}", status=NO_SUCH_OBJECT) from None
-    now = context.client.now()
-    if context.text("output") == "svg":
-        context.say(draw_flow(str(key), flow_rows(flow, now)).document())
-        return
-    phase = ((flow.get("status") or {}).get("state") or {}).get("phase")
-    metadata = {"namespace": key.namespace, "name": key.name}
-    rows = flow_rows(flow, now)
-    whole = document("FlowTree", {"metadata": metadata, "phase": phase, "entries": rows})
-    write_one(context, whole, flow_tree_lines(flow, now), reference=f"jobflow.flow.volcano.sh/{key.name}", rows=rows)
+    jobs = await views_in(context.client, key.namespace)
+    codes = {each.name: str(each.cause.code) for each in jobs if is_waiting(each.job)}
+    return flow, list(flow_rows(flow, context.client.now(), codes))
 
 
 TREE: Final = Leaf(
     "tree",
     "show the entries of a flow by what they wait for",
     _tree,
-    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg")),
+    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg"), WATCH),
     takes="FLOW",
     is_ours=True,
 )

@@ -7,11 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOBS, PODS
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.types import JOB_FLOWS, JOBS, PODS
 from pyroclast.api.waiting_codes import NEVER
 from pyroclast.resources import durations
 from pyroclast.views.amounts import as_text
 from pyroclast.views.documents import Row
+from pyroclast.views.flows import OpenEntry
 from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import JobView, seconds_since
@@ -20,11 +22,11 @@ from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.reading import jobs_of
+from pyroclast_cli.views.reading import entries_that_wait, jobs_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["RUNNING", "WAITING", "running_rows", "waiting_rows"]
+__all__ = ["RUNNING", "WAITING", "entry_rows", "running_rows", "waiting_rows"]
 
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
@@ -80,6 +82,28 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
     ]
 
 
+def entry_rows(entries: Iterable[OpenEntry], now: float) -> list[Row]:
+    """A row for each Job that its flow has not created yet. Its queue and pods stand in a JobTemplate."""
+    return [
+        {
+            "position": None,
+            "namespace": each.namespace,
+            "name": each.name,
+            "queue": None,
+            "priority": None,
+            "pods": None,
+            "asks": {},
+            "waitedSeconds": seconds_since(each.created, now),
+            "code": PendingReason.WAITS_FOR_ENTRY,
+            "start": NEVER if each.is_final else None,
+            "never": each.is_final,
+            "sentence": each.sentence,
+            "since": each.created,
+        }
+        for each in entries
+    ]
+
+
 def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
     """A row for each Job that has started and not ended: those that started first are first. `pods`: those of all Jobs."""
     by_job: dict[str, list[Mapping[str, Any]]] = {}
@@ -128,9 +152,12 @@ def _ends(view: JobView) -> str | None:
 async def _waiting(context: Context) -> None:
     async def read() -> Table:
         rows = waiting_rows(await jobs_of(context), context.client.now())
+        is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
+        if is_every and context.text("output") != "name":  # which names what is there
+            rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), context.client.now())
         return Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits")
 
-    await show(context, read, JOBS, namespace=namespaces_of(context))
+    await show(context, read, JOBS, JOB_FLOWS, namespace=namespaces_of(context))
 
 
 async def _running(context: Context) -> None:

@@ -19,7 +19,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "write", "write_document", "write_one"]
+__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "Whole", "write", "write_document", "write_one"]
 
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
@@ -68,6 +68,18 @@ class Table:
     reference: str = ""
     empty: str = "No resources found"
     names: str = ""
+    notes: Sequence[str] = ()
+    """Lines behind the table, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What is known of one object: the document, the text for people, what `-o name` prints, and rows for `csv`."""
+
+    document: Row
+    lines: Sequence[str]
+    reference: str
+    rows: Sequence[Row]
 
 
 def write(context: Context, table: Table) -> None:
@@ -81,6 +93,8 @@ def write(context: Context, table: Table) -> None:
     match form:
         case "table" | "wide" | "":
             _write_table(context, table, rows, is_wide=form == "wide")
+            for line in table.notes:
+                context.say(line)
         case "name":
             for name in dict.fromkeys(each for row in rows for each in _names(table, row)):
                 context.say(f"{table.reference}/{name}" if table.reference else name)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
-from pyroclast.api.types import JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
+from pyroclast.api.types import JOB_FLOWS, JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
 from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.views.flows import OpenEntry, open_entries
 from pyroclast.views.jobs import Group, JobView, Reading, view_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
@@ -15,7 +16,7 @@ from pyroclast_cli.views.scope import is_selected, namespaces_of
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
-__all__ = ["group_of", "jobs_of", "read_groups", "schedulers_at_work", "views_in"]
+__all__ = ["entries_that_wait", "group_of", "jobs_of", "read_groups", "schedulers_at_work", "views_in"]
 
 
 async def read_groups(client: Client, namespace: str) -> Reading:
@@ -54,6 +55,15 @@ async def views_in(client: Client, namespace: str, selector: str = "") -> list[J
     by_owner = Reading(groups, is_complete=not namespace).by_owner()
     at_work = await schedulers_at_work(client)
     return [view_of(job, by_owner.get(job["metadata"]["uid"]), at_work) for job in jobs]
+
+
+async def entries_that_wait(client: Client, namespace: str, selector: str = "") -> list[OpenEntry]:
+    """The entries of flows whose Jobs are not there yet, of a namespace or of all; none for a user who may not list flows."""
+    try:
+        flows, _ = await client.list(JOB_FLOWS, namespace, label_selector=selector)
+    except Forbidden:
+        return []
+    return [entry for flow in flows for entry in open_entries(flow)]
 
 
 async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:

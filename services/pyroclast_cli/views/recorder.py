@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.api.types import Key
-from pyroclast_cli.context import Context
+from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.views.servers import Server, path_of
+from pyroclast_cli.views.servers import UNREACHABLE, Server, path_of
 
-__all__ = ["RECORDER", "WINDOW_FLAGS", "asked", "history_path"]
+__all__ = ["RECORDER", "WINDOW_FLAGS", "asked", "causes_of", "history_path"]
 
 _RECORDER: Final = Server(
     "recorder",
@@ -19,6 +19,7 @@ _RECORDER: Final = Server(
     "kubectl --namespace pyroclast-system port-forward service/pyroclast-recorder-service 8090:80, "
     "and then --recorder http://127.0.0.1:8090",
 )
+LONGEST: Final = 200
 PREFIX: Final = "/api/v1/"
 RECORDER: Final = _RECORDER.flag
 WINDOW_FLAGS: Final = (
@@ -39,3 +40,14 @@ async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[s
         Failure: it is not known where it is, it does not answer, or it refuses.
     """
     return await _RECORDER.asked(context, path, query)
+
+
+async def causes_of(context: Context, key: Key, uid: str) -> list[dict[str, Any]] | str:
+    """Why a Job waited since it came, oldest first; or why that is not known, in one line."""
+    try:
+        found = await _RECORDER.asked(context, history_path("jobs", key.namespace, key.name), {})
+    except Failure as failure:
+        text = " ".join(str(failure).split())
+        return text.partition(": ")[0] if failure.status == UNREACHABLE else text[:LONGEST]
+    job = next((each for each in found.get("items") or () if each.get("uid") == uid), None)
+    return [] if job is None else list(job.get("causes") or ())

@@ -11,13 +11,15 @@ import orjson
 from pyroclast.api import keys
 from pyroclast.api.types import PODS
 from pyroclast.pictures.timeline import Lane, timeline
+from pyroclast.views.documents import Row
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table, write
+from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.scope import NAMESPACE, named_job
+from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["TIMELINE", "trace_events"]
 
@@ -57,25 +59,30 @@ def trace_events(pods: Iterable[Lane]) -> list[dict[str, Any]]:
 
 async def _timeline(context: Context) -> None:
     key, job = await named_job(context)
-    pods, _ = await context.client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
-    rows = timeline_rows(job, pods)
+
+    async def read() -> list[Row]:
+        pods, _ = await context.client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
+        return timeline_rows(job, pods)
+
+    async def table() -> Table:
+        rows = await read()
+        return Table("PodTimeline", COLUMNS, rows, "pod", "The Job has no pods", notes=slowest_lines(rows))
+
     form = context.text("output")
     if form in {"svg", "trace"}:
+        rows = await read()
         begin = datetime.fromisoformat(job["metadata"]["creationTimestamp"]).timestamp()
         drawn = lanes(rows, max(0, int(context.client.now() - begin)))
         context.say(timeline(str(key), drawn).document() if form == "svg" else orjson.dumps(trace_events(drawn)).decode())
         return
-    write(context, Table("PodTimeline", COLUMNS, rows, "pod", "The Job has no pods"))
-    if form in {"table", "wide", ""}:
-        for line in slowest_lines(rows):
-            context.say(line)
+    await show(context, table, PODS, namespace=key.namespace)
 
 
 TIMELINE: Final = Leaf(
     "timeline",
     "show when each pod of a Job was made, placed, started, ready and over",
     _timeline,
-    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg, trace"), *TABLE_FLAGS[1:]),
+    (NAMESPACE, Flag("output", "o", "table", f"{FORMATS}, svg, trace"), *TABLE_FLAGS[1:], WATCH),
     takes="NAME",
     is_ours=True,
 )

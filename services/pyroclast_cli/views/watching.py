@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from pyroclast.kube.basics.errors import Expired, KubeError, is_transient
 from pyroclast.views.documents import Row
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
-from pyroclast_cli.views.output import Table, write
+from pyroclast_cli.views.output import Table, Whole, write, write_one
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
@@ -25,11 +25,16 @@ __all__ = ["WATCH", "show"]
 WATCH: Final = Flag("watch", "w", default=False, text="show the list again when it changed, until interrupted", kind="bool")
 PAUSE: Final = 1.0  # seconds between two looks at least
 SILENCE: Final = 30.0
+GROWING: Final = frozenset({"waitedSeconds", "elapsedSeconds", "oldestSeconds", "sinceSeconds"})
 CLEAR: Final = "\x1b[H\x1b[J"
 
 
 async def show(
-    context: Context, read: Callable[[], Awaitable[Table]], *kinds: ResourceType, namespace: str = "", every: float = SILENCE
+    context: Context,
+    read: Callable[[], Awaitable[Table | Whole]],
+    *kinds: ResourceType,
+    namespace: str = "",
+    every: float = SILENCE,
 ) -> None:
     """Print what `read` finds; with `-w` again whenever objects of one of `kinds` changed and the list is another one.
 
@@ -39,24 +44,24 @@ async def show(
     Raises:
         KubeError: the first look fails, or a later one for a reason that does not pass.
     """
-    shown: Table | None = None
+    shown: Table | Whole | None = None
     while True:
         try:
             versions = await _versions(context.client, kinds if context.is_set("watch") else (), namespace)
-            table = await read()
+            found = await read()
         except KubeError as error:
             if shown is None or not is_transient(error):
                 raise
             await asyncio.sleep(PAUSE)  # the server is away: the list stands until it is there again
             continue
-        if shown is None or _content(table) != _content(shown) or sys.stdout.isatty():
+        if shown is None or _content(found) != _content(shown) or sys.stdout.isatty():
             if shown is not None:
                 sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
-            write(context, table)
+            _write(context, found)
             sys.stdout.flush()
         if not context.is_set("watch"):
             return
-        shown = table
+        shown = found
         await _first_change(context.client, versions, namespace, every)
 
 
@@ -83,9 +88,16 @@ async def _first_change(client: Client, versions: Mapping[ResourceType, str], na
         await asyncio.gather(*watches, return_exceptions=True)
 
 
-def _content(table: Table) -> list[Row]:
+def _write(context: Context, shown: Table | Whole) -> None:
+    if isinstance(shown, Table):
+        write(context, shown)
+    else:
+        write_one(context, shown.document, shown.lines, reference=shown.reference, rows=shown.rows)
+
+
+def _content(shown: Table | Whole) -> Sequence[Row]:
     """The rows without what only grows older."""
-    return [{name: value for name, value in row.items() if not name.endswith("Seconds")} for row in table.rows]
+    return [{name: value for name, value in row.items() if name not in GROWING} for row in shown.rows]
 
 
 async def _changed(client: Client, kind: ResourceType, namespace: str, version: str, every: float) -> None:

@@ -16,8 +16,7 @@ from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.watch.own_writes import LIFETIME
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
-from pyroclast.lifecycle.job import delays, job_events, notices
-from pyroclast.lifecycle.job.absent_scheduler import look_again_at
+from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, unexamined
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, JobNotice, Order
 from pyroclast.lifecycle.job.status import is_quiet
@@ -242,8 +241,9 @@ class JobController:
             raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
         if facts.memory.held:
             self._queue.add_at(facts.job.key, memory.next_try)
-        if (due := look_again_at(facts)) is not None:
-            self._queue.add_at(facts.job.key, due)
+        for due in (absent_scheduler.look_again_at(facts), unexamined.look_again_at(facts)):
+            if due is not None:
+                self._queue.add_at(facts.job.key, due)
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):

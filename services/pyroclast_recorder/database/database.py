@@ -16,7 +16,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    Row,
+    cursors,
+    dirty_hours,
+    gaps,
+    job_alikes,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    usage_hours,
+)
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
 __all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
@@ -112,6 +123,26 @@ class Database:
         async with self.reading() as connection:
             found = await connection.execute(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
             return {(row.namespace, row.name): row.uid for row in found}
+
+    async def runs(self, since: int, most: int) -> list[Row]:
+        """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike."""
+        told = (
+            jobs.c.phase,
+            jobs.c.started,
+            jobs.c.ended,
+            jobs.c.removed,
+            jobs.c.estimate,
+            job_alikes.c.alike,
+            job_alikes.c.owner,
+        )
+        same = and_(job_alikes.c.cluster == jobs.c.cluster, job_alikes.c.job == jobs.c.uid)
+        chosen = (
+            select(*told).join_from(jobs, job_alikes, same).where(jobs.c.cluster == self.cluster, jobs.c.started.is_not(None))
+        )
+        running = chosen.where(jobs.c.ended.is_(None), jobs.c.removed.is_(None))
+        ended = chosen.where(jobs.c.ended >= since).order_by(jobs.c.ended.desc())
+        async with self.reading() as connection:
+            return [dict(row) for each in (ended, running) for row in (await connection.execute(each.limit(most))).mappings()]
 
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
         """The rows of Jobs, by uid."""

@@ -7,20 +7,32 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    Row,
+    gaps,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    predictions,
+    usage_hours,
+)
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
+from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
-__all__ = ["cluster_use", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
+__all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {
     "queue": usage_hours.c.queue,
@@ -189,6 +201,24 @@ async def waits(
         {"queue": queue, "pods": _class_name(size), "jobs": len(times), **_quantiles(sorted(times))}
         for (queue, size), times in sorted(waited.items())
     ]
+
+
+async def estimates(
+    connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """How well the starts of Jobs that began between two times were foretold, by queue."""
+    placed_first = and_(jobs.c.placed.is_not(None), jobs.c.placed < jobs.c.started)
+    actual = case((placed_first, jobs.c.placed), else_=jobs.c.started).label(
+        "actual"
+    )  # as early as it is known to have its place
+    same = and_(predictions.c.cluster == jobs.c.cluster, predictions.c.job == jobs.c.uid)
+    found = await connection.execute(
+        select(predictions, jobs.c.queue, actual)
+        .join_from(predictions, jobs, same)
+        .where(jobs.c.cluster == cluster, jobs.c.started.between(since, until), jobs.c.namespace.in_(visible))
+        .order_by(predictions.c.job, predictions.c.at)
+    )
+    return prediction_rows(dict(row) for row in found.mappings())
 
 
 async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.lifecycle.times import format_time
@@ -48,6 +49,9 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
     hold = job.facts.group.spec.hold
     if hold is not None:
         return Cause(hold.reason, lambda: hold.text)
+    deadlock = job.facts.group.metadata.annotations.get(keys.WAITS_FOR_TASK)
+    if deadlock and job.tally.valid < job.facts.min_available:
+        return Cause(PendingReason.WAITS_FOR_TASK, lambda: deadlock)
     if job.phase is PodGroupPhase.PENDING:
         return job.cause.settled() if job.cause is not None else _not_let_in(session, job)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING]

@@ -124,6 +124,8 @@ class Explainer:
         entry = self.book.get(key)
         if entry is not None and entry.is_never:
             return "waiting alone does not help"
+        if entry is not None and entry.code is PendingReason.BUDGET_SPENT:
+            return "a budget keeps it out, until the date that is named or until it is raised"
         return "no estimate is made" if self.estimates is None else self.estimates.start(key)
 
     def _known(self, key: str) -> Past | None:

@@ -29,6 +29,8 @@ SCENARIOS = {
         f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="+Inf"}}': "0+9x300",
     },
     "PyroclastRecorderGap": {f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "0x60 30x240"},
+    "PyroclastBudgetNearlySpent": {f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="nvidia.com/gpu"}}': "0.9+0.01x300"},
+    "PyroclastBudgetUnknown": {f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "1x300"},
     "PyroclastWorkPilesUp": {f'workqueue_depth{{{OURS},name="job"}}': "2000x300"},
     "PyroclastAdmissionIsSlow": {
         f'pyroclast_admission_review_duration_seconds_bucket{{{OURS},webhook="w",le="2"}}': "0x300",
@@ -51,6 +53,8 @@ QUIET = {
     f'pyroclast_longest_unexamined_seconds{{{OURS},queue="q"}}': "5x300",
     f'pyroclast_never_fitting_jobs{{{OURS},queue="q"}}': "0x300",
     f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "1x300",
+    f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="cpu"}}': "0.94x300",
+    f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "0x300",
     f'pyroclast_recorder_gap_seconds_total{{{OURS},kind="pods"}}': "30x300",
     f"pyroclast_cycle_failures_total{{{OURS}}}": "7x300",
     f'workqueue_depth{{{OURS},name="job"}}': "10x300",

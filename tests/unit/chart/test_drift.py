@@ -12,6 +12,9 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
+    "custom.board_login=proxy",
+    "custom.board_tls_secret=b",
+    "custom.board_proxy_ca_secret=c",
     "nativeWorkloads.enabled=false",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
@@ -26,14 +29,13 @@ ALL_FLAGS = [
     "custom.sharding_configmap_data=schedulerConfigs: []",
 ]
 UNREACHED = {
-    "board": {"login"},
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
     "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
-recorder does it all, in which Volcano has no part; in a pod nobody is on the machine of the board."""
+recorder does it all, in which Volcano has no part."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
@@ -90,6 +92,7 @@ def test_common_labels_are_on_everything_but_definitions(helm):
         "custom.common_labels.team=a",
         "custom.vap_enable=true",
         "custom.map_enable=true",
+        "custom.namespace_scheduler_enable=true",
         "custom.metrics_enable=true",
         "networkPolicy.enabled=true",
         "custom.admission_replicas=2",

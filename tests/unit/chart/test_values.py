@@ -35,6 +35,14 @@ FIGHTS = {
         ["custom.board_replicas=2"],
         "name a Secret with a key of 32 bytes or more, or set board_replicas to 1",
     ),
+    "a proxy that cannot prove itself": (
+        ["custom.board_login=proxy", "custom.board_tls_secret=a"],
+        "name Secrets with the certificate of the board and the CA of the proxy, or set board_login to token",
+    ),
+    "a CA of a proxy that nobody asks for": (
+        ["custom.board_proxy_ca_secret=a"],
+        "set board_login to proxy, or leave them empty",
+    ),
     "two recorders of one file": (
         ["custom.recorder_replicas=2"],
         "name the Secret of a PostgreSQL database, or set recorder_replicas to 1",
@@ -332,6 +340,30 @@ def test_the_board_is_reached_by_an_ingress_where_one_is_asked_for(helm):
     service = of_kind(documents, "Service")[path["backend"]["service"]["name"]]["spec"]
     assert (rule["host"], path["backend"]["service"]["port"]["name"]) == ("board.example.org", "board")
     assert {"name": "board", "port": 80, "targetPort": "board"} in service["ports"]
+
+
+def test_the_board_believes_a_proxy_by_its_certificate(helm):
+    settings = ["board_login=proxy", "board_tls_secret=board-tls", "board_proxy_ca_secret=proxy-ca", "board_proxy_names=edge"]
+    settings += ["board_replicas=2", "board_ingress_host=a.example.org", "board_ingress_annotations.example\\.org/backend=HTTPS"]
+    documents = rendered(helm, *(f"custom.{each}" for each in settings))
+    spec = of_kind(documents, "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    settings = parse(values_schema.SETTINGS["board"], container["args"], "board")
+    assert (settings.login, settings.requestheader_allowed_names) == ("proxy", ("edge",))
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
+    files = {mounts[name]: [item["path"] for item in volume["secret"]["items"]] for name, volume in volumes_of(spec).items()}
+    assert secrets == {"proxy": "proxy-ca", "tls": "board-tls"}
+    for path in (settings.page_cert_file, settings.page_key_file, settings.requestheader_client_ca_file):
+        folder, _, name = path.rpartition("/")
+        assert name in files[folder]
+    (port,) = [each["port"] for each in of_kind(documents, "Service")["pyroclast-board-service"]["spec"]["ports"][:1]]
+    assert port == 443
+    assert of_kind(documents, "Ingress")["pyroclast-board"]["metadata"]["annotations"] == {"example.org/backend": "HTTPS"}
+
+
+def volumes_of(spec):
+    return {volume["name"]: volume for volume in spec["volumes"] if "secret" in volume}
 
 
 def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):

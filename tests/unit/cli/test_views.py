@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pyroclast.views.drawings import draw_flow, draw_queues
-from pyroclast.views.explanation import explanation, explanation_lines
-from pyroclast.views.flows import flow_rows, flow_tree_lines
+from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
+from pyroclast.views.flows import flow_rows, flow_tree_lines, open_entries
 from pyroclast.views.health import health_of
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast.views.name_ranges import ranges_of
@@ -19,7 +19,7 @@ from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import in_tree_order, queue_rows
 from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import waiting_cause
-from pyroclast_cli.views.jobs import running_rows, waiting_rows
+from pyroclast_cli.views.jobs import entry_rows, running_rows, waiting_rows
 from pyroclast_cli.views.tiers import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
@@ -57,6 +57,19 @@ def group(name="train", *, phase="Pending", message="", queue="research", minute
 
 
 FULL = "QueueFull: not now: it asks for 4 cpu; queue research may have at most 8 cpu"
+
+
+def test_a_job_that_runs_and_crashes_says_so():
+    view = view_of(job(phase="Running", message="1 of 1; waits: Crashing: containers end on 1 pod"), None, None)
+    answer = explanation(view, None, Reading([], is_complete=True), NOW)
+    assert (answer["code"], answer["sentence"]) == ("Crashing", "it is Running; containers end on 1 pod")
+    assert explanation_lines(answer) == [
+        "team/train in queue research: Crashing",
+        "why      it is Running; containers end on 1 pod",
+        "help     vcctl logs NAME --previous shows why they end; see docs/codes.md#crashing",
+    ]
+    well = explanation(view_of(job(phase="Running"), None, None), None, Reading([], is_complete=True), NOW)
+    assert explanation_lines(well) == ["team/train in queue research: it is Running and does not wait"]
 
 
 @pytest.mark.parametrize(
@@ -370,10 +383,59 @@ def test_a_flow_is_listed_by_depth():
 
 
 def test_the_tree_of_a_flow_shows_a_word_for_each_state():
-    lines = flow_tree_lines(FLOW, NOW)
+    lines = flow_tree_lines(FLOW, flow_rows(FLOW, NOW))
     assert lines[0] == "▶ team/etl Running"
     assert lines[1].split() == ["✔", "extract", "Completed", "3m"]
     assert "2 rounds, 1 running" in lines[3]
+
+
+def waits(reason, message=""):
+    return {"phase": "Waiting", "reason": reason, "message": message}
+
+
+OPEN_FLOW = {
+    "metadata": {"name": "etl", "namespace": "team", "creationTimestamp": at(0)},
+    "spec": {"flows": [{"name": name, "dependsOn": {"targets": ["extract"]}} for name in ("load", "odd", "late", "told")]},
+    "status": {
+        "conditions": {
+            "etl-load": waits("DependenciesNotMet"),
+            "etl-odd": waits("UnknownTarget", "waits for extract, which no entry is called"),
+            "etl-late": waits("Backoff"),
+        }
+    },
+}
+
+
+def test_an_entry_whose_targets_are_open_waits_for_them():
+    load, odd = open_entries(OPEN_FLOW)
+    assert (load.name, load.sentence) == ("etl-load", "not now: entry load of flow etl: waits for extract")
+    assert (odd.is_final, odd.sentence.partition(":")[0]) == (True, "never")
+    assert [(row["name"], row["code"], row["start"]) for row in entry_rows([load, odd], NOW)] == [
+        ("etl-load", "WaitsForEntry", None),
+        ("etl-odd", "WaitsForEntry", "never"),
+    ]
+    rows = {row["name"]: row["code"] for row in flow_rows(OPEN_FLOW, NOW, {"etl-told": "QueueFull"})}
+    assert rows == {"load": "WaitsForEntry", "odd": "WaitsForEntry", "late": None, "told": "QueueFull"}
+    answer = entry_explanation(odd, NOW)
+    assert (answer["code"], answer["never"]) == ("WaitsForEntry", True)
+    assert explanation_lines(answer)[0] == "team/etl-odd: WaitsForEntry"
+
+
+def test_the_trail_is_what_the_recorder_kept_and_the_code_of_now():
+    answer = {"code": "QueueFull", "since": at(9)}
+    kept = [
+        {"at": at(1), "name": "NotEnoughResources", "message": "3/4 tasks are missing ClusterFull: not now: it asks for 4 cpu"},
+        {"at": at(2), "name": "ClusterFull", "message": None},
+        {"at": at(3), "name": "BehindAnother", "message": None},
+        {"at": at(4), "name": "NotEnoughResources", "message": None},
+        {"at": at(5), "name": "QueueFull", "message": None},
+    ]
+    trail = [("ClusterFull", at(1)), ("BehindAnother", at(3)), ("QueueFull", at(5))]
+    assert [(each["code"], each["since"]) for each in with_trail(answer, kept)["trail"]] == trail
+    assert with_trail(answer, [])["trail"] == [{"code": "QueueFull", "since": at(9)}]
+    many = [{"at": at(i), "name": ("ClusterFull", "NodesFull")[i % 2]} for i in range(20)]
+    assert len(with_trail(answer, many)["trail"]) == 8
+    assert with_trail({**answer, "trail": [1]}, "it is away") == {**answer, "trail": [1], "trailReason": "it is away"}
 
 
 def test_a_flow_may_be_very_deep():

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import NetworkTopology
 from pyroclast.lifecycle.gang import dependencies, podgroups
@@ -240,3 +241,32 @@ def test_a_task_waits_for_all_pods_of_its_target_unless_that_says_less(minimum, 
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
     there = [{each.metadata.name: each for each in pods[:count]} for count in range(3)]
     assert [dependencies.may_start(owner, owner.spec.tasks[1], each) for each in there] == want
+
+
+TOGETHER = {
+    "nobody waits": ((task(), task("b")), None),
+    "the gang needs only what comes first": ((task(), task("b", minAvailable=0, dependsOn={"name": ["a"]})), None),
+    "it needs a task that waits for another": (
+        (task(), task("b", dependsOn={"name": ["a"]})),
+        "never: task b waits for a, which starts only when 2 pods are there; without dependsOn 1 is made",
+    ),
+    "each waits for the other": (
+        (task("a", 2, dependsOn={"name": ["b", "c"], "iteration": "any"}), task("b", dependsOn={"name": ["a"]})),
+        "never: task a waits for any of b, c, which starts only when 3 pods are there; without dependsOn 0 are made",
+    ),
+}
+
+
+@pytest.mark.parametrize(("tasks", "want"), TOGETHER.values(), ids=TOGETHER)
+def test_a_gang_that_can_never_be_complete_says_so_on_its_podgroup(tasks, want):
+    made = podgroups.manifest(job(*tasks), {})
+    assert made["metadata"]["annotations"].get(keys.WAITS_FOR_TASK) == want
+
+
+def test_a_gang_that_can_be_complete_again_says_so_no_longer():
+    stuck = job(task(), task("b", dependsOn={"name": ["a"]}))
+    mended = job(task(), task("b", minAvailable=0, dependsOn={"name": ["a"]}))
+    patched = podgroups.patch(mended, group(stuck), {}, spec_changed=True)
+    assert patched["metadata"] == {"annotations": {keys.WAITS_FOR_TASK: None}}
+    assert "metadata" not in podgroups.patch(stuck, group(stuck), {}, spec_changed=True)
+    assert podgroups.patch(stuck, group(mended), {}, spec_changed=True)["metadata"]["annotations"][keys.WAITS_FOR_TASK]

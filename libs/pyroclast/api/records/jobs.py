@@ -160,6 +160,23 @@ class DelayedAction(Wire, frozen=True, kw_only=True):
     exit_code: int = 0
 
 
+class JobWaiting(Wire, frozen=True, kw_only=True):
+    """Why a Job waits, as the annotation of its PodGroup says it; see `pyroclast.api.waiting.Waiting`."""
+
+    code: str = ""
+    never: bool = False
+    since: str = ""
+    seen: str = ""
+    resource: str = ""
+    asks: str = ""
+    has: str = ""
+    may: str = ""
+    ahead: int = 0
+    first: str = ""
+    start: tuple[str, ...] = ()
+    basis: str = ""
+
+
 class JobStatus(Wire, frozen=True, kw_only=True):
     """What a Job is."""
 
@@ -183,6 +200,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     delayed_actions: tuple[DelayedAction, ...] = ()
     last_command: str = ""
     unknown_pod_group: str = ""
+    waiting: JobWaiting | None = None
 
 
 class Job(ObjectRecord, frozen=True, kw_only=True):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyroclast.api.enums import Iteration, PodPhase
-from pyroclast.api.records import DependsOn, Job, Pod, Task
+from pyroclast.api.records import DependsOn, Job, JobSpec, Pod, Task
 from pyroclast.lifecycle.gang import members
-from pyroclast.lifecycle.gang.size import needed_pods
+from pyroclast.lifecycle.gang.size import min_available, needed_pods
 
-__all__ = ["may_start"]
+__all__ = ["deadlock", "may_start"]
 
 _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling is the design document's
 
@@ -23,6 +23,22 @@ def may_start(job: Job, task: Task, pods: Mapping[str, Pod]) -> bool:
         return True
     ready = [_is_ready(job, name, pods) for name in task.depends_on.name]
     return any(ready) if len(ready) > 1 and _wants_any(task.depends_on) else all(ready)
+
+
+def deadlock(spec: JobSpec) -> str:
+    """Why the gang can never be complete: a task that it needs waits for one that starts only with the gang; empty if it can."""
+    waits = [task for task in spec.tasks if task.depends_on is not None and task.depends_on.name and task.replicas]
+    if not waits:
+        return ""
+    first = sum(task.replicas for task in spec.tasks) - sum(task.replicas for task in waits)
+    needed, blocked = min_available(spec), waits[0]
+    if first >= needed or blocked.depends_on is None:
+        return ""
+    targets = f"{'any of ' if _wants_any(blocked.depends_on) else ''}{', '.join(blocked.depends_on.name)}"
+    return (
+        f"never: task {blocked.name} waits for {targets}, which starts only when {needed} pods are there; "
+        f"without dependsOn {first} {'is' if first == 1 else 'are'} made"
+    )
 
 
 def _wants_any(dependency: DependsOn) -> bool:

@@ -10,7 +10,7 @@ from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.records import Job, NetworkTopology, Pod, PodGroup, SubGroupPolicy, Task
 from pyroclast.api.types import JOBS, POD_GROUPS
-from pyroclast.lifecycle.gang import members
+from pyroclast.lifecycle.gang import dependencies, members
 from pyroclast.lifecycle.gang.minresources import min_resources
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.merging import merge_patch
@@ -19,7 +19,7 @@ from pyroclast.lifecycle.ownership import controller_reference
 __all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
 
 _DEFAULT_QUEUE: Final = "default"
-_OWN: Final = frozenset({keys.PLACEMENT, keys.SEATS, keys.WAITING})
+_OWN: Final = frozenset({keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
 """What the controller and the scheduler say to each other and to people on a PodGroup: no Job says it for them."""
 
 _NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
@@ -43,6 +43,8 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
         annotations[keys.JOB_VERSION] = str(job.status.version)
     if job.spec.running_estimate:
         annotations[keys.RUNNING_ESTIMATE] = job.spec.running_estimate
+    if why := dependencies.deadlock(job.spec):
+        annotations[keys.WAITS_FOR_TASK] = why
     spec: dict[str, Any] = {
         "minMember": min_available(job.spec),
         "minTaskMember": {task.name: _minimum(task) for task in job.spec.tasks},
@@ -99,6 +101,10 @@ def patch(
     sub_groups = _sub_groups(job)
     if sub_groups != group.spec.sub_group_policy:
         changes["subGroupPolicy"] = [_write_sub_group(policy) for policy in sub_groups]
+    if spec_changed and (why := dependencies.deadlock(job.spec)) != group.metadata.annotations.get(keys.WAITS_FOR_TASK, ""):
+        metadata = body.get("metadata") or {}
+        annotations = {**metadata.get("annotations", {}), keys.WAITS_FOR_TASK: why or None}
+        body = {**body, "metadata": {**metadata, "annotations": annotations}}
     return {**body, "spec": changes} if changes else body
 
 

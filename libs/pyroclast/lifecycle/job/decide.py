@@ -25,6 +25,7 @@ from pyroclast.lifecycle.job.job_events import last_failure
 from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
+from pyroclast.lifecycle.job.waiting import with_waiting
 from pyroclast.lifecycle.seats.contract import Seat
 
 __all__ = ["decide"]
@@ -46,6 +47,8 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
         decision = _keep_up(facts, idle=idle)
     if decision.conclusive:
         decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, outlook))
+    if decision.status is not None:
+        decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
     order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
     begins = retries.waits_until(facts.job, facts.now)
     times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ())]

@@ -59,7 +59,7 @@ def killed(job: Job, status: JobStatus, now: float) -> JobStatus:
 
 
 def is_same(one: JobStatus, other: JobStatus) -> bool:
-    """Whether the two say the same, the times aside."""
+    """Whether the two say the same, the times and numbers of what is waited for aside."""
     return _timeless(one) == _timeless(other)
 
 
@@ -106,6 +106,7 @@ def written(status: JobStatus) -> dict[str, Any]:
         "lastCommand": status.last_command,
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
         "unknownPodGroup": status.unknown_pod_group,
+        "waiting": None if status.waiting is None else _filled(msgspec.to_builtins(status.waiting)),
     }
     return _filled(body)
 
@@ -129,4 +130,4 @@ def _touched(status: JobStatus, now: float) -> JobStatus:
 
 def _timeless(status: JobStatus) -> JobStatus:
     state = msgspec.structs.replace(status.state, last_transition_time=None)
-    return msgspec.structs.replace(status, state=state, conditions=(), running_duration=None)
+    return msgspec.structs.replace(status, state=state, conditions=(), running_duration=None, waiting=None)

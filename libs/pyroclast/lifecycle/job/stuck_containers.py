@@ -32,13 +32,13 @@ _WORDS: Final = {
 def stuck(pods: Iterable[Pod]) -> str:
     """The code and a sentence: on how many pods, and what the first of them by name says; empty where nothing is stuck."""
     found: dict[PendingReason, dict[str, str]] = {}
-    for pod in sorted(pods, key=lambda pod: pod.metadata.name):
+    for pod in pods:
         for code, container, message in _waiting(pod):
             found.setdefault(code, {}).setdefault(pod.metadata.name, f"{container}: {message}" if message else container)
     if not found:
         return ""
     code = min(found, key=list(_WORDS).index)
-    name, message = next(iter(found[code].items()))
+    name, message = min(found[code].items())
     count = len(found[code])
     return f"{code}: {_WORDS[code]} on {count} {'pod' if count == 1 else 'pods'}; {name}, {message}"
 

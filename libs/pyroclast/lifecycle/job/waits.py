@@ -13,6 +13,7 @@ from pyroclast.lifecycle.job import status
 from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.stuck_containers import stuck
+from pyroclast.lifecycle.job.unexamined import unexamined
 
 __all__ = ["closed_queue", "explained", "missing_claim", "newest_condition"]
 
@@ -39,9 +40,10 @@ def explained(facts: JobFacts, following: JobStatus) -> JobStatus:
 
 
 def _beside_running(facts: JobFacts, following: JobStatus) -> JobStatus:
-    """A Job that runs keeps the reason of its phase; what it is refused beyond that is said behind it."""
+    """A Job that runs keeps the reason of its phase; what it is refused, and that its containers crash, is said behind it."""
     before = following.state.message.partition(_BESIDE)[0]
-    message = f"{before}{_BESIDE}{facts.memory.refused}" if facts.memory.refused else before
+    cause = facts.memory.refused or stuck(facts.pods.values())
+    message = f"{before}{_BESIDE}{cause}" if cause else before
     return status.entering(following, following.state.phase, following.state.reason, message)
 
 
@@ -82,6 +84,7 @@ def _cause(facts: JobFacts) -> tuple[JobReason, str] | None:
         closed_queue(facts),
         pending.summary_of(placed[1]) if placed else "",
         stuck(facts.pods.values()),
+        unexamined(facts),
     )
     message = next(filter(None, causes), "")
     return (JobReason.NOT_ENOUGH_PODS, _PREFIX + message) if message else None

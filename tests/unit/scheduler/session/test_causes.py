@@ -37,6 +37,11 @@ CASES = {
         "podgroups": [["j", "q", 1, {**PENDING, "minRes": {"cpu": 1, "nvidia.com/gpu": 1}}]],
         "want": "AboveCluster: never: it asks for 1 nvidia.com/gpu in all, and the cluster has no nvidia.com/gpu",
     },
+    "a task that it needs waits for another": {
+        "podgroups": [["j", "q", 2, {"annotations": {"scheduling.volcano.sh/waits-for-task": "never: task b waits for a"}}]],
+        "pods": pods("j", 1, 1),
+        "want": "WaitsForTask: never: task b waits for a",
+    },
     "the cluster is taken": {
         "podgroups": [["r", "q", 1, {"phase": "Running"}], ["j", "q", 1, {**PENDING, "minRes": {"cpu": 10}}]],
         "pods": [*pods("r", 2, 8, "n1")[:1], ["r-1", "r", "n2", 8, "1Gi"], ["r-2", "r", "n3", 4, "1Gi"]],

@@ -1,0 +1,45 @@
+"""A Job that the scheduler has not looked at although it is at work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.api.records import Pod
+from pyroclast.lifecycle.job.facts import JobFacts
+from pyroclast.lifecycle.times import parse_time
+
+__all__ = ["look_again_at", "unexamined"]
+
+PATIENCE_SECONDS: Final = 30.0
+
+
+def unexamined(facts: JobFacts) -> str:
+    """`NotExamined: …`, once the PodGroup is half a minute old and says nothing; empty where somebody has looked."""
+    if (due := _due(facts)) is None or facts.now < due:
+        return ""
+    return f"{PendingReason.NOT_EXAMINED}: the scheduler has not looked at it since it came or changed"
+
+
+def look_again_at(facts: JobFacts) -> float | None:
+    """When `unexamined` has another answer although nothing happens, in seconds since the epoch."""
+    due = _due(facts)
+    return due if due is not None and facts.now < due else None
+
+
+def _due(facts: JobFacts) -> float | None:
+    group = facts.group
+    waits = facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING)
+    if not waits or group is None or group.metadata.is_terminating or not group.metadata.creation_timestamp:
+        return None
+    if group.status.phase not in (PodGroupPhase.PENDING, PodGroupPhase.INQUEUE) or group.status.conditions:
+        return None
+    if any(map(_is_examined, facts.pods.values())):
+        return None
+    return parse_time(group.metadata.creation_timestamp) + PATIENCE_SECONDS
+
+
+def _is_examined(pod: Pod) -> bool:
+    """Whether some scheduler has looked at a pod, or bound it."""
+    return bool(pod.spec.node_name) or any(each.type == "PodScheduled" for each in pod.status.conditions)

@@ -1,0 +1,227 @@
+"""Documents about one object: why a Job waits, what a queue or a node has, the entries of a flow."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from pyroclast.api.pending import PendingReason
+
+__all__ = ["Explanation", "Fit", "FlowTree", "NodeExplanation", "QueueExplanation"]
+
+ApiVersion = Literal["view.pyroclast.dev/v1"]
+Quantities = dict[str, str]
+"""Kubernetes quantities by resource."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A document or a part of one. A field that may be absent has the default `UNSET`."""
+
+
+class NamedObject(Record, frozen=True, kw_only=True):
+    """Which object a document is about."""
+
+    name: str | None
+    namespace: str | UnsetType | None = UNSET
+
+
+class ShortResource(Record, frozen=True, kw_only=True):
+    """A resource that is asked for, as quantities; null where it does not matter to the code."""
+
+    resource: str
+    asked: str
+    used: str | None = None
+    promised: str | None = None
+    limit: str | None = None
+    free: str | None = None
+    largest: str | None = None
+
+
+class Position(Record, frozen=True, kw_only=True):
+    """The place among those that wait in the queue, from 1."""
+
+    position: int
+    total: int
+
+
+class NamedJob(Record, frozen=True, kw_only=True):
+    """Another Job and what its gang asks for."""
+
+    namespace: str
+    name: str
+    asks: Quantities
+
+
+class Ahead(Record, frozen=True, kw_only=True):
+    """Who is before it: three by name, `others` are counted; `amount` of `resource` is what all of them ask for."""
+
+    jobs: list[NamedJob]
+    others: int
+    resource: str | None = None
+    amount: str | None = None
+
+
+class Holder(Record, frozen=True, kw_only=True):
+    """Who has how much of what is short; name and namespace are null for the `others` that are counted together."""
+
+    namespace: str | None
+    name: str | None
+    amount: str
+    resource: str
+    asks: Quantities | UnsetType = UNSET
+    others: int | UnsetType = UNSET
+    until: str | None = None
+    nodes: list[str] | UnsetType = UNSET
+
+
+class StartEstimate(Record, frozen=True, kw_only=True):
+    """When the Job is likely to start; times are RFC 3339."""
+
+    earliest: str
+    likely: str
+    latest: str
+    basis: str
+
+
+class Change(Record, frozen=True, kw_only=True):
+    """A change that was tried in a dry run, with what came of it."""
+
+    text: str
+    change: str
+    kind: str
+    value: str | int | None
+    evictions: int
+    when: str
+    position: int | None
+    code: PendingReason | None
+
+
+class PastCause(Record, frozen=True, kw_only=True):
+    """A code and since when it held."""
+
+    code: PendingReason
+    since: str
+
+
+class Explanation(Record, frozen=True, kw_only=True):
+    """Why a Job waits. `code` is null for one that does not; then only the first fields are there.
+
+    `complete`: the scheduler was asked, else the objects of the API server. `startReason`, `changeReason` and `trailReason` say
+    why there is no start, no change, or nothing older.
+    """
+
+    api_version: ApiVersion
+    kind: Literal["Explanation"]
+    metadata: NamedObject
+    queue: str
+    code: PendingReason | None
+    never: bool
+    sentence: str
+    as_of: str
+    complete: bool
+    phase: str | UnsetType = UNSET
+    sees_whole_cluster: bool | UnsetType = UNSET
+    since: str | UnsetType = UNSET
+    waited_seconds: int | UnsetType = UNSET
+    resources: list[ShortResource] | UnsetType = UNSET
+    position: Position | UnsetType = UNSET
+    ahead: Ahead | UnsetType = UNSET
+    holders: list[Holder] | UnsetType = UNSET
+    start: StartEstimate | None = None
+    start_reason: str | UnsetType = UNSET
+    change: list[Change] | UnsetType = UNSET
+    change_reason: str | UnsetType = UNSET
+    trail: list[PastCause] | UnsetType = UNSET
+    trail_reason: str | UnsetType = UNSET
+    help: str | UnsetType = UNSET
+    doc: str | UnsetType = UNSET
+    seen: str | UnsetType = UNSET
+
+
+class Fit(Record, frozen=True, kw_only=True):
+    """Whether a Job that does not exist would start, by the objects of the API server."""
+
+    api_version: ApiVersion
+    kind: Literal["Fit"]
+    metadata: NamedObject
+    queue: str
+    code: PendingReason | None
+    never: bool
+    sentence: str
+    as_of: str
+    complete: bool
+    help: str
+
+
+class QueueResource(Record, frozen=True, kw_only=True):
+    """What a queue has of one resource, as quantities."""
+
+    resource: str
+    guarantee: str | None
+    deserved: str | None
+    allocated: str
+    borrowed: str | None
+    limit: str | None
+
+
+class QueueExplanation(Record, frozen=True, kw_only=True):
+    """What a queue has, and how many Jobs wait there by code."""
+
+    api_version: ApiVersion
+    kind: Literal["QueueExplanation"]
+    metadata: NamedObject
+    state: str | None
+    parent: str | None
+    waiting: int
+    running: int
+    oldest_seconds: int | None
+    resources: list[QueueResource]
+    codes: dict[str, int]
+
+
+class NodeHolder(Record, frozen=True, kw_only=True):
+    """Who has pods on a node."""
+
+    name: str
+    pods: int
+    asks: Quantities
+
+
+class NodeExplanation(Record, frozen=True, kw_only=True):
+    """What a node has, what keeps pods off, and who is there."""
+
+    api_version: ApiVersion
+    kind: Literal["NodeExplanation"]
+    metadata: NamedObject
+    state: str
+    taints: list[str]
+    allocatable: Quantities
+    free: Quantities
+    reserved_for: list[str]
+    holders: list[NodeHolder]
+
+
+class FlowEntryState(Record, frozen=True, kw_only=True):
+    """An entry of a flow; `code` is null where it, or its Job, does not wait."""
+
+    name: str
+    depth: int
+    phase: str
+    message: str
+    elapsed_seconds: int | None
+    depends_on: list[str]
+    rounds: int
+    rounds_running: int
+    code: PendingReason | None
+
+
+class FlowTree(Record, frozen=True, kw_only=True):
+    """The entries of a flow by depth."""
+
+    api_version: ApiVersion
+    kind: Literal["FlowTree"]
+    metadata: NamedObject
+    phase: str | None
+    entries: list[FlowEntryState]

@@ -1,0 +1,62 @@
+"""What `-o json` prints is what the JSON Schema says, which is made from the records."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from pyroclast.api.pending import PendingReason
+from pyroclast.views.contract.lists import LISTS
+from pyroclast.views.contract.schema import SINGLE, schema
+
+FILE = Path(__file__).parents[3] / "docs" / "reference" / "view-v1.schema.json"
+GOLDEN = Path(__file__).with_name("golden")
+SAID = re.compile(r"^\$ vcctl [^\n]* -o json\n(\{.*?)(?=^\$ |\Z)", re.MULTILINE | re.DOTALL)
+OPEN = {"WaitingPlace", "UsageRecord"}
+"""Records with fields more by what was asked for: a rank by plugin, a column by `--by`."""
+
+
+def printed() -> Iterator[dict[str, Any]]:
+    for path in sorted(GOLDEN.glob("*.txt")):
+        for found in SAID.finditer(path.read_text(encoding="utf-8")):
+            yield json.JSONDecoder().raw_decode(found[1])[0]
+
+
+def described(kind: str) -> type[msgspec.Struct]:
+    return {each.__name__: each for each in SINGLE}.get(kind) or LISTS[kind.removesuffix("List")]
+
+
+def test_the_file_is_the_schema_of_the_records() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")) == schema()
+
+
+@pytest.mark.parametrize("document", list(printed()), ids=lambda document: str(document["kind"]))
+def test_what_commands_print_is_described(document: dict[str, Any]) -> None:
+    Draft202012Validator(schema()).validate(document)
+    record = described(document["kind"])
+    known = {field.encode_name for field in msgspec.structs.fields(record)}
+    items = document.get("items", [document])
+    assert record.__name__ in OPEN or {name for each in items for name in each} <= known
+
+
+def test_every_kind_but_those_of_other_programs_is_printed_somewhere() -> None:
+    kinds = {each.__name__ for each in SINGLE} | {f"{kind}List" for kind in LISTS}
+    assert kinds - {each["kind"] for each in printed()} == {"Fit"}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"code": "Nonsense"}, {"never": "no"}, {"sentence": None}, {"kind": "Explanations"}, {"trail": [{"code": "Gated"}]}]
+)
+def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    fields = {"metadata": {"name": "j"}, "queue": "q", "code": PendingReason.GATED, "never": False, "sentence": "", "asOf": ""}
+    document = {"apiVersion": "view.pyroclast.dev/v1", "kind": "Explanation", **fields, "complete": False}
+    validator = Draft202012Validator(schema())
+    assert validator.is_valid(document)
+    assert not validator.is_valid(document | wrong)
