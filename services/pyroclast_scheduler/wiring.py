@@ -168,7 +168,8 @@ def _ring() -> Ring | None:
 async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
     """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
     if settings.native_workloads:
-        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        take = cache.natives.group_changed if isinstance(taker, Cache) else taker.native_group_changed
+        natives = NativeWatch(client, cache, take, partial(service.watch, is_needed=False))
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()

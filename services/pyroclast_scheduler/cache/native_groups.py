@@ -16,7 +16,7 @@ from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, 
 from pyroclast_scheduler.cache.jobs import Entry, JobTable
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.groups import Group
-from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
 __all__ = ["NativeGroups"]
 
@@ -113,11 +113,23 @@ class NativeGroups:
         """Whether there is one that a Job made to show the gang of our PodGroup `key`."""
         return key in self._of_gang
 
-    def mirror(self, key: str, group: Group) -> Group | None:
-        """`group`, which our PodGroup `key` describes, as the object that shows it to others; None if there is none.
+    def guarded(self, task: TaskFacts) -> TaskFacts:
+        """The task; a pod of a group that another scheduler placed is evicted by that one alone."""
+        spec = task.pod.spec
+        if task.is_preemptable and spec.scheduling_group is not None and spec.scheduler_name not in self.names:
+            return msgspec.structs.replace(task, is_preemptable=False)
+        return task
 
-        Its conditions are all that is written there; its pods belong to our PodGroup.
+    def shown(self, key: str) -> Group | None:
+        """The group of that key as the object whose conditions tell others of it; None where it has none of these.
+
+        Of a group that our PodGroup describes, conditions are all that is written there; its pods belong to our PodGroup.
         """
+        entry = self._jobs.entries.get(key)
+        group = None if entry is None else entry.current
+        return group if group is None or not group.keeps_phase else self._mirror_of(key, group)
+
+    def _mirror_of(self, key: str, group: Group) -> Group | None:
         source, owner = self._of_gang.get(key), group.metadata.controller
         shown = None if source is None else source.record.metadata.controller
         if source is None or shown is None or owner is None or owner.uid != shown.uid:

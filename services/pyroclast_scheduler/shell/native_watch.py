@@ -26,11 +26,9 @@ _FIRST_LIST_SECONDS: Final = 10.0  # decisions wait so long for the first list: 
 
 
 class Taker(Protocol):
-    """Takes up PodGroups, as they were and as they are, None where there is none."""
+    """Takes up a PodGroup, as it was and as it is, None where there is none, and what it is served as."""
 
-    def native_group_changed(
-        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
-    ) -> None: ...
+    def __call__(self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType, /) -> None: ...
 
 
 class NativeWatch:
@@ -43,14 +41,14 @@ class NativeWatch:
         self,
         client: Client,
         cache: Cache,
-        taker: Taker,
+        take: Taker,
         watch: Callable[[Informer[Any]], None],
         *,
         pause: float = LOOK_SECONDS,
     ) -> None:
         self._client = client
         self._cache = cache
-        self._taker = taker
+        self._take = take
         self._watch = watch
         self._pause = pause
         self._followed: dict[ResourceType, Informer[records.NativePodGroup]] = {}
@@ -105,4 +103,4 @@ class NativeWatch:
         self._watch(groups)
 
     def _changed(self, kind: ResourceType, old: records.NativePodGroup | None, new: records.NativePodGroup | None) -> None:
-        self._taker.native_group_changed(old, new, kind)
+        self._take(old, new, kind)

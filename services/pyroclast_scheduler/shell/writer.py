@@ -334,7 +334,7 @@ class Writer:
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
-        group = self._cache.shown(key)
+        group = self._cache.natives.shown(key)
         evicted = self._evicted.get(key, "")
         if group is None or conditions_patch(group, "", evicted) is None:
             self._natives.drop(key)
@@ -344,7 +344,7 @@ class Writer:
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
-        group = self._cache.shown(key)
+        group = self._cache.natives.shown(key)
         patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)

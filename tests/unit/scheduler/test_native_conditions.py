@@ -292,8 +292,8 @@ def test_one_that_goes_is_shown_no_longer():
     shown = natives.gang(owner=JOB)
     cache.natives.group_changed(None, shown)
     cache.group_changed(None, our_group(3))
-    group = cache.shown("t/g")
+    group = cache.natives.shown("t/g")
     assert group is not None
     assert (group.kind, group.metadata.uid) == (NATIVE_POD_GROUPS, shown.metadata.uid)
     cache.natives.group_changed(shown, None)
-    assert cache.shown("t/g") is None
+    assert cache.natives.shown("t/g") is None
