@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import NAMESPACES, NATIVE_POD_GROUPS, POD_GROUPS, PODS, Key
+from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
@@ -22,6 +23,7 @@ from tests.e2e.natives import gang, native_cluster, nodes, pod_spec
 PODS_IN_ALL = 1000
 ROUNDS = 3
 MOST = 1.1
+CREATE_SECONDS = 300.0
 WRITES = {"create", "update", "patch", "delete"}
 NUMBERS = itertools.count()
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
@@ -69,13 +71,13 @@ def measured(own: Cluster, size: int, *, is_native: bool) -> Measured:
 
 
 async def _make(own: Cluster, namespace: str, size: int, *, is_native: bool) -> None:
-    async with Client(load_config(str(own.kubeconfig)), max_in_flight=48) as client:
+    async with Client(load_config(str(own.kubeconfig)), max_in_flight=16) as client:
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         groups = [_group(f"g-{i}", namespace, size, is_native=is_native) for i in range(PODS_IN_ALL // size)]
         kind = NATIVE_POD_GROUPS if is_native else POD_GROUPS
-        await asyncio.gather(*(client.create(kind, each) for each in groups))
+        await asyncio.gather(*(client.create(kind, each, deadline=Deadline.after(CREATE_SECONDS)) for each in groups))
         pods = [_pod(i, f"g-{i // size}", namespace, is_native=is_native) for i in range(PODS_IN_ALL)]
-        await asyncio.gather(*(client.create(PODS, each) for each in pods))
+        await asyncio.gather(*(client.create(PODS, each, deadline=Deadline.after(CREATE_SECONDS)) for each in pods))
 
 
 async def _gone(own: Cluster, namespace: str) -> None:

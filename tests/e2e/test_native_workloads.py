@@ -37,7 +37,7 @@ from tests.e2e.natives import (
 )
 
 NUMBERS = itertools.count()
-PODS_OF_A_BIG_GANG = 80
+PODS_OF_A_BIG_GANG = 40
 WHOLE = pytest.mark.soak
 """Marks the full counts of a statement, of which every run of the tests shows a part."""
 
