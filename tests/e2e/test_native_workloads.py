@@ -35,6 +35,7 @@ from tests.e2e.natives import (
     volcano_job,
     writes,
 )
+from tests.e2e.test_vcctl import Shell
 
 NUMBERS = itertools.count()
 PODS_OF_A_BIG_GANG = 40
@@ -109,6 +110,11 @@ def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str
     wait_until(lambda: conditions(own, namespace), "the condition")
     assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "2 of 3 pods present")
     assert conditions(own, namespace)["pyroclast.dev/Queued"] == ("True", "PodsMissing", "2 of 3 pods present")
+    shell = Shell(own.kubeconfig, namespace)
+    assert "2 of 3 pods present" in shell.run("vcctl", "explain", "podgroup/g", "-n", namespace).stdout
+    header, row = shell.run("vcctl", "waiting", "-n", namespace).stdout.splitlines()
+    assert "KIND" in header
+    assert {"g", "PodsMissing", GROUPS} <= set(row.split())
     make(own, namespace, member("p2", "g", cpu))
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
 
