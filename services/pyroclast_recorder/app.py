@@ -40,6 +40,7 @@ from pyroclast_recorder.database.tables import (
 )
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.past_usage import PastUsageWriter
 from pyroclast_recorder.following.prometheus import PrometheusMeter
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
@@ -117,6 +118,8 @@ class Recorder:
                 group.create_task(self._prune_often())
                 if (period := self._settings.metrics_period.total_seconds()) > 0:
                     group.create_task(self._meter(writer, period).run())
+                if half_life := self._settings.past_usage_half_life.total_seconds():
+                    group.create_task(PastUsageWriter(self._client, database, self.settle, half_life).run())
                 group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 period = self._settings.budget_period.total_seconds()
                 group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())

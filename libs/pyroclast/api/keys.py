@@ -137,6 +137,7 @@ OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
 QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder
+QUEUE_PAST_USAGE: Final = "scheduling.volcano.sh/past-usage"  # written by the recorder
 
 # Jobs: where they come from and where they go
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"

@@ -139,6 +139,16 @@ class Database:
             ordered = chosen.where(pods.c.bound.is_not(None)).order_by(pods.c.job, pods.c.bound)
             return [dict(row) for row in (await connection.execute(ordered)).mappings()]
 
+    async def used_since(self, since: int, width: int) -> list[tuple[int, str, str, str, int]]:
+        """What was asked for from an hour on, in times of so many seconds: their begin, queue, submitter, resource and amount."""
+        begin = (usage_hours.c.hour // width * width).label("begin") if width > HOUR else usage_hours.c.hour
+        groups = (begin, usage_hours.c.queue, usage_hours.c.submitted_by, usage_hours.c.resource)
+        mine = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour >= since)
+        chosen = select(*groups, func.sum(usage_hours.c.asked)).where(*mine).group_by(*groups)
+        async with self.reading() as connection:
+            found = await connection.execute(chosen)
+            return [(int(at), queue, user, resource, int(amount)) for at, queue, user, resource, amount in found]
+
     async def runs(self, since: int, most: int) -> list[Row]:
         """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike."""
         told = (
