@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
@@ -49,6 +49,10 @@ JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
     "namespace": jobs.c.namespace,
     "flow": JOB_FLOW,
 }
+Span: TypeAlias = tuple[str, int, int]
+MOST_PERIODS: Final = 64
+"""Weeks or months that one look at the rows tells apart: each row is compared with their ends, one after the other."""
+
 FAILED: Final = ("Failed", "Aborted", "Terminated")
 SIZE_CLASSES: Final = (1, 8, 64, 512)
 """Gangs of up to so many pods wait in one class."""
@@ -154,7 +158,10 @@ class _Grouping(NamedTuple):
 async def _per_period(
     connection: AsyncConnection, question: UsageQuestion, asked: _Grouping
 ) -> AsyncIterator[tuple[tuple[str, ...], list[int]]]:
-    """Period and group, and their sums. The database works out periods that are all alike; others are asked for in turn."""
+    """Period and group, and their sums, by one look at the rows.
+
+    The database works out periods that are all alike; of others it is told the bounds.
+    """
     time, since, groups, sums, where = asked
     if length := LENGTHS.get(question.per):
         period = time // length * length
@@ -163,10 +170,18 @@ async def _per_period(
             begin, *values = row
             yield (period_of(begin, question.per), *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
         return
-    for name, begin, end in spans(since, question.until, question.per):
-        chosen = select(*groups, *sums).where(*where, time.between(begin, end)).group_by(*groups)
+    for some in _at_most(MOST_PERIODS, list(spans(since, question.until, question.per))):
+        number = case(*((time <= end, at) for at, (_, _, end) in enumerate(some)), else_=0) if len(some) > 1 else literal(0)
+        within = time.between(some[0][1], some[-1][2])
+        grouped = (number, *groups) if len(some) > 1 else tuple(groups)
+        chosen = select(number, *groups, *sums).where(*where, within).group_by(*grouped)
         for row in await connection.execute(chosen):
-            yield (name, *_texts(row[: len(groups)])), _numbers(row[len(groups) :])
+            at, *values = row
+            yield (some[int(at)][0], *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
+
+
+def _at_most(most: int, spans_: Sequence[Span]) -> Iterator[Sequence[Span]]:
+    return (spans_[at : at + most] for at in range(0, len(spans_), most))
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
