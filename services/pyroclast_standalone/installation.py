@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from functools import cache
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
