@@ -52,9 +52,9 @@ async def run(service: Service, settings: BoardSettings) -> None:
     tls = _tls(service, settings)
     async with (
         Recorder(settings.recorder_url, settings.recorder_token_file) as recorder,
-        Scheduler(settings.scheduler_url) as scheduler,
+        Scheduler(settings.scheduler_url, settings.scheduler_token_file) as scheduler,
     ):
-        pages = Pages(cluster, Details(client), recorder, scheduler, templates)
+        pages = Pages(cluster, Details(client), recorder, scheduler, templates, trace_url=settings.trace_url)
         streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
         most = settings.most_streams
         server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=most, tls=tls)

@@ -59,7 +59,14 @@ class BoardSettings(ServiceSettings):
     )
     recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
     recorder_token_file: str = Field("", description="file with a token for the recorder")
-    scheduler_url: str = Field("", description="URL of the scheduler that leads, for what it alone knows; empty: none")
+    scheduler_url: str = Field(
+        "",
+        description="URL of the scheduler, for what it alone knows; each address of its name is asked; empty: none",
+    )
+    scheduler_token_file: str = Field("", description="file with a token for the scheduler")
+    trace_url: str = Field(
+        "", description="URL of the page of a trace, with {trace} for its id, such as https://grafana.example.org/trace/{trace}"
+    )
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
     most_streams: int = Field(500, ge=1, le=10_000, description="pages that may be followed live at the same time")
 
@@ -69,6 +76,13 @@ class BoardSettings(ServiceSettings):
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
             raise ValueError(f'"{url}" is no URL such as http://127.0.0.1:8090')
         return url.rstrip("/")
+
+    @field_validator("trace_url")
+    @classmethod
+    def _is_trace_url(cls, url: str) -> str:
+        if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc or "{trace}" not in url):
+            raise ValueError(f'"{url}" is no URL with {{trace}} in it, such as https://grafana.example.org/trace/{{trace}}')
+        return url
 
     @field_validator("review_period")
     @classmethod

@@ -1,113 +1,125 @@
-"""The programs: `vcctl`, the short companions, and the kubectl plugin."""
+"""The programs: `vcctl`, the short companions, and the kubectl plugin.
+
+A command is loaded when it is called: all of them together take longer than most of them do.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
+from importlib import import_module
+from typing import Final, cast
 
-from pyroclast_cli.compatible import jobs
-from pyroclast_cli.compatible.flows import JOB_FLOW, JOB_TEMPLATE
-from pyroclast_cli.compatible.pods import POD
-from pyroclast_cli.compatible.queues import QUEUE
-from pyroclast_cli.compatible.queues import vqueues as vqueues_leaf
-from pyroclast_cli.compatible.version import VERSION
 from pyroclast_cli.context import Context
-from pyroclast_cli.tree import Group, Leaf, Node, run
-from pyroclast_cli.views.budget import BUDGET
-from pyroclast_cli.views.completion import COMPLETION, complete
-from pyroclast_cli.views.explain import EXPLAIN
-from pyroclast_cli.views.fits import FITS
-from pyroclast_cli.views.flow_tree import TREE
-from pyroclast_cli.views.history import EFFICIENCY, HISTORY
-from pyroclast_cli.views.jobs import RUNNING, WAITING
-from pyroclast_cli.views.lint import LINT
-from pyroclast_cli.views.logs import LOGS
-from pyroclast_cli.views.nodes import NODES_VIEW
-from pyroclast_cli.views.order import ORDER
-from pyroclast_cli.views.queues import QUEUES_VIEW
-from pyroclast_cli.views.report import REPORT
-from pyroclast_cli.views.timeline import TIMELINE
-from pyroclast_cli.views.top import TOP
-from pyroclast_cli.views.wait import WAIT
+from pyroclast_cli.tree import Group, Leaf, Node, first_word, run
 
-__all__ = ["kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
+__all__ = ["all_commands", "kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueues", "vresume", "vsub", "vsuspend"]
 
-JOB: Final = replace(jobs.JOB, children=(*jobs.JOB.children, EXPLAIN))
-ORIGINAL: Final[tuple[Node, ...]] = (JOB, QUEUE, JOB_FLOW, JOB_TEMPLATE, POD, VERSION)
-OURS: Final[tuple[Node, ...]] = (
-    WAITING,
-    RUNNING,
-    EXPLAIN,
-    FITS,
-    ORDER,
-    QUEUES_VIEW,
-    NODES_VIEW,
-    TREE,
-    TIMELINE,
-    LOGS,
-    WAIT,
-    HISTORY,
-    EFFICIENCY,
-    REPORT,
-    BUDGET,
-    LINT,
-    TOP,
-    COMPLETION,
-)
+COMPATIBLE: Final = "pyroclast_cli.compatible"
+VIEWS: Final = "pyroclast_cli.views"
+PLACES: Final = {
+    "job": (f"{VIEWS}.job_group", "JOB"),
+    "queue": (f"{COMPATIBLE}.queues", "QUEUE"),
+    "jobflow": (f"{COMPATIBLE}.flows", "JOB_FLOW"),
+    "jobtemplate": (f"{COMPATIBLE}.flows", "JOB_TEMPLATE"),
+    "pod": (f"{COMPATIBLE}.pods", "POD"),
+    "version": (f"{COMPATIBLE}.version", "VERSION"),
+    "waiting": (f"{VIEWS}.jobs", "WAITING"),
+    "running": (f"{VIEWS}.jobs", "RUNNING"),
+    "explain": (f"{VIEWS}.explain", "EXPLAIN"),
+    "fits": (f"{VIEWS}.fits", "FITS"),
+    "order": (f"{VIEWS}.order", "ORDER"),
+    "queues": (f"{VIEWS}.queues", "QUEUES_VIEW"),
+    "nodes": (f"{VIEWS}.nodes", "NODES_VIEW"),
+    "tree": (f"{VIEWS}.flow_tree", "TREE"),
+    "timeline": (f"{VIEWS}.timeline", "TIMELINE"),
+    "logs": (f"{VIEWS}.logs", "LOGS"),
+    "wait": (f"{VIEWS}.wait", "WAIT"),
+    "history": (f"{VIEWS}.history", "HISTORY"),
+    "efficiency": (f"{VIEWS}.history", "EFFICIENCY"),
+    "report": (f"{VIEWS}.report", "REPORT"),
+    "budget": (f"{VIEWS}.budget", "BUDGET"),
+    "lint": (f"{VIEWS}.lint", "LINT"),
+    "top": (f"{VIEWS}.top", "TOP"),
+    "completion": (f"{VIEWS}.completion", "COMPLETION"),
+}
+"""In which module each command is, and as what."""
+
+
+def _command(name: str) -> Node:
+    module, attribute = PLACES[name]
+    return cast("Node", getattr(import_module(module), attribute))
 
 
 async def _list_commands(context: Context) -> None:
-    for command in sorted((*ORIGINAL, *OURS), key=lambda command: command.name):
+    for command in sorted((_command(name) for name in PLACES), key=lambda command: command.name):
         context.say(f"{command.name:<12} {command.short}")
 
 
 LIST: Final = Leaf(
     "commands", "list all commands: `--help` shows those of the original alone", _list_commands, needs_cluster=False, is_ours=True
 )
-COMMANDS: Final[tuple[Node, ...]] = (*ORIGINAL, *OURS, LIST, complete(lambda: Group("vcctl", "", COMMANDS)))
+
+
+def all_commands() -> tuple[Node, ...]:
+    """Every command there is."""
+    from pyroclast_cli.views.completion import complete  # noqa: PLC0415 - commands that run need not load it
+
+    return (*map(_command, PLACES), LIST, complete(lambda: Group("vcctl", "", all_commands())))
+
+
+def _commands(arguments: Sequence[str]) -> tuple[Node, ...]:
+    """The command that the arguments name, else all."""
+    word = first_word(arguments)
+    return (_command(word),) if word in PLACES else all_commands()
+
+
+def _vcctl(name: str, arguments: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if arguments is None else arguments
+    return run(Group(name, "", _commands(given)), given)
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:
     """`vcctl`; the exit status."""
-    return _run(Group("vcctl", "", COMMANDS), arguments)
+    return _vcctl("vcctl", arguments)
 
 
 def kubectl_plugin(arguments: Sequence[str] | None = None) -> int:
     """`kubectl vc`, the same commands."""
-    return _run(Group("kubectl-vc", "", COMMANDS), arguments)
+    return _vcctl("kubectl-vc", arguments)
 
 
 def vsub(arguments: Sequence[str] | None = None) -> int:
     """`vsub`; the exit status."""
-    return _run(jobs.vsub(), arguments)
+    return _companion(f"{COMPATIBLE}.jobs", "vsub", arguments)
 
 
 def vjobs(arguments: Sequence[str] | None = None) -> int:
     """`vjobs`; the exit status."""
-    return _run(jobs.vjobs(), arguments)
+    return _companion(f"{COMPATIBLE}.jobs", "vjobs", arguments)
 
 
 def vqueues(arguments: Sequence[str] | None = None) -> int:
     """`vqueues`; the exit status."""
-    return _run(vqueues_leaf(), arguments)
+    return _companion(f"{COMPATIBLE}.queues", "vqueues", arguments)
 
 
 def vcancel(arguments: Sequence[str] | None = None) -> int:
     """`vcancel`; the exit status."""
-    return _run(jobs.vcancel(), arguments)
+    return _companion(f"{COMPATIBLE}.jobs", "vcancel", arguments)
 
 
 def vsuspend(arguments: Sequence[str] | None = None) -> int:
     """`vsuspend`; the exit status."""
-    return _run(jobs.vsuspend(), arguments)
+    return _companion(f"{COMPATIBLE}.jobs", "vsuspend", arguments)
 
 
 def vresume(arguments: Sequence[str] | None = None) -> int:
     """`vresume`; the exit status."""
-    return _run(jobs.vresume(), arguments)
+    return _companion(f"{COMPATIBLE}.jobs", "vresume", arguments)
 
 
-def _run(root: Node, arguments: Sequence[str] | None) -> int:
-    return run(root, sys.argv[1:] if arguments is None else arguments)
+def _companion(module: str, attribute: str, arguments: Sequence[str] | None) -> int:
+    """Run one of the short programs, which are made when they are called, since variables of the environment count then."""
+    leaf = cast("Leaf", getattr(import_module(module), attribute)())
+    return run(leaf, sys.argv[1:] if arguments is None else arguments)

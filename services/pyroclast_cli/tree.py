@@ -14,7 +14,7 @@ from pyroclast.kube.credentials.config import ConfigError
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usage_table
 
-__all__ = ["Group", "Leaf", "Node", "run"]
+__all__ = ["Group", "Leaf", "Node", "first_word", "run"]
 
 FAILED: Final = 255  # exit(-1) of the original
 USAGE_ERROR: Final = 1
@@ -70,18 +70,22 @@ class Group:
 Node = Leaf | Group
 
 
+def first_word(arguments: Sequence[str]) -> str | None:
+    """The first argument that is no flag: it names a command."""
+    return next((word for word in arguments if not word.startswith("-")), None)
+
+
 def run(root: Node, arguments: Sequence[str]) -> int:
     """Run the command that `arguments` name; the exit status. Prints what the command prints, never a traceback."""
     node, path, rest = root, [root.name], list(arguments)
     while isinstance(node, Group):
-        index = next((i for i, word in enumerate(rest) if not word.startswith("-")), None)
-        word = rest[index] if index is not None else None
-        if word == "help" and node is root and index is not None:
-            return _help_of(root, rest[index + 1 :])
+        word = first_word(rest)
+        if word == "help" and node is root:
+            return _help_of(root, rest[rest.index(word) + 1 :])
         child = next((each for each in node.children if each.name == word), None)
-        if child is None or index is None:
+        if child is None or word is None:
             return _no_leaf(node, path, rest, word)
-        del rest[index]
+        rest.remove(word)
         node, path = child, [*path, child.name]
     return _run_leaf(node, path, rest)
 

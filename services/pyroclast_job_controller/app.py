@@ -30,6 +30,7 @@ from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
 from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import Memories
+from pyroclast_job_controller.job.native_groups import NativePublisher
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
@@ -129,7 +130,11 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
     seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
-    actions = JobActions(shared, pods, PluginActions(shared.client, record), seats, _group_admission(settings, shared))
+    natives = NativePublisher(
+        shared.client, settings.scheduler_name, record, shared.clock, is_enabled=settings.publish_native_groups
+    )
+    plugins = PluginActions(shared.client, record)
+    actions = JobActions(shared, pods, plugins, seats=seats, admission=_group_admission(settings, shared), natives=natives)
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
     patience = settings.give_up_lost_pods_after.total_seconds()

@@ -33,6 +33,9 @@ class ControllerSettings(LeaderElectionSettings):
     place_before_pods: bool = Field(
         default=False, description="have the scheduler place simple gangs before their pods exist, where it does so too"
     )
+    publish_native_groups: bool = Field(
+        default=False, description="show the gang of each new Job as a PodGroup of scheduling.k8s.io too, where that is served"
+    )
     worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs")
     max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
     give_up_lost_pods_after: Duration = Field(

@@ -40,6 +40,8 @@ from pyroclast_recorder.database.tables import (
 )
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.past_usage import PastUsageWriter
+from pyroclast_recorder.following.prometheus import PrometheusMeter
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink, Stream
@@ -105,7 +107,7 @@ class Recorder:
             database, gap = self._database, self._metrics.gap
             sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
-                POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                POD_GROUPS: (PodGroup, KindSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
@@ -114,11 +116,13 @@ class Recorder:
                 group.create_task(writer.run())
                 group.create_task(self._settle_often())
                 group.create_task(self._prune_often())
-                period = self._settings.metrics_period.total_seconds()
-                group.create_task(Meter(self._client, database, writer, self._client.now, period).run())
+                if (period := self._settings.metrics_period.total_seconds()) > 0:
+                    group.create_task(self._meter(writer, period).run())
+                if half_life := self._settings.past_usage_half_life.total_seconds():
+                    group.create_task(PastUsageWriter(self._client, database, self.settle, half_life).run())
+                group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 period = self._settings.budget_period.total_seconds()
                 group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
-                group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
@@ -133,6 +137,12 @@ class Recorder:
                 return
             await self._database.settle(int(self._client.now()))
             self._settled = _time()
+
+    def _meter(self, writer: Writer, period: float) -> Meter | PrometheusMeter:
+        """What tells how much pods use."""
+        if url := self._settings.prometheus_url:
+            return PrometheusMeter(url, self._database, writer, self._client.now, period)
+        return Meter(self._client, self._database, writer, self._client.now, period)
 
     async def _migrated(self) -> Mapping[str, Cursor]:
         """Bring the schema up to date as soon as the database answers; where the rows that are there end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -38,6 +39,28 @@ class RecorderSettings(LeaderElectionSettings):
     metrics_period: Duration = Field(
         timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
     )
+
+    past_usage_half_life: Duration = Field(
+        timedelta(),
+        description="time after which past usage counts half where it is written to queues for fair shares; 0 writes nothing",
+    )
+    prometheus_url: str = Field(
+        "", description="Prometheus that is asked what the pods of a Job used when it ended; empty: metrics.k8s.io is asked"
+    )
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _is_web(cls, url: str) -> str:
+        if url and not (url.startswith(("http://", "https://")) and urlsplit(url).hostname):
+            raise ValueError('must be a URL like "http://prometheus.monitoring.svc:9090"')
+        return url
+
+    @field_validator("past_usage_half_life")
+    @classmethod
+    def _is_no_instant(cls, half_life: timedelta) -> timedelta:
+        if half_life and half_life < timedelta(hours=1):
+            raise ValueError("must be 0 or at least 1h: an hour is what usage is added up in")
+        return half_life
 
     @field_validator("database_url")
     @classmethod

@@ -34,7 +34,7 @@ from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
-from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
+from pyroclast_scheduler.shell.explain_server import AUDIENCE, PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
@@ -168,7 +168,8 @@ def _ring() -> Ring | None:
 async def _synced(service: Service, client: Client, cache: Cache, taker: Cache | RingMember, settings: SchedulerSettings) -> None:
     """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
     if settings.native_workloads:
-        natives = NativeWatch(client, cache, taker, partial(service.watch, is_needed=False))
+        take = cache.natives.group_changed if isinstance(taker, Cache) else taker.native_group_changed
+        natives = NativeWatch(client, cache, take, partial(service.watch, is_needed=False))
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()
@@ -188,7 +189,10 @@ def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, expl
     """Let sessions tell the explainer what they found out, and answer who asks."""
     loop.explained, loop.waiting = explainer.take, explainer.book
     explainer.reservations = lambda: loop.reservations
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
+    access = Access(client, AUDIENCE)
+    service.branches[PATH] = ExplainServer(
+        explainer.source, finder(cache.facts), access, trials, trials.fits, leads=lambda: explainer.is_at_work
+    )
 
 
 def _beside(

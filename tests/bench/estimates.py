@@ -23,6 +23,7 @@ import msgspec
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Score
 from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
@@ -32,7 +33,7 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.scenarios.taking import take
 
-__all__ = ["Day", "Held", "live"]
+__all__ = ["Day", "Held", "Told", "live", "told_over"]
 
 NODES: Final = 20
 CPU: Final = 16
@@ -91,6 +92,19 @@ class Held:
         return f"{len(self.scores):5} predictions  {shares}  wait {wait:6.0f} s  width {width:6.0f} s  error {error:6.0f} s"
 
 
+@dataclass(frozen=True)
+class Told:
+    """What one pass told a queue: when, after how many Jobs of the day, to how many that wait, to how many of them a start, and
+    how wide its interval was in the median, in seconds.
+    """
+
+    at: float
+    submitted: int
+    waiting: int
+    starts: int
+    width: float
+
+
 class _Noting(Calibration):
     """Notes every score beside."""
 
@@ -109,6 +123,8 @@ class _World:
         self._cache = Cache()
         self._configuration = parse(_CONFIGURATION, actions=bench.ACTIONS, plugins=bench.PLUGINS)
         self.held: dict[str, Held] = {}
+        self.told: dict[str, list[Told]] = {name: [] for name in _QUEUES}
+        self._submitted = 0
         self.book, self.estimator = WaitingBook(), Estimator(calibration=_Noting(self.held))
         self._ends: list[tuple[float, str]] = []
         self._groups: dict[str, records.PodGroup] = {}
@@ -145,6 +161,10 @@ class _World:
         while not made.is_done:
             made.step()
         self.estimator.take(made)
+        for queue, noted in self.told.items():
+            starts = [self.estimator.start(each.key) for each in self.book.between(queue, 0, self.book.length(queue))]
+            widths = [start.latest - start.earliest for start in starts if isinstance(start, Start)]
+            noted.append(Told(at, self._submitted, len(starts), len(widths), statistics.median(widths) if widths else 0.0))
 
     def _session(self, at: float) -> None:
         commits: list[Commit] = []
@@ -164,6 +184,7 @@ class _World:
         queue, size = self._chance.choice(_QUEUES), self._chance.choice(_SIZES)
         seconds = self._chance.lognormvariate(math.log(_MEAN_SECONDS) - _SIGMA**2 / 2, _SIGMA)
         name = f"{queue}-job-{next(self._numbers)}"
+        self._submitted += 1
         body = msgspec.to_builtins(bench.group(name, size, queue_name=queue))
         body["metadata"]["creationTimestamp"] = _timestamp(at)
         body["spec"]["minResources"] = {"cpu": str(size * _POD_CPU), "memory": f"{size}Gi"}
@@ -205,6 +226,13 @@ def live(day: Day) -> dict[str, Held]:
     world = _World(day)
     world.live()
     return world.held
+
+
+def told_over(day: Day) -> dict[str, list[Told]]:
+    """What the passes of a day told, by queue."""
+    world = _World(day)
+    world.live()
+    return world.told
 
 
 def main() -> int:

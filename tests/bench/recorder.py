@@ -1,8 +1,9 @@
 """What the recorder's database costs: `python -m tests.bench.recorder [--pods 50000] [--years 1] [--sqlite | --postgresql]`.
 
 Pods go through the tables as the recorder writes them: each is seen four times (made, bound, running, ended), 500 rows a
-transaction. Told are rows per second, bytes per million pods, how long it takes to add up their hours, and how long a report over
-a year of hourly usage takes, in a database that has as many rows of it as 50 queues of 3 users with 3 resources make.
+transaction. Told are rows per second, bytes per million pods, how long it takes to add up their hours, and how long reports over
+a year of 10 million pods take. What these read is filled in: hourly usage of 50 queues of 3 users with 3 resources, all of them
+at work in every hour, and a million Jobs.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select, text
+from sqlalchemy import text
 
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import job_phases, jobs, pods
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
 from pyroclast_recorder.usage import HOUR
@@ -29,6 +30,8 @@ START = 1_767_225_600
 REQUESTS = '{"cpu":4000,"memory":16384,"nvidia.com/gpu":1000}'
 ROWS = 500
 PODS_EACH = 10
+PODS_A_YEAR = 10_000_000
+HOURS_AT_ONCE, JOBS_AT_ONCE = 200, 20_000
 QUEUES, USERS, RESOURCES = 50, 3, ("cpu", "memory", "nvidia.com/gpu")
 
 
@@ -108,33 +111,45 @@ async def size(database: Database, path: str) -> int:
         return int(await connection.scalar(text("SELECT pg_database_size(current_database())")))
 
 
-async def year(database: Database, years: float) -> int:
-    """Hourly usage of so many years, each queue at work for eight hours of a day."""
-    count = 0
-    for day in range(int(365 * years)):
-        rows = [
-            {
-                "cluster": database.cluster,
-                "hour": START + day * 86_400 + hour * HOUR,
-                "queue": f"q{queue}",
-                "namespace": "research",
-                "submitted_by": f"user-{user}",
-                "flow": "",
-                "resource": resource,
-                "asked": 3_600_000,
-                "doubtful": 0,
-            }
-            for hour in range(8)
-            for queue in range(QUEUES)
-            for user in range(USERS)
-            for resource in RESOURCES
-        ]
+USAGE = f"""
+INSERT INTO usage_hours (cluster, hour, queue, namespace, submitted_by, flow, resource, asked, doubtful)
+WITH RECURSIVE
+  hours(n) AS (SELECT CAST(:first AS BIGINT) UNION ALL SELECT n + 1 FROM hours WHERE n + 1 < :until),
+  whose(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM whose WHERE n + 1 < {QUEUES * USERS * len(RESOURCES)})
+SELECT :cluster, {START} + hours.n * {HOUR}, 'q' || whose.n % {QUEUES}, 'research', 'user-' || (whose.n / {QUEUES}) % {USERS}, '',
+  CASE whose.n / {QUEUES * USERS} WHEN 0 THEN 'cpu' WHEN 1 THEN 'memory' ELSE 'nvidia.com/gpu' END, 3600000, 0
+FROM hours CROSS JOIN whose
+"""
+JOBS = f"""
+INSERT INTO jobs (cluster, uid, version, namespace, name, queue, submitted_by, phase, gang_size, retries, created, started, ended)
+WITH RECURSIVE numbers(n) AS (SELECT CAST(:first AS BIGINT) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :until)
+SELECT :cluster, 'year-' || n, 1, 'research', 'train-' || n, 'q' || n % {QUEUES}, 'user-' || n % {USERS},
+  CASE n % 50 WHEN 0 THEN 'Failed' ELSE 'Completed' END, {PODS_EACH}, 0,
+  {START} + CAST(n AS BIGINT) * :seconds / :jobs, {START} + CAST(n AS BIGINT) * :seconds / :jobs + 60,
+  {START} + CAST(n AS BIGINT) * :seconds / :jobs + 660
+FROM numbers
+"""
+
+
+async def year(database: Database, years: float) -> tuple[int, int]:
+    """What reports read of so many years with 10 million pods each: hourly usage, every queue, user and resource in every hour,
+    and the Jobs, of ten pods each. The rows of their pods are left out: no report over a year reads them.
+    """
+    hours, count = int(365 * 24 * years), int(PODS_A_YEAR / PODS_EACH * years)
+    async with database._transaction() as connection:
+        await connection.execute(text("DELETE FROM usage_hours"))
+    mine = {"cluster": database.cluster}
+    for first in range(0, hours, HOURS_AT_ONCE):
         async with database._transaction() as connection:
-            await connection.execute(usage_hours.insert(), rows)
-        count += len(rows)
+            some = {"first": first, "until": min(hours, first + HOURS_AT_ONCE)}
+            await connection.execute(text(USAGE), mine | some)
+    for first in range(0, count, JOBS_AT_ONCE):
+        async with database._transaction() as connection:
+            some = {"first": first, "until": min(count, first + JOBS_AT_ONCE)}
+            await connection.execute(text(JOBS), {**mine, **some, "jobs": count, "seconds": hours * HOUR})
     async with database._transaction() as connection:
         await connection.execute(text("ANALYZE"))  # as the database does by itself in a year
-    return count
+    return hours * QUEUES * USERS * len(RESOURCES), count
 
 
 async def measure(kind: str, count: int, years: float) -> None:
@@ -152,17 +167,20 @@ async def measure(kind: str, count: int, years: float) -> None:
         hours = await database.settle(START + count // 100 + 700)
         print(f"{kind}: {hours} hours of {count} pods added up in {time.perf_counter() - began:.1f} s")
         began = time.perf_counter()
-        print(f"{kind}: {await year(database, years)} rows of hourly usage made in {time.perf_counter() - began:.0f} s")
-        question = UsageQuestion(START, START + int(years * 365 * 86_400), ("queue", "user", "resource"), "month")
-        async with database.reading() as connection:
+        made = await year(database, years)
+        print(f"{kind}: {made[0]} rows of hourly usage and {made[1]} Jobs made in {time.perf_counter() - began:.0f} s")
+        until = START + int(years * 365 * 86_400) - 1
+        for by, per in ((("queue", "resource"), "all"), (("queue", "user", "resource"), "month"), (("queue", "resource"), "day")):
+            question = UsageQuestion(START, until, by, per)
             took = []
-            for _ in range(5):
-                began = time.perf_counter()
-                found = await usage(connection, database.cluster, question, ["research"])
-                took.append(time.perf_counter() - began)
-            total = sum(row["asked"] for row in found)
-            assert total >= int(await connection.scalar(select(usage_hours.c.asked).limit(1)))
-        print(f"{kind}: a report of {len(found)} rows over a year in {sorted(took)[2]:.2f} s (median of 5)")
+            async with database.reading() as connection:
+                for _ in range(5):
+                    began = time.perf_counter()
+                    found = await usage(connection, database.cluster, question, ["research"])
+                    took.append(time.perf_counter() - began)
+            assert sum(row["asked"] for row in found) == made[0] * 3_600_000
+            what = f"a report by {','.join(by)} per {per}, {len(found)} rows"
+            print(f"{kind}: {what}: {sorted(took)[2]:.2f} s (median of 5)")
         await database.close()
 
 

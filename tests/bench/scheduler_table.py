@@ -62,6 +62,7 @@ class Kept:
     period: int = 0
 
 
+NOW = time.time()  # stands still: on a slow machine messages would be renewed, which is another work
 KEPT: WeakKeyDictionary[Cache, Kept] = WeakKeyDictionary()
 
 
@@ -167,7 +168,7 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
         configuration,
         actions=ACTIONS,
         plugins=PLUGINS,
-        ports=Ports(time.time(), commits.append, memory=kept.memory, reservations=kept.reservations, period=kept.period),
+        ports=Ports(NOW, commits.append, memory=kept.memory, reservations=kept.reservations, period=kept.period),
         uid="bench",
     )
     if keep:

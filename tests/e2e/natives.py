@@ -33,6 +33,7 @@ __all__ = [
     "nodes",
     "patches",
     "pod_spec",
+    "volcano_job",
     "writes",
 ]
 
@@ -62,10 +63,11 @@ NEEDED = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 
 @contextlib.contextmanager
 def native_cluster(control_plane: str, folder: Path, *, nodes: int = NODES) -> Iterator[Cluster]:
-    """A control plane of the next version, with kube-scheduler beside ours."""
+    """A control plane of the next version, with kube-scheduler beside ours; Jobs of ours show their gangs there too."""
     if control_plane != "real" or build.missing(NEEDED, build.NEXT):
         pytest.skip(f"Kubernetes {build.NEXT} is not asked for, or not built: `make control-plane KUBERNETES={build.NEXT}`")
-    with running("real", folder, nodes=nodes, scheduler=SCHEDULER, flavour=FLAVOUR, kube_scheduler=True) as cluster:
+    flags = ("--publish-native-groups",)
+    with running("real", folder, nodes=nodes, scheduler=SCHEDULER, flavour=FLAVOUR, kube_scheduler=True, flags=flags) as cluster:
         yield cluster
 
 
@@ -99,6 +101,12 @@ def job(name: str, cpu: str, size: int, scheduling: dict[str, Any] | None = None
         "metadata": {"name": name, "labels": given.get("job_labels", {})},
         "spec": spec,
     }
+
+
+def volcano_job(name: str, cpu: str, size: int) -> dict[str, Any]:
+    task = {"name": "t", "replicas": size, "template": {"spec": pod_spec(cpu)}}
+    spec = {"schedulerName": "volcano", "minAvailable": size, "queue": "default", "tasks": [task]}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
 
 
 def gang(minimum: int, **more: Any) -> dict[str, Any]:

@@ -32,11 +32,13 @@ from tests.e2e.natives import (
     nodes,
     patches,
     pod_spec,
+    volcano_job,
     writes,
 )
+from tests.e2e.test_vcctl import Shell
 
 NUMBERS = itertools.count()
-PODS_OF_A_BIG_GANG = 80
+PODS_OF_A_BIG_GANG = 40
 WHOLE = pytest.mark.soak
 """Marks the full counts of a statement, of which every run of the tests shows a part."""
 
@@ -108,6 +110,11 @@ def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str
     wait_until(lambda: conditions(own, namespace), "the condition")
     assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "2 of 3 pods present")
     assert conditions(own, namespace)["pyroclast.dev/Queued"] == ("True", "PodsMissing", "2 of 3 pods present")
+    shell = Shell(own.kubeconfig, namespace)
+    assert "2 of 3 pods present" in shell.run("vcctl", "explain", "podgroup/g", "-n", namespace).stdout
+    header, row = shell.run("vcctl", "waiting", "-n", namespace).stdout.splitlines()
+    assert "KIND" in header
+    assert {"g", "PodsMissing", GROUPS} <= set(row.split())
     make(own, namespace, member("p2", "g", cpu))
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
 
@@ -293,6 +300,56 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own
         own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
     assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
+
+
+def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: Cluster, namespace: str) -> None:
+    driver, version = f"{namespace}.example.com", "resource.k8s.io/v1"
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    slices = {"driver": driver, "pool": pool, "nodeName": "node-1", "devices": [{"name": "gpu-1"}]}
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    requests = [{"name": "one", "exactly": {"deviceClassName": namespace}}]
+    template = {"spec": {"devices": {"requests": requests}}}
+    shared = {"name": "gpu", "resourceClaimTemplateName": "gpus"}
+    container = {**pod_spec("10m")["containers"][0]}
+    container["resources"] = {**container["resources"], "claims": [{"name": "gpu"}]}
+    pods = [member(f"p{i}", "g", "10m", resourceClaims=[shared], containers=[container]) for i in range(2)]
+    try:
+        make(
+            own,
+            namespace,
+            {"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": namespace}, "spec": slices},
+            {"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": namespace}, "spec": {"selectors": [selector]}},
+            {"apiVersion": version, "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"}, "spec": template},
+            group("g", gang(2, resourceClaims=[shared])),
+            *pods,
+        )
+        wait_until(lambda: nodes(own, namespace) == ["node-1", "node-1"], "both pods to be where the device is")
+        (claim,) = own.get("resourceclaims", "-n", namespace)["items"]
+        (reserved,) = claim["status"]["reservedFor"]
+        uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+        assert reserved == {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
+    finally:
+        own.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
+
+
+def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, volcano_job("ours", cpu, 3))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        wait_until(lambda: len(own.get("pods", "-n", namespace)["items"]) == 3, "the pods")
+        shown = own.get(GROUPS, "-n", namespace)["items"][0]
+        assert shown["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        assert conditions(own, namespace)["PodGroupInitiallyScheduled"][:2] == ("False", "Unschedulable")
+        assert "Unschedulable" in own.kubectl("get", GROUPS, "-n", namespace)
+        named = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in own.get("pods", "-n", namespace)["items"]}
+        assert named == {shown["metadata"]["name"]}
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+    assert len(nodes(own, namespace)) == 3
+    own.kubectl("delete", "jobs.batch.volcano.sh", "ours", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
 
 
 def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:

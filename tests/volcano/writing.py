@@ -173,7 +173,7 @@ async def _templates_and_flows(to: Written) -> None:
 
 async def _job(to: Written, case: Json) -> None:
     name, spec = case["name"], _job_spec(case)
-    extra = {key: _in(to.namespace, case[key]) for key in ("labels", "annotations") if key in case}
+    extra: Json = {key: _in(to.namespace, case[key]) for key in ("labels", "annotations") if key in case}
     metadata = to.owned(case["owner"], name, **extra) if "owner" in case else {"name": name, **extra}
     body: Json = {"metadata": metadata, "spec": spec}
     if "phase" in case:
@@ -182,7 +182,7 @@ async def _job(to: Written, case: Json) -> None:
     uid, owner = made["metadata"]["uid"], f"Job/{name}"
     if "group" in case:
         to.groups[name] = f"{name}-{uid}"
-        group = to.owned(owner, to.groups[name], **{**extra, "annotations": {**case.get("group_annotations", {})}})
+        group = to.owned(owner, to.groups[name], **extra | {"annotations": case.get("group_annotations", {})})
         await to.put(POD_GROUPS, {"metadata": group, **_group(case, spec)})
     if case.get("plugin_objects"):
         for kind, body in _plugin_objects(to, case):

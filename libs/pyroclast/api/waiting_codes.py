@@ -54,7 +54,7 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         _BEFORE,
         _USER,
         "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
-        "vcctl job resume -N NAME lets it go on",
+        "let it go on: vcctl job resume -N NAME",
     ),
     PendingReason.WAITS_FOR_TASK: CodeFacts(
         _BEFORE,
@@ -242,7 +242,7 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         _PLACED,
         _USER,
         "Containers of so many pods end and are started again and again.",
-        "vcctl logs NAME --previous shows why they end",
+        "see why they end: vcctl logs NAME --previous",
     ),
 }
 

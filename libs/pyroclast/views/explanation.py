@@ -14,7 +14,7 @@ from pyroclast.views.documents import document
 from pyroclast.views.flows import OpenEntry
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, seconds_since
-from pyroclast.views.starts import clock_text
+from pyroclast.views.starts import clock_text, estimate_of
 from pyroclast.views.waiting_causes import is_waiting, running_cause
 
 __all__ = ["entry_explanation", "explanation", "explanation_lines", "with_trail"]
@@ -49,6 +49,8 @@ def explanation(
             fields |= {"code": wrong.code, "sentence": sentence, "since": wrong.since, **_advice(wrong.code)}
         return document("Explanation", {"metadata": metadata, "queue": view.queue, **fields, **_as_of(reading, now)})
     ahead, total = _order(view, reading)
+    start = None if cause.is_final else estimate_of(view.group)
+    reason = {} if start else {"startReason": "waiting alone does not help" if cause.is_final else "no estimate is made"}
     return document(
         "Explanation",
         {
@@ -64,8 +66,8 @@ def explanation(
             "position": {"position": len(ahead) + 1, "total": total},
             "ahead": _ahead(ahead, may_name),
             "holders": _holders(view, reading, may_name),
-            "start": None,
-            "startReason": "waiting alone does not help" if cause.is_final else "no estimate is made",
+            "start": start,
+            **reason,
             **_advice(cause.code),
             **_as_of(reading, now),
         },

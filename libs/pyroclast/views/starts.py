@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["WAITING_ANNOTATION", "clock_text", "position_of", "start_of", "start_text"]
+__all__ = ["WAITING_ANNOTATION", "clock_text", "estimate_of", "position_of", "start_of", "start_text"]
 
 WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
 MOST_BYTES: Final = 4096
@@ -44,6 +44,14 @@ def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
     except (TypeError, ValueError):
         return None
     return start
+
+
+def estimate_of(group: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """The same as a document `StartEstimate`, with what it rests on."""
+    start = start_of(group)
+    if start is None:
+        return None
+    return {**dict(zip(("earliest", "likely", "latest"), start, strict=True)), "basis": str(_said(group).get("basis") or "")}
 
 
 def start_text(start: list[str] | str) -> str:

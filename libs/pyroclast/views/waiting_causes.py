@@ -58,7 +58,7 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
     if condition is not None:
         return _coded(pending.summary_of(condition.get("message", "")), condition.get("lastTransitionTime") or since)
     if is_placed:
-        return WaitingCause(PendingReason.STARTING, "its pods have their nodes, and their containers are starting", since)
+        return WaitingCause(PendingReason.STARTING, _starting(job), since)
     return WaitingCause(PendingReason.NOT_EXAMINED, "the scheduler has not looked at it since it came or changed", since)
 
 
@@ -74,6 +74,13 @@ def _coded(message: str, since: str) -> WaitingCause:
     if code not in set(PendingReason):
         return WaitingCause(PendingReason.PODS_REFUSED, message, since)
     return WaitingCause(PendingReason(code), sentence, since, is_final=says_never(sentence))
+
+
+def _starting(job: Mapping[str, Any]) -> str:
+    """How many of its pods run; a Job is Running when as many run as its gang needs."""
+    running = int((job.get("status") or {}).get("running") or 0)
+    total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
+    return f"its pods have their nodes, and {running} of {total} {'runs' if running == 1 else 'run'}: containers are starting"
 
 
 def _condition(group: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

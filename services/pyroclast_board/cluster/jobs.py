@@ -11,6 +11,7 @@ import msgspec
 from pyroclast.api import keys
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.views.jobs import view_of
+from pyroclast.views.starts import start_of
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_board.cluster.records import ShownGroup, ShownJob
 
@@ -22,7 +23,10 @@ FAILED: Final = frozenset({"Failed", "Terminated"})
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A Job as lists show it. `code` is empty for one that does not wait; times are RFC 3339, empty where unknown."""
+    """A Job as lists show it. `code` is empty for one that does not wait; times are RFC 3339, empty where unknown.
+
+    `start`: its earliest, likely and latest start by the scheduler's estimate; empty where there is none.
+    """
 
     uid: str
     namespace: str
@@ -34,6 +38,7 @@ class JobRow:
     reason: str
     code: str
     is_final: bool
+    start: tuple[str, ...]
     sentence: str
     priority: str
     pods: int
@@ -158,6 +163,7 @@ def _row(job: ShownJob, group: ShownGroup | None, at_work: Schedulers | None) ->
         reason=state.reason,
         code=view.cause.code if waits else "",
         is_final=waits and view.cause.is_final,
+        start=tuple(start_of(view.group) or ()) if waits and not view.cause.is_final else (),
         sentence=view.cause.sentence if waits else state.message,
         priority=view.priority_class,
         pods=view.pods,

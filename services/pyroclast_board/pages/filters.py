@@ -15,14 +15,18 @@ from pyroclast_board.pages.base import BadRequest, Scope, checked
 __all__ = ["COLUMNS", "GROUPS", "PAGE_SIZE", "STATES", "JobFilter", "Selection", "grouped", "job_filter", "select", "state_of"]
 
 PAGE_SIZE: Final = 100
-COLUMNS: Final = ("namespace", "name", "queue", "user", "state", "code", "priority", "pods", "ready", "asks", "flow", "age")
-SHOWN: Final = ("namespace", "name", "queue", "user", "state", "code", "pods", "ready", "asks", "age")
+COLUMNS: Final = (
+    *("namespace", "name", "queue", "user", "state", "code", "priority", "pods", "ready", "asks", "flow", "start", "age"),
+)
+SHOWN: Final = ("namespace", "name", "queue", "user", "state", "code", "pods", "ready", "asks", "start", "age")
 GROUPS: Final = ("namespace", "queue", "user", "state", "code", "flow", "priority")
 STATES: Final = ("waiting", "running", "completed", "failed", "other")
 TEXTS: Final = ("namespace", "queue", "user", "phase", "code", "flow")
 PARAMETERS: Final = (*TEXTS, "state", "label", "age", "text", "group", "sort", "columns", "page")
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MOST_LABELS: Final = 8
+UNKNOWN: Final = "~"
+"""Behind all times and words."""
 
 _AGE = re.compile(r"([<>]?)(\d{1,6})([smhdw])", re.ASCII)
 
@@ -106,7 +110,7 @@ def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) 
             unnamed += 1
     column = wanted.sort.removeprefix("-")
     found.sort(key=lambda row: (row.namespace, row.name))
-    found.sort(key=lambda row: cell(row, column), reverse=wanted.sort.startswith("-") != (column == "age"))
+    found.sort(key=lambda row: _sort_key(row, column), reverse=wanted.sort.startswith("-") != (column == "age"))
     return Selection(found, unnamed)
 
 
@@ -129,8 +133,22 @@ def cell(row: JobRow, column: str) -> str | int:
             return row.created
         case "asks":
             return str(row.asks.get("cpu", ""))
+        case "start":
+            return _start(row)
     value: str | int = getattr(row, column)
     return value
+
+
+def _start(row: JobRow) -> str:
+    """The interval as ISO 8601 writes it, which sorts by the earliest start; empty where there is no estimate."""
+    if row.is_final:
+        return "never"
+    return f"{row.start[0]}/{row.start[2]}" if row.start else ""
+
+
+def _sort_key(row: JobRow, column: str) -> str | int:
+    value = cell(row, column)
+    return UNKNOWN if column == "start" and not value else value
 
 
 def state_of(row: JobRow) -> str:

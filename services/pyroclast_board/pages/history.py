@@ -1,4 +1,4 @@
-"""What was: Jobs also after their deletion, who used what, and how long Jobs waited; all from the recorder."""
+"""What was: Jobs also after their deletion, who used what, how long Jobs waited, which estimates held; from the recorder."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
         "jobs": {**of_jobs, "limit": str(SHOWN)},
         "usage": {**window, **narrow, "by": given.get("by", "queue,resource")},
         "waits": window,
+        "estimates": window,
     }
 
 
@@ -46,6 +47,7 @@ def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str
         Section("jobs", templates.macro(OF, "jobs")(jobs.get("items", ()), jobs.get("isCut", False))),
         Section("usage", templates.macro(OF, "usage")(usage.get("by", ()), rows, usage.get("gapSeconds", 0))),
         Section("waits", templates.macro(OF, "waits")(answers.get("waits", {}).get("items", ()))),
+        Section("estimates", templates.macro(OF, "estimates")(answers.get("estimates", {}).get("items", ()))),
     ]
     return Page("History", "history", sections, is_live=False)
 

@@ -13,6 +13,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import Key
 from pyroclast.pictures.run_bars import Run, run_bars
 from pyroclast.pictures.timeline import timeline
+from pyroclast.runtime.traces import context_of
 from pyroclast.views.explanation import explanation
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Reading, view_of
@@ -23,7 +24,7 @@ from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 
-__all__ = ["job", "past_job"]
+__all__ = ["job", "past_job", "trace_of"]
 
 OF: Final = "job.html"
 MOST_LANES: Final = 64
@@ -41,14 +42,18 @@ def job(
     details: JobDetails,
     runs: Sequence[Mapping[str, Any]],
     told: Mapping[str, Any] | None = None,
+    trace_url: str = "",
 ) -> Page:
     """A Job that is there.
 
     `runs`: what the recorder knows of all Jobs of its name. `told`: why it waits by the scheduler; without it objects must do.
+    `trace_url`: see `trace_of`.
     """
     key = f"{row.namespace}/{row.name}"
+    record = cluster.table.job(row.uid)
+    trace = trace_of(record.metadata.annotations if record else {}, trace_url)
     sections = [
-        Section("job", templates.macro(OF, "about")(row, details.missing)),
+        Section("job", templates.macro(OF, "about")(row, details.missing, trace)),
         Section("why", templates.macro(OF, "why")(told or _explanation(cluster, scope, row))),
         *_pods(cluster, templates, row, details),
         Section("events", templates.macro(OF, "events")([_event(each) for each in details.events])),
@@ -73,6 +78,20 @@ def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapp
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
     ]
     return Page(f"Job {key}, deleted", "history", sections, is_live=False)
+
+
+def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:
+    """The trace that a Job carries, with the address that shows it.
+
+    Args:
+        annotations: of the Job.
+        url: of a tool for traces, with `{trace}` for the id; empty: there is none.
+    """
+    context = context_of(annotations)
+    if not context:
+        return None
+    id_ = context.split("-")[1]
+    return {"id": id_, "url": url.replace("{trace}", id_)}
 
 
 def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, Any] | None:

@@ -33,13 +33,21 @@ class Pages:
         recorder: tells of the past.
         scheduler: tells why Jobs wait.
         templates: the HTML.
+        trace_url: of the tool that shows traces, with `{trace}` for the id.
     """
 
     def __init__(
-        self, cluster: Cluster, details: Details, recorder: Recorder, scheduler: Scheduler, templates: Templates
+        self,
+        cluster: Cluster,
+        details: Details,
+        recorder: Recorder,
+        scheduler: Scheduler,
+        templates: Templates,
+        *,
+        trace_url: str = "",
     ) -> None:
         self.cluster, self._details, self._recorder, self.scheduler = cluster, details, recorder, scheduler
-        self._templates = templates
+        self._templates, self._trace_url = templates, trace_url
 
     def namespaces_of(self, path: str) -> frozenset[str]:
         """The namespaces whose Jobs a page may name: of the past, any there is; else those in which there is something."""
@@ -86,7 +94,7 @@ class Pages:
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
         told = await self.scheduler.explanation(scope, row.namespace, row.name) if row.is_waiting else None
-        return job(self.cluster, self._templates, scope, row, details=details, runs=runs, told=told)
+        return job(self.cluster, self._templates, scope, row, details=details, runs=runs, told=told, trace_url=self._trace_url)
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
         found = await self._recorder.job(scope, uid)

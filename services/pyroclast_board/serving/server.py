@@ -165,7 +165,7 @@ class BoardServer:
         """What the scheduler answers, for programs: the same question, and only names that the viewer may see."""
         parts = request.path.removeprefix(EXPLAIN).split("/")
         match parts:
-            case ["jobs", namespace, _] if scope.sees(namespace):
+            case ["jobs" | "podgroups", namespace, _] if scope.sees(namespace):
                 pass
             case ["queues", _]:
                 pass

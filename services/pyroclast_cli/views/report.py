@@ -42,14 +42,14 @@ WAITS: Final = (
 
 
 def usage_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows of the report; `asked` and `doubtful` are what the recorder counts in."""
+    """The rows of the report; amounts are what the recorder counts in. Efficiency is that of the pods that were measured."""
     return [
         {
             **item,
             "askedHours": in_hours(item["resource"], item["asked"]),
             "usedHours": None if item["used"] is None else in_hours(item["resource"], item["used"]),
             "doubtfulHours": in_hours(item["resource"], item["doubtful"]) if item["doubtful"] else None,
-            "efficiency": f"{item['used'] / item['asked']:.0%}" if item["used"] is not None and item["asked"] else None,
+            "efficiency": f"{item['used'] / item['measured']:.0%}" if item["used"] is not None and item["measured"] else None,
         }
         for item in items
     ]

@@ -14,6 +14,9 @@ from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
 __all__ = [
     "METADATA",
+    "PREPARED",
+    "SCHEDULED",
+    "TRACE_STEPS",
     "Merge",
     "Row",
     "cursors",
@@ -97,6 +100,11 @@ job_causes: Final = Table(
     "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
 )
 
+PREPARED: Final = "Prepared"
+SCHEDULED: Final = "Scheduled"
+TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
+"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang."""
+
 job_alikes: Final = Table(
     "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
 )
@@ -123,7 +131,9 @@ usage_hours: Final = Table(
     _number_key("hour"),
     *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
     *(Column(name, BigInteger, nullable=False) for name in ("asked", "doubtful")),
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in ("measured", "used")),
 )
+"""`measured`: the part of `asked` whose pods were measured; `used`: what these used of it."""
 
 cursors: Final = Table(
     "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))

@@ -19,7 +19,7 @@ from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import JOB_KIND
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["UNKNOWN_USER", "alike_facts", "cause_facts", "group_facts", "job_facts", "phase_facts"]
+__all__ = ["UNKNOWN_USER", "alike_facts", "cause_facts", "group_facts", "job_facts", "owner_of", "phase_facts"]
 
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import (
+    TRACE_STEPS,
     Row,
     gaps,
     job_causes,
@@ -48,6 +49,10 @@ JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
     "namespace": jobs.c.namespace,
     "flow": JOB_FLOW,
 }
+Span: TypeAlias = tuple[str, int, int]
+MOST_PERIODS: Final = 64
+"""Weeks or months that one look at the rows tells apart: each row is compared with their ends, one after the other."""
+
 FAILED: Final = ("Failed", "Aborted", "Terminated")
 SIZE_CLASSES: Final = (1, 8, 64, 512)
 """Gangs of up to so many pods wait in one class."""
@@ -114,9 +119,12 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
 async def usage(
     connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What was asked for, by group and period, with the number of Jobs that ended, and of those that failed."""
+    """What was asked for and used, by group and period, with the number of Jobs that ended, and of those that failed.
+
+    `measured` is the part of what was asked for whose pods were measured; `used` is None where that is nothing.
+    """
     whose = [each for each in question.by if each in JOB_COLUMNS]
-    sums = (func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful))
+    sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
     failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
     filters = [(name, value) for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
     of_usage = [usage_hours.c.cluster == cluster, usage_hours.c.namespace.in_(visible)]
@@ -129,10 +137,11 @@ async def usage(
     ended = _Grouping(jobs.c.ended, question.since, [JOB_COLUMNS[each] for each in whose], (func.count(), failed), of_jobs)
     counts = {key: values async for key, values in _per_period(connection, question, ended)}
     rows = []
-    async for (period, *group), (asked, doubtful) in _per_period(connection, question, amounts):
+    async for (period, *group), (asked, doubtful, measured, used) in _per_period(connection, question, amounts):
         row: dict[str, Any] = {"period": period, **dict(zip(question.by, group, strict=True))}
         total, bad = counts.get((period, *(row[each] for each in whose)), (0, 0))
-        rows.append({**row, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": bad})
+        known = {"used": used, "measured": measured} if measured else {"used": None, "measured": 0}
+        rows.append({**row, "asked": asked, **known, "doubtful": doubtful, "jobs": total, "failed": bad})
     return sorted(rows, key=lambda row: (row["period"], *(row[each] for each in question.by)))
 
 
@@ -149,7 +158,10 @@ class _Grouping(NamedTuple):
 async def _per_period(
     connection: AsyncConnection, question: UsageQuestion, asked: _Grouping
 ) -> AsyncIterator[tuple[tuple[str, ...], list[int]]]:
-    """Period and group, and their sums. The database works out periods that are all alike; others are asked for in turn."""
+    """Period and group, and their sums, by one look at the rows.
+
+    The database works out periods that are all alike; of others it is told the bounds.
+    """
     time, since, groups, sums, where = asked
     if length := LENGTHS.get(question.per):
         period = time // length * length
@@ -158,10 +170,18 @@ async def _per_period(
             begin, *values = row
             yield (period_of(begin, question.per), *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
         return
-    for name, begin, end in spans(since, question.until, question.per):
-        chosen = select(*groups, *sums).where(*where, time.between(begin, end)).group_by(*groups)
+    for some in _at_most(MOST_PERIODS, list(spans(since, question.until, question.per))):
+        number = case(*((time <= end, at) for at, (_, _, end) in enumerate(some)), else_=0) if len(some) > 1 else literal(0)
+        within = time.between(some[0][1], some[-1][2])
+        grouped = (number, *groups) if len(some) > 1 else tuple(groups)
+        chosen = select(number, *groups, *sums).where(*where, within).group_by(*grouped)
         for row in await connection.execute(chosen):
-            yield (name, *_texts(row[: len(groups)])), _numbers(row[len(groups) :])
+            at, *values = row
+            yield (some[int(at)][0], *_texts(values[: len(groups)])), _numbers(values[len(groups) :])
+
+
+def _at_most(most: int, spans_: Sequence[Span]) -> Iterator[Sequence[Span]]:
+    return (spans_[at : at + most] for at in range(0, len(spans_), most))
 
 
 def _texts(values: Sequence[Any]) -> tuple[str, ...]:
@@ -251,7 +271,11 @@ async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[st
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
     found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
-    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found]
+    return [
+        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]}
+        for row in found
+        if row["name"] not in TRACE_STEPS
+    ]
 
 
 def _rank(name: str) -> int:

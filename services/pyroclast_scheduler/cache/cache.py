@@ -5,15 +5,12 @@ Belongs to one thread; a session gets a snapshot. An object that makes no sense 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import msgspec
-
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
-from pyroclast.api.types import NODES, PODS, QUEUES, ResourceType
+from pyroclast.api.types import NODES, PODS, QUEUES
 from pyroclast_scheduler.cache.assumptions import AssumptionKind, Assumptions
 from pyroclast_scheduler.cache.changes import alike, same_but_status, same_queue
 from pyroclast_scheduler.cache.group_readers import volcano
@@ -26,6 +23,7 @@ from pyroclast_scheduler.cache.objects import ObjectTable, is_older
 from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
+from pyroclast_scheduler.cache.views import view_of
 from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
@@ -177,12 +175,6 @@ class Cache:
                 return
         self._shifts.group(key)
         self._changed()
-
-    def native_group_changed(
-        self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
-    ) -> None:
-        """A PodGroup of Kubernetes itself, served as `kind`, came, changed, or went."""
-        self.natives.group_changed(old, new, kind)
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
         """A queue came, changed, or went."""
@@ -495,29 +487,8 @@ class Cache:
     def view(self) -> Snapshot:
         """The same for those who only look on: nothing counts as seen by it."""
         self._refresh()
-        table = self.nodes
-        count = len(table.names)
-        return Snapshot(
-            dimensions=self.dimensions.frozen(),
-            names=tuple(table.names),
-            rows=table.rows.copy(),
-            nodes=tuple(table.records),
-            is_ready=table.is_ready[:count].copy(),
-            stamps=table.stamps[:count].copy(),
-            columns=table.taken(),
-            ports={row: Counter(ports) for row, ports in table.ports.items() if ports},
-            residents=tuple(table.residents),
-            jobs=self._jobs.awake,
-            let_in=self._jobs.let_in,
-            all_jobs=self._jobs.all_facts(),
-            queue_sums=self._jobs.queue_sums(),
-            queues=self.queues.copy(),
-            features=self._features,
-            is_coupled=self._shapes.is_any_coupled,
-            held=frozenset(self._holds.held),
-            refused=frozenset(self._holds.refused),
-            objects=self.objects.view(),
-        )
+        tables = self.nodes, self._jobs, self.queues, self._holds, self.objects
+        return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled)
 
     def facts(self) -> Mapping[str, JobFacts]:
         """All jobs by key as sessions saw them last; it stays as it is."""
@@ -560,9 +531,7 @@ class Cache:
         if version != self._shapes.minded.version:
             self._wakes.regroup()
         self._faults.clear(PODS, pod)
-        if task.is_preemptable and pod.spec.scheduling_group is not None and pod.spec.scheduler_name not in self._names:
-            task = msgspec.structs.replace(task, is_preemptable=False)  # whom another scheduler placed it alone may evict
-        task = self.assumptions.applied(task)
+        task = self.assumptions.applied(self.natives.guarded(task))
         self._holds.seen(task)
         self._tasks.set(before, task)
         return before is None or not alike(before, task)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from pyroclast.api import records
-from pyroclast.api.types import NATIVE_POD_GROUPS, ResourceType
+from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS, ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, job_of
 from pyroclast_scheduler.cache.jobs import Entry, JobTable
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.groups import Group
-from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
 __all__ = ["NativeGroups"]
 
@@ -67,6 +69,7 @@ class NativeGroups:
         self._sources: dict[str, _Source] = {}
         self._of_job: dict[str, set[str]] = {}
         self._of_namespace: dict[str, set[str]] = {}
+        self._of_gang: dict[str, _Source] = {}
 
     def group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType = NATIVE_POD_GROUPS
@@ -81,6 +84,7 @@ class NativeGroups:
             return
         if before is not None:
             self._index(key, before, is_there=False)
+        self._mirror(before, new, kind)
         if new is None:
             if before is not None:
                 self._jobs.describe(key, None)
@@ -105,9 +109,50 @@ class NativeGroups:
         name = self.queues.namespace_changed(*(None if each is None else each.metadata for each in (old, new)))
         self._reread(self._of_namespace.get(name, set()))
 
-    def records(self) -> Iterator[records.NativePodGroup]:
-        """All that there are."""
-        return (source.record for source in self._sources.values())
+    def mirrors(self, key: str) -> bool:
+        """Whether there is one that a Job made to show the gang of our PodGroup `key`."""
+        return key in self._of_gang
+
+    def guarded(self, task: TaskFacts) -> TaskFacts:
+        """The task; a pod of a group that another scheduler placed is evicted by that one alone."""
+        spec = task.pod.spec
+        if task.is_preemptable and spec.scheduling_group is not None and spec.scheduler_name not in self.names:
+            return msgspec.structs.replace(task, is_preemptable=False)
+        return task
+
+    def shown(self, key: str) -> Group | None:
+        """The group of that key as the object whose conditions tell others of it; None where it has none of these.
+
+        Of a group that our PodGroup describes, conditions are all that is written there; its pods belong to our PodGroup.
+        """
+        entry = self._jobs.entries.get(key)
+        group = None if entry is None else entry.current
+        return group if group is None or not group.keeps_phase else self._mirror_of(key, group)
+
+    def _mirror_of(self, key: str, group: Group) -> Group | None:
+        source, owner = self._of_gang.get(key), group.metadata.controller
+        shown = None if source is None else source.record.metadata.controller
+        if source is None or shown is None or owner is None or owner.uid != shown.uid:
+            return None
+        record = source.record
+        return msgspec.structs.replace(
+            group, kind=source.kind, metadata=record.metadata, said=record.status.conditions, keeps_phase=False
+        )
+
+    def _mirror(self, before: _Source | None, new: records.NativePodGroup | None, kind: ResourceType) -> None:
+        """Note that a Job shows its gang so, or no longer; it is said there what becomes of it."""
+        record = new or (None if before is None else before.record)
+        owner = None if record is None else record.metadata.controller
+        if record is None or owner is None or (owner.kind, owner.api_version) != (JOBS.kind, JOBS.api_version):
+            return
+        key = str(record.metadata.key)
+        if new is None:
+            self._of_gang.pop(key, None)
+            return
+        self._of_gang[key] = _Source(new, kind, self)
+        if (before is None or before.uid != new.metadata.uid) and key in self._jobs.entries:
+            self._jobs.wake([key])
+            self._described(key, has_gone=False)
 
     def _reread(self, keys: Collection[str]) -> None:
         for key in keys:
@@ -125,6 +170,10 @@ class NativeGroups:
                     del index[value]
         if not is_there:
             del self._sources[key]
+
+    def records(self) -> Iterator[records.NativePodGroup]:
+        """All that there are."""
+        return (source.record for source in self._sources.values())
 
 
 def _reads_alike(old: records.NativePodGroup, new: records.NativePodGroup) -> bool:

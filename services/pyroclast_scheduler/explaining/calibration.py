@@ -54,10 +54,18 @@ class Calibration:
     """The scores of the queues."""
 
     _scores: dict[str, deque[Score]] = field(default_factory=dict)
+    _overdue: dict[str, list[Score]] = field(default_factory=dict)
 
     def add(self, queue: str, score: Score) -> None:
         """Another prediction can be judged."""
         self._scores.setdefault(queue, deque(maxlen=_KEPT)).append(score)
+
+    def wait_for(self, overdue: Mapping[str, list[Score]]) -> None:
+        """By queue the predictions whose interval is over though their jobs still wait; `actual` is how long they have waited.
+
+        They count until their jobs start, and then as any other: otherwise a change shows only long after it came.
+        """
+        self._overdue = {queue: scores[-_JUDGED:] for queue, scores in overdue.items()}
 
     def keep(self, queues: Mapping[str, object]) -> None:
         """Forget queues that are gone."""
@@ -70,7 +78,7 @@ class Calibration:
 
     def held(self, queue: str) -> float | None:
         """Which part of the last predictions held; None where too few were judged."""
-        scores = list(self._scores.get(queue, ()))[-_JUDGED:]
+        scores = self._known(queue)[-_JUDGED:]
         return None if len(scores) < _LEAST else sum(score.held for score in scores) / len(scores)
 
     def width(self, queue: str) -> float:
@@ -85,7 +93,7 @@ class Calibration:
 
     def stretched(self, queue: str, raw: Interval) -> Interval:
         """The interval with each end moved by how far that end of earlier ones was off, as split conformal prediction does."""
-        scores = self._scores.get(queue, ())
+        scores = self._known(queue)
         if len(scores) < _LEAST:
             earliest, likely, latest = (part * factor for part, factor in zip(raw.parts, _AT_FIRST, strict=True))
             return Interval(earliest, likely, latest)
@@ -97,6 +105,10 @@ class Calibration:
             moved.append(max(_SHORTEST, raw.parts[at]) * float(np.exp(error)))
         earliest, likely, latest = sorted(moved)
         return Interval(earliest, likely, latest)
+
+    def _known(self, queue: str) -> list[Score]:
+        """The scores of a queue, those of jobs that still wait at the end."""
+        return [*self._scores.get(queue, ()), *self._overdue.get(queue, ())]
 
 
 def _log(seconds: float) -> float:

@@ -85,6 +85,7 @@ class Estimator:
 
     def take(self, done: Pass) -> None:
         """Take up what a pass found out."""
+        self.calibration.wait_for(self._overdue(done))
         for key, raw in done.found.items():
             if isinstance(raw, str):
                 self._starts[key] = raw
@@ -98,6 +99,15 @@ class Estimator:
                 self._starts[key] = _rounded(done.now, told, done.basis)
             else:
                 self._starts[key] = f"estimates of queue {queue} held too seldom of late"
+
+    def _overdue(self, done: Pass) -> dict[str, list[Score]]:
+        """By queue the predictions of the jobs of a pass whose interval is over."""
+        found: dict[str, list[Score]] = {}
+        for key, queue in done.queues.items():
+            for made in self._made.get(key, ()):
+                if done.now > made.at + made.told.latest:
+                    found.setdefault(queue, []).append(Score(made.raw, made.told, done.now - made.at))
+        return found
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from pyroclast.api import keys, records
 from pyroclast.api.budgets import Budget, BudgetError, read_budget, read_spent
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
+from pyroclast_scheduler.model.past_usage import Past, read_past
 from pyroclast_scheduler.model.tasks import seconds_of
 
 __all__ = ["Queue", "QueueFacts", "queues_of"]
@@ -43,6 +44,7 @@ class QueueFacts:
         self.budget = self._budget()
         said = queue.metadata.annotations.get(keys.QUEUE_BUDGET_SPENT)
         self.spent = None if said is None or self.budget is None else read_spent(said)
+        self.past = self._read_past()
 
     @property
     def resources(self) -> frozenset[str]:
@@ -59,6 +61,16 @@ class QueueFacts:
         except BudgetError as error:
             self.faults.append(f"annotation {keys.QUEUE_BUDGET}: {error}; it is passed over")
             return None
+
+    def _read_past(self) -> Past:
+        """What it held in the past; nothing where the recorder does not say that."""
+        key = keys.QUEUE_PAST_USAGE
+        text = self.record.metadata.annotations.get(key)
+        try:
+            return Past() if text is None else read_past(text)
+        except ValueError as error:
+            self.faults.append(f"annotation {key}: {str(error)[:200]}; past usage of the queue is passed over")
+            return Past()
 
     def _minimum_run_time(self) -> float | None:
         """For how many seconds its pods run at least before others take their places; None: it does not say."""

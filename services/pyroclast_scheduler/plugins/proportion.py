@@ -10,6 +10,7 @@ from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
+from pyroclast_scheduler.model.past_shares import past_share, weighed
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -23,14 +24,14 @@ __all__ = ["Proportion", "water_fill"]
 
 
 class Proportion:
-    """No arguments."""
+    """`pastUsageWeight`: how much what queues held in the past changes their weights; 0: not at all."""
 
     def __init__(self, arguments: Arguments) -> None:
-        del arguments
+        self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
         """Register."""
-        queues = _Queues(session)
+        queues = _Queues(session, self._past_weight)
         return Extensions(
             queue_order=lambda queue: (-queue.facts.priority, queues.share(queue.name)),
             overused=queues.overused,
@@ -68,7 +69,7 @@ def water_fill(total: Floats, weights: Floats, requests: Floats, limits: Floats,
 class _Queues:
     """The sums of the queues that have jobs."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, past_weight: float) -> None:
         self._session = session
         self._rows = {name: row for row, name in enumerate(session.queue_sums)}
         sums = list(session.queue_sums.values())
@@ -83,8 +84,12 @@ class _Queues:
         limits = quotas.limits(session.queues.values(), queues, total, session.dimensions)
         self._limits: Floats = limits
         weights = np.array([queue.facts.weight for queue in queues], dtype=np.float64)
+        self._weights = weights
+        if past_weight:
+            past = [past_share(queue.facts.past.held, total, session.dimensions) for queue in queues]
+            weights = weighed(weights, np.array(past, dtype=np.float64), past_weight)
         requests = (self._allocated + pending).astype(np.float64)
-        self._requests, self._weights = requests, weights
+        self._requests = requests
         self._deserved = water_fill(total.astype(np.float64), weights, requests, limits, guarantees)
 
     def measure(self) -> None:

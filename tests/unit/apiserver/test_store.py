@@ -128,6 +128,18 @@ async def test_a_subscription_between_commit_and_journal_tells_each_change_once(
     assert [change.revision for change in subscription.pending] == [start + 1]
 
 
+async def test_a_bookmark_tells_of_nothing_that_watchers_are_yet_to_be_told() -> None:
+    store = Store(journal=_Slow())  # type: ignore[arg-type]
+    pods = store.collection("pods")
+    before = store.revision
+    assert store.published == before
+    store.put(pods, "n/a", body("a"))
+    store.put(pods, "n/b", body("b"))
+    assert (store.revision, store.published) == (before + 2, before), "both are on their way to the journal"
+    await store.durable()
+    assert store.published == store.revision
+
+
 async def test_a_journal_that_fails_fails_the_write() -> None:
     class Broken:
         def write(self, batch: object) -> None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import aiohttp
 import pytest
+from pydantic import ValidationError
 
+from pyroclast.api import keys
 from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
-from pyroclast.api.types import JOBS, QUEUES, Key
+from pyroclast.api.types import JOBS, POD_GROUPS, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.views.starts import WAITING_ANNOTATION
+from pyroclast_board.pages.base import Templates
+from pyroclast_board.pages.history import history, history_questions
+from pyroclast_board.pages.job import trace_of
 from pyroclast_board.serving import server
+from pyroclast_board.settings import BoardSettings
 
 from .conftest import FULL, Board, fill, running_board
 
@@ -55,6 +64,55 @@ async def test_a_queue_shows_what_is_left_of_its_budget(board: Board) -> None:
     body = {"metadata": {"annotations": {QUEUE_BUDGET: "<b>"}}}
     await board.client.patch(QUEUES, Key("", "research"), body, PatchKind.MERGE)
     await board.until("/queues/research", "The budget makes no sense: &#39;&lt;b&gt;&#39;: is no JSON")
+
+
+WAITING = {
+    "code": "QueueFull",
+    "ahead": 0,
+    "start": ["2030-05-01T14:20:00Z", "2030-05-01T15:05:00Z", "2030-05-01T18:40:00Z"],
+    "basis": "9 declared run times",
+}
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+
+
+async def test_the_estimated_start_of_a_job_and_its_trace_are_shown() -> None:
+    async with running_board(trace_url="https://traces.example.org/t/{trace}?from=board") as board:
+        await fill(board)
+        parent = {keys.TRACEPARENT: f"00-{TRACE}-b7ad6b7169203331-01"}
+        uid = await board.job("team", "soon", code=FULL.partition("; ")[2], metadata={"annotations": parent})
+        page = await board.until("/jobs?text=soon", ">soon</a>")
+        assert "most likely" not in page
+        patch = {"metadata": {"annotations": {WAITING_ANNOTATION: json.dumps(WAITING)}}}
+        await board.client.patch(POD_GROUPS, Key("team", f"soon-{uid[:8]}"), patch, PatchKind.MERGE)
+        page = await board.until("/jobs?text=soon&sort=start", "2030-05-01T14:20:00Z", "2030-05-01T18:40:00Z")
+        assert "most likely" in page
+        csv = await board.get("/jobs.csv?text=soon&columns=name,start")
+        assert "soon,2030-05-01T14:20:00Z/2030-05-01T18:40:00Z," in csv
+        page = await board.get(f"/jobs/{uid}")
+        assert "by 9 declared run times" in page
+        assert f'href="https://traces.example.org/t/{TRACE}?from=board"' in page
+
+
+def test_history_says_which_estimates_held() -> None:
+    counts = {"predictions": 200, "held": 158, "early": 12, "late": 30, "p50WidthSeconds": 5400, "p50ErrorSeconds": 600}
+    page = history(Templates(), {}, {"estimates": {"items": [{"queue": "research", **counts}]}}, "")
+    (section,) = [section.html for section in page.sections if section.id == "estimates"]
+    for text in (">research</th>", ">200</td>", ">79 %</td>", ">6 %</td>", ">15 %</td>", ">90m</td>", ">10m</td>"):
+        assert text in section, section
+    assert "estimates" in history_questions({})
+
+
+def test_a_trace_without_a_tool_is_named_and_a_broken_one_is_not() -> None:
+    whole = {keys.TRACEPARENT: f"00-{TRACE}-b7ad6b7169203331-01"}
+    assert trace_of(whole, "") == {"id": TRACE, "url": ""}
+    for broken in ({}, {keys.TRACEPARENT: '00-"><script>-b7ad6b7169203331-01'}):
+        assert trace_of(broken, "https://a/{trace}") is None
+
+
+@pytest.mark.parametrize("url", ["javascript:{trace}", "https://a/", "/t/{trace}"])
+def test_an_address_of_traces_is_one_with_their_id(url: str) -> None:
+    with pytest.raises(ValidationError, match="is no URL with"):
+        BoardSettings(trace_url=url)
 
 
 FILTERS = [

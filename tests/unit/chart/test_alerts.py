@@ -22,6 +22,8 @@ SCENARIOS = {
     },
     "PyroclastJobsUnexamined": {f'pyroclast_longest_unexamined_seconds{{{OURS},queue="q"}}': "70+60x300"},
     "PyroclastJobsNeverFit": {f'pyroclast_never_fitting_jobs{{{OURS},queue="q"}}': "2x300"},
+    "PyroclastGangsCrash": {f'pyroclast_crashing_jobs{{{OURS},queue="q"}}': "0 0 1 0 1 1 0 1 0 0 1x300"},
+    "PyroclastEstimatesAreWrong": {f'pyroclast_estimate_held_ratio{{{OURS},queue="q"}}': "0.75x20 0.55x300"},
     "PyroclastNoLeader": {f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "0x300"},
     "PyroclastRecorderBehind": {
         f'pyroclast_recorder_lag_seconds_bucket{{{OURS},le="30"}}': "0x300",
@@ -52,6 +54,9 @@ QUIET = {
     f'pyroclast_queue_below_guarantee{{{OURS},queue="q"}}': "0x300",
     f'pyroclast_longest_unexamined_seconds{{{OURS},queue="q"}}': "5x300",
     f'pyroclast_never_fitting_jobs{{{OURS},queue="q"}}': "0x300",
+    f'pyroclast_crashing_jobs{{{OURS},queue="q"}}': "0x300",
+    f'pyroclast_estimate_held_ratio{{{OURS},queue="q"}}': "0.79x300",
+    f'pyroclast_estimate_held_ratio{{{OURS},queue="no-more-estimates"}}': "0.7x70 0x10 _x300",
     f'pyroclast_lease_held{{{OURS},lease="volcano"}}': "1x300",
     f'pyroclast_budget_spent_ratio{{{OURS},queue="q",resource="cpu"}}': "0.94x300",
     f'pyroclast_budget_unknown{{{OURS},queue="q"}}': "0x300",

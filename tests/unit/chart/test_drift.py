@@ -12,10 +12,12 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
+    "custom.board_trace_url=http://b/{trace}",
     "custom.board_login=proxy",
     "custom.board_tls_secret=b",
     "custom.board_proxy_ca_secret=c",
     "nativeWorkloads.enabled=false",
+    "nativeWorkloads.publish=true",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
@@ -39,7 +41,8 @@ recorder does it all, in which Volcano has no part."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
-    "lease_namespace", "recorder_url", "recorder_token_file", "leader_elect_wait_for", "in_process_webhooks",
+    "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
+    "in_process_webhooks",
 }  # fmt: skip
 """Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
 

@@ -44,9 +44,10 @@ RESERVED = {
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
         scheduler-name feature-gates""",
     "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
-        requestheader-client-ca-file requestheader-allowed-names""",
+        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file trace-url""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
+        publish-native-groups""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners

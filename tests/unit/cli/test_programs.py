@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from pyroclast_cli import programs
+from tests.unit.cli.golden.server import serving
 
 NO_SERVER = ("--master", "http://127.0.0.1:1")
 
@@ -218,7 +219,38 @@ def test_help_of_vsub_shows_what_the_environment_gives(monkeypatch, capsys):
     assert shown in capsys.readouterr().out
 
 
+HEAVY = {
+    "numpy",
+    "kubernetes_asyncio",
+    "pydantic",
+    "opentelemetry",
+    "sqlite3",
+    "rich",
+    "typer",
+    "textual",
+    "sqlalchemy",
+    "uvloop",
+}
+
+
+def loaded_by(code: str, *arguments: str) -> set[str]:
+    command = [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)", *arguments]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    return set(said.stdout.splitlines()[-1].split())
+
+
 def test_the_programs_load_nothing_heavy():
-    code = "import sys, pyroclast_cli.programs; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"aiohttp", "numpy", "kubernetes_asyncio", "opentelemetry", "pydantic", "sqlite3"} & set(loaded)
+    assert not {"aiohttp", *HEAVY} & loaded_by("import pyroclast_cli.programs")
+
+
+def test_a_command_loads_neither_other_commands_nor_what_it_does_not_need():
+    with serving() as url:
+        code = "from pyroclast_cli.programs import vcctl\nassert vcctl(sys.argv[1:]) == 0"
+        loaded = loaded_by(code, "waiting", "-n", "team", "--master", url)
+    assert "pyroclast_cli.views.jobs" in loaded
+    others = ("pyroclast_cli.compatible.jobs", "pyroclast_cli.views.explain", "pyroclast_cli.views.history")
+    assert not {*HEAVY, *others} & loaded
+
+
+def test_every_command_stands_where_the_table_says():
+    assert {each.name for each in programs.all_commands()} == {*programs.PLACES, "commands", "__complete"}

@@ -37,6 +37,8 @@ class MemoryServer:
         self.on_write: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
         self.admit: Callable[[ResourceType, dict[str, Any]], dict[str, Any]] = lambda _, item: item
         """What webhooks make of an object that is to be created."""
+        self.documents: dict[str, dict[str, Any]] = {}
+        """What discovery answers, by path."""
 
     def now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()
@@ -130,6 +132,13 @@ class MemoryClient:
 
     def now(self) -> float:
         return self.server.now()
+
+    async def request(self, verb: str, path: str) -> bytes:
+        await asyncio.sleep(LATENCY)
+        self.server.reads[verb, path] += 1
+        if path not in self.server.documents:
+            raise NotFound(404, "NotFound", f"{path} not found")
+        return json.dumps(self.server.documents[path]).encode()
 
     async def get(self, kind: ResourceType, key: Key, **_: Any) -> dict[str, Any]:
         await asyncio.sleep(LATENCY)

@@ -241,16 +241,79 @@ def test_a_gang_that_is_refused_a_pod_gives_all_its_seats_back():
     seats(scenario)
 
 
-def test_a_pod_that_is_made_again_is_bound_like_any():
+async def started(cluster, *policies, size=2):
+    """A gang that was placed before its pods existed and runs; the scheduler has taken its placement away."""
+    cluster.job("j", task("a", size), policies=list(policies))
+    await cluster.until(lambda: published(cluster))
+    place(cluster, {("a", index): "n1" for index in range(size)})
+    await cluster.until(lambda: len(nodes(cluster)) == size)
+    cluster.run_pods()
+    body = {"metadata": {"annotations": {keys.PLACEMENT: None}}, "status": {"phase": "Running"}}
+    cluster.server.patch(POD_GROUPS, key_of(group(cluster)), body, PatchKind.MERGE)
+    await cluster.until(lambda: cluster.phase("j") == "Running")
+
+
+def scale(cluster, replicas):
+    spec = copy.deepcopy(cluster.server.of(JOBS)[Key(NS, "j")]["spec"])
+    spec["tasks"][0]["replicas"] = replicas
+    spec["minAvailable"] = min(spec["minAvailable"], replicas)
+    cluster.server.patch(JOBS, Key(NS, "j"), {"spec": spec}, PatchKind.MERGE)
+
+
+def test_a_pod_that_is_made_again_is_bound_like_any_and_the_group_says_why():
     async def scenario(cluster):
-        cluster.job("j", task("a", 2), policies=[{"event": "PodEvicted", "action": "RestartPod"}])
-        await cluster.until(lambda: published(cluster))
-        place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
-        await cluster.until(lambda: len(nodes(cluster)) == 2)
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
+        await started(cluster, {"event": "PodEvicted", "action": "RestartPod"})
         cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
         await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+        assert (published(cluster).way, published(cluster).tasks) == ("Started", ())
+        before = writes(cluster, "patch", POD_GROUPS)
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: cluster.status("j").get("running") == 1)
+        await asyncio.sleep(5)
+        assert writes(cluster, "patch", POD_GROUPS) == before  # it is said once
+
+    seats(scenario)
+
+
+def test_pods_of_a_larger_scale_are_bound_like_any_and_the_group_says_why():
+    async def scenario(cluster):
+        await started(cluster)
+        scale(cluster, 4)
+        await cluster.until(lambda: len(nodes(cluster)) == 4)
+        assert [nodes(cluster)[f"j-a-{index}"] for index in range(4)] == ["n1", "n1", "", ""]
+        assert published(cluster).way == "Scaled"
+
+    seats(scenario)
+
+
+def test_a_smaller_scale_says_nothing_of_seats():
+    async def scenario(cluster):
+        await started(cluster, size=3)
+        scale(cluster, 2)
+        await cluster.until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()))
+        cluster.drain()
+        await asyncio.sleep(5)
+        assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
+        assert published(cluster).way == ""
+
+    seats(scenario)
+
+
+def test_a_job_that_starts_over_gets_new_seats():
+    async def scenario(cluster):
+        await started(cluster, {"event": "PodFailed", "action": "RestartJob"})
+        first = group(cluster)["metadata"]["uid"]
+        cluster.set_phase(cluster.pods()[0], "Failed", 1)
+
+        def has_new_seats():
+            cluster.drain()
+            return group(cluster) and group(cluster)["metadata"]["uid"] != first and published(cluster)
+
+        await cluster.until(has_new_seats)
+        assert [(each.role, each.count) for each in published(cluster).tasks] == [("a", 2)]
+        place(cluster, {("a", 0): "n2", ("a", 1): "n3"})
+        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n2", "j-a-1": "n3"})
+        assert writes(cluster, "dry run", PODS) == 1
 
     seats(scenario)
 
@@ -272,10 +335,7 @@ def test_a_gang_that_was_scaled_before_it_was_placed_gives_its_seats_up():
     async def scenario(cluster):
         cluster.job("j", task("a", 2))
         await cluster.until(lambda: published(cluster))
-        body = cluster.server.of(JOBS)[Key(NS, "j")]
-        spec = copy.deepcopy(body["spec"])
-        spec["tasks"][0]["replicas"] = 3
-        cluster.server.patch(JOBS, Key(NS, "j"), {"spec": spec}, PatchKind.MERGE)
+        scale(cluster, 3)
         await cluster.until(lambda: published(cluster).way == "Scaled")
         cluster.admit()
         await cluster.until(lambda: len(nodes(cluster)) == 3)

@@ -12,10 +12,10 @@ from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
 from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
-from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Lengths, kaplan_meier, keys_of, remaining
+from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Basis, Lengths, kaplan_meier, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
 from pyroclast_scheduler.model.reservations import Lock, Reservation
-from tests.bench.estimates import Day, live
+from tests.bench.estimates import Day, live, told_over
 from tests.counts import IS_SOAK
 from tests.scenarios import objects
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide
@@ -143,6 +143,43 @@ def test_a_queue_whose_estimates_fail_is_not_told_any():
     assert estimator.start("t/mine") == "estimates of queue q held too seldom of late"
 
 
+def test_jobs_that_wait_longer_than_foretold_count_before_they_start():
+    calibration, interval = Calibration(), Interval(90.0, 100.0, 110.0)
+    for i in range(200):
+        calibration.add("q", Score(interval, interval, 91.0 + i / 11))
+    before = calibration.stretched("q", interval)
+    late = [Score(interval, interval, 1000.0)] * 40
+    calibration.wait_for({"q": late})
+    after = calibration.stretched("q", interval)
+    assert after.latest > 5 * before.latest, "a fifth is late: what is told next is wider"
+    assert calibration.is_trusted("q")
+    calibration.wait_for({"q": late * 3})
+    assert not calibration.is_trusted("q")
+    calibration.wait_for({})
+    assert calibration.stretched("q", interval) == before
+
+
+def test_a_pass_finds_the_predictions_that_are_overdue():
+    many = [[f"mine-{i}", "q", 1, {"phase": "Pending", "minRes": {"cpu": 8}}] for i in range(25)]
+    estimator, tables = Estimator(), {**TABLES, "podgroups": [TABLES["podgroups"][0], *many]}
+    estimator.lengths = Known()
+    estimator.take(pass_of(estimator, tables=tables))
+    assert estimator.calibration.held("q") is None
+    late = begin(estimator, dataclasses.replace(scene_of(tables), now=objects.NOW + 10**7))
+    while not late.is_done:
+        late.step()
+    estimator.take(late)
+    assert estimator.calibration.held("q") == 0.0
+    assert estimator.calibration.count("q") == 0, "they are scored when their jobs start"
+
+
+class Known(Lengths):
+    """Every job runs for a minute."""
+
+    def of(self, facts, elapsed=()):
+        return np.full(GRID, 60.0), Basis("declared", 0)
+
+
 TABLES = {
     "nodes": [["n1", 8, "99Gi"]],
     "podgroups": [
@@ -218,3 +255,14 @@ def test_over_a_day_the_interval_holds_as_often_as_it_says():
         if len(held.scores) >= 200:
             assert 0.72 <= held.held <= 0.88, (queue, str(held))
             assert max(held.early, held.late) <= 0.16, (queue, str(held))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(not IS_SOAK, reason="hours of a cluster, which take a minute: only in the long run")
+def test_when_run_times_grow_tenfold_estimates_are_wider_or_withheld_before_200_further_jobs():
+    noon = 2.5 * 3600.0
+    for queue, told in told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0))).items():
+        submitted = max(each.submitted for each in told if each.at < noon)
+        before = [each.width for each in told if each.at < noon and each.starts]
+        after = [each for each in told if each.at >= noon and each.submitted <= submitted + 200]
+        assert any(not each.starts or each.width > 2 * np.median(before) for each in after[-1:]), queue

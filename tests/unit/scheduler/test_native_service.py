@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.kube.http.native_groups import kind_served
 from pyroclast_scheduler.shell import native_watch
-from pyroclast_scheduler.shell.native_watch import kind_served
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
 from tests.unit.scheduler.conftest import Cluster

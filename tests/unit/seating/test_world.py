@@ -9,6 +9,7 @@ import pytest
 
 from pyroclast.api.types import JOBS, PODS, Key
 from pyroclast.kube.basics.errors import ConnectionFailed, Forbidden, ServerError
+from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 from tests.unit.job_controller.cluster import NS, task
 from tests.unit.job_controller.memory_cluster import VirtualLoop
@@ -33,11 +34,19 @@ def in_world(scenario, nodes):
         loop.run_until_complete(run())
 
 
-def submit(world, name, size, cpu, *, minimum=None):
+def submit(world, name, size, cpu, *, minimum=None, policies=()):
     row = task("w", size, minAvailable=size if minimum is None else minimum)
     row["template"] = copy.deepcopy(row["template"])
     row["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": f"{cpu}m"}}
-    world.cluster.job(name, row)
+    world.cluster.job(name, row, **({"policies": list(policies), "maxRetry": 100} if policies else {}))
+
+
+def scale(world, name, size):
+    """Another number of pods; the gang needs all of them."""
+    spec = copy.deepcopy(world.cluster.server.of(JOBS)[Key(NS, name)]["spec"])
+    spec["tasks"][0] |= {"replicas": size, "minAvailable": size}
+    spec["minAvailable"] = size
+    world.cluster.server.patch(JOBS, Key(NS, name), {"spec": spec}, PatchKind.MERGE)
 
 
 def running(world, name):
@@ -139,6 +148,49 @@ def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(who, after):
     in_world(scenario, {f"n{index}": 2000 for index in range(2)})
 
 
+def test_seats_are_not_given_to_others_while_their_pods_may_still_come(monkeypatch):
+    """Requests that take 45 s: the scheduler withdraws the seats after 30 s, and the pods are created on them all the same."""
+
+    async def scenario(world):
+        client = world.cluster.replica.client
+        create, begun = client.create, []
+
+        async def create_late(kind, body, **more):
+            if kind == PODS and body["spec"].get("nodeName"):
+                begun.append(body["metadata"]["name"])
+                await asyncio.sleep(45)
+            return await create(kind, body, **more)
+
+        monkeypatch.setattr(client, "create", create_late)
+        submit(world, "first", 1, 4000)
+        await world.cluster.until(lambda: begun)
+        submit(world, "second", 1, 3000)  # it fits nowhere else, and waits with its pod
+        await asyncio.sleep(40)
+        assert world.used(excused=set())["n0"] == 0
+        await asyncio.sleep(20)
+        assert running(world, "first") == 1
+        assert (world.judge.made_on_node, world.judge.bound) == (1, 0)
+
+    in_world(scenario, {"n0": 4000, "n1": 2900, "n2": 2900, "n3": 2900})
+
+
+@pytest.mark.parametrize("action", ["RestartJob", "RestartTask", "RestartPod"])
+def test_a_gang_that_is_restarted_or_scaled_is_whole_again(action):
+    async def scenario(world):
+        submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": action}])
+        await settled(world)
+        world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
+        await world.cluster.until(lambda: world.cluster.status("j").get("retryCount") == 1)
+        await settled(world)
+        assert running(world, "j") == 4
+        scale(world, "j", 7)
+        await world.cluster.until(lambda: running(world, "j") == 7)
+        again = {"RestartJob": (8, 3), "RestartTask": (4, 7), "RestartPod": (4, 4)}  # a Job that starts over has new seats
+        assert (world.judge.made_on_node, world.judge.bound) == again[action]
+
+    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+
+
 class Chaos:
     """Things that happen, drawn from a seed."""
 
@@ -170,6 +222,7 @@ class Chaos:
         rng, world = self._rng, self._world
         deeds = [self._submit] * 6 + [self._delete] * 4 + [self._cordon, self._uncordon, self._lose, self._add]
         deeds += [self._restart_scheduler, self._restart_controller, self._kill_pod, world.cluster.server.cut_watches]
+        deeds += [self._scale, self._fail_pod] * 2
         result = rng.choice(deeds)()
         if result is not None:
             await result
@@ -180,7 +233,9 @@ class Chaos:
             self._made += 1
             size = self._rng.randint(1, 8)
             minimum = self._rng.choice([size, max(1, size - 2)])
-            submit(self._world, f"j{self._made}", size, self._rng.choice([250, 500, 1000]), minimum=minimum)
+            policies = [{"event": "PodFailed", "action": self._rng.choice(["RestartJob", "RestartTask", "RestartPod"])}]
+            cpu = self._rng.choice([250, 500, 1000])
+            submit(self._world, f"j{self._made}", size, cpu, minimum=minimum, policies=policies)
 
     def _delete(self):
         jobs = sorted(self._world.cluster.server.of(JOBS))
@@ -209,6 +264,16 @@ class Chaos:
         pods = sorted(self._world.cluster.server.of(PODS))
         if pods:
             self._world.cluster.server.delete(PODS, self._rng.choice(pods), grace=0)
+
+    def _scale(self):
+        jobs = sorted(self._world.cluster.server.of(JOBS))
+        if jobs:
+            scale(self._world, self._rng.choice(jobs).name, self._rng.randint(1, 8))
+
+    def _fail_pod(self):
+        running = [pod for pod in self._world.cluster.pods() if pod["status"]["phase"] == "Running"]
+        if running:
+            self._world.cluster.set_phase(self._rng.choice(running), "Failed", 1)
 
     async def _restart_scheduler(self):
         await self._world.scheduler.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
@@ -15,6 +15,8 @@ from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsErro
 from pyroclast.lifecycle.seats.ways import Way
 
 __all__ = ["closing", "nodes", "placement_of", "seats_of"]
+
+_STARTED: Final = frozenset({JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 def seats_of(group: PodGroup | None) -> Seats | None:
@@ -64,8 +66,7 @@ def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: 
         return
     placement = placement_of(group, seats)
     why = refused or (placement.withdrawn if placement is not None else "")
-    if not why and (placement is not None or group.status.phase is PodGroupPhase.PENDING):
-        why = Way.SCALED if _counts(job) != {task.role: task.count for task in seats.tasks} else ""
+    why = why or _outgrown(job, group, seats, pods) or ""
     if not why:
         return
     living = [pod for pod in pods.values() if not pod.metadata.is_terminating]
@@ -74,6 +75,19 @@ def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: 
     if placement is not None and half and not whole and job.status.state.phase is JobPhase.PENDING:
         yield DeletePods(plan.victims_of(half))
     yield PatchGroup(group.metadata.name, _closed(group, seats, why))
+
+
+def _outgrown(job: Job, group: PodGroup, seats: Seats, pods: Mapping[str, Pod]) -> Way | None:
+    """Why `seats` are not those of the pods that are to come; None if they are.
+
+    Pods that are made after the gang has started are bound as ever: to publish and place seats again costs as much as it saves.
+    """
+    is_scaled = _counts(job) != {task.role: task.count for task in seats.tasks}
+    if placement_of(group, seats) is not None or group.status.phase is PodGroupPhase.PENDING:
+        return Way.SCALED if is_scaled else None
+    if job.status.state.phase not in _STARTED or not any(plan.plan(job, pods).missing):
+        return None
+    return Way.SCALED if is_scaled else Way.STARTED
 
 
 def _counts(job: Job) -> dict[str, int]:

@@ -50,6 +50,8 @@ class Way(StrEnum):
     """The annotation would be too long, or there are too many pods."""
     STALLED = "Stalled"
     """The pods were not created in time."""
+    STARTED = "Started"
+    """Pods are created after the gang has started: one that is restarted, say."""
     TOPOLOGY = "Topology"
     """The gang, or a part of it, has to be close together."""
 

@@ -96,6 +96,8 @@ class Devices:
         """Tell who shares which card, of nodes on which something changed since the last session."""
         snapshot = self._session.snapshot
         shown: _Shown = self._session.ports.memory.setdefault(_SHOWN, _Shown())
+        for gone in shown.nodes.keys() - snapshot.rows.keys():
+            del shown.nodes[gone]
         for name, row in snapshot.rows.items():
             now = (snapshot.nodes[row], snapshot.residents[row])
             before = shown.nodes.get(name, (None, None))

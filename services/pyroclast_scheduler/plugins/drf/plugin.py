@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Final, cast
 
+from pyroclast.api import keys
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.past_shares import past_share
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf
@@ -24,16 +26,21 @@ _SAME: Final = 1e-6
 
 
 class Drf:
-    """No arguments. The flag `enableHierarchy` compares queues by the tree that their annotations make."""
+    """The flag `enableHierarchy` compares queues by the tree that their annotations make.
+
+    `pastUsageWeight`: how much what a submitter held in the queue in the past counts beside what the job has; 0: not at all.
+    """
 
     def __init__(self, arguments: Arguments) -> None:
         self._is_hierarchical = arguments.is_on("enableHierarchy")
+        self._past_weight = arguments.number("pastUsageWeight", 0.0, least=0, most=100)
 
     def open(self, session: Session) -> Extensions:
         """Register."""
         shares = _Shares(session)
+        job_order = _WithPast(session, shares, self._past_weight).of if self._past_weight else shares.of
         if not self._is_hierarchical:
-            return Extensions(job_order=shares.of, preemptable=shares.victims, moved=shares.moved, close=shares.measure)
+            return Extensions(job_order=job_order, preemptable=shares.victims, moved=shares.moved, close=shares.measure)
         branches = _Branches(session)
 
         def moved(move: Move, sign: int) -> None:
@@ -41,7 +48,7 @@ class Drf:
             branches.moved(move, sign)
 
         return Extensions(
-            job_order=shares.of,
+            job_order=job_order,
             queue_order=branches.rank,
             preemptable=shares.victims,
             reclaimable=branches.victims,
@@ -90,6 +97,25 @@ class _Shares:
         """What `job` has, promised places included."""
         found = self._allocated.get(job.facts.key)
         return job.facts.allocated(self._session.dimensions) if found is None else found
+
+
+class _WithPast:
+    """Shares of jobs, with what their submitters held in the queue on average in the past, as a share of the cluster."""
+
+    def __init__(self, session: Session, shares: _Shares, weight: float) -> None:
+        self._session, self._shares, self._weight = session, shares, weight
+        self._past: dict[tuple[str, str], float] = {}
+
+    def of(self, job: Job) -> float:
+        user = job.facts.group.metadata.annotations.get(keys.SUBMITTED_BY, "")
+        return self._shares.of(job) + self._weight * self._past_of(job.facts.queue, user)
+
+    def _past_of(self, queue: str, user: str) -> float:
+        found = self._past.get((queue, user))
+        if found is None:
+            held = self._session.queues[queue].facts.past.users.get(user, {}) if user else {}
+            found = self._past[queue, user] = past_share(held, self._session.total, self._session.dimensions)
+        return found
 
 
 class _Branches:

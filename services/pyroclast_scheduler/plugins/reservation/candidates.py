@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.snapshot import Snapshot
 __all__ = ["WAITING_PHASES", "Candidates", "Weight", "is_named", "weight"]
 
 Weight: TypeAlias = tuple[bool, int]
-_Rank: TypeAlias = tuple[bool, int, float, str]
+_Rank: TypeAlias = tuple[bool, int, float, str, str]
 
 WAITING_PHASES: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
 _MOST_GONE: Final = 50  # entries beyond two for each job that waits, until those of jobs that have gone are dropped
@@ -31,8 +31,9 @@ class Candidates:
     def __init__(self) -> None:
         self._number = 0
         self._by_queue = False
-        self._known: dict[str, tuple[str, JobFacts]] = {}
-        self._scopes: dict[str, list[JobFacts]] = {}
+        self._known: dict[str, tuple[str, _Rank]] = {}
+        self._scopes: dict[str, list[_Rank]] = {}
+        self._swept = 0
 
     def open(self, snapshot: Snapshot, *, by_queue: bool) -> None:
         """A session begins: take up what changed since the last one. To be told of each."""
@@ -42,14 +43,11 @@ class Candidates:
             self._known.clear()
             self._scopes.clear()
         for facts in snapshot.jobs if is_next else snapshot.all_jobs.values():
-            known = self._known.get(facts.key)
-            if known is None or known[1] is not facts:
-                self._drop(facts.key)
-                self._add(facts)
-        if len(self._known) > 2 * len(snapshot.all_jobs) + _MOST_GONE:
-            for key, (_, facts) in list(self._known.items()):
-                if snapshot.all_jobs.get(key) is not facts:
-                    self._drop(key)
+            self._take(facts)
+        if len(self._known) > 2 * self._swept + _MOST_GONE:
+            for key in [key for key in self._known if key not in snapshot.all_jobs]:
+                self._drop(key)
+            self._swept = len(self._known)
 
     @property
     def scopes(self) -> Sequence[str]:
@@ -58,25 +56,25 @@ class Candidates:
 
     def of(self, scope: str, known: Mapping[str, JobFacts]) -> Iterator[JobFacts]:
         """Those of a scope, best first. `known`: all jobs as they are now."""
-        return (facts for facts in self._scopes.get(scope, ()) if known.get(facts.key) is facts)
+        return (facts for rank in self._scopes.get(scope, ()) if (facts := known.get(rank[-1])) is not None)
 
-    def _add(self, facts: JobFacts) -> None:
-        if not facts.is_ours or facts.phase not in WAITING_PHASES:
+    def _take(self, facts: JobFacts) -> None:
+        entry = (facts.queue if self._by_queue else "", _rank(facts))
+        is_candidate = facts.is_ours and facts.phase in WAITING_PHASES
+        if is_candidate and self._known.get(facts.key) == entry:
             return
-        scope = facts.queue if self._by_queue else ""
-        self._known[facts.key] = scope, facts
-        insort(self._scopes.setdefault(scope, []), facts, key=_rank)
+        self._drop(facts.key)
+        if is_candidate:
+            self._known[facts.key] = entry
+            insort(self._scopes.setdefault(entry[0], []), entry[1])
 
     def _drop(self, key: str) -> None:
         known = self._known.pop(key, None)
         if known is None:
             return
-        scope, facts = known
+        scope, rank = known
         whose = self._scopes[scope]
-        at = bisect_left(whose, _rank(facts), key=_rank)
-        while whose[at] is not facts:
-            at += 1
-        del whose[at]
+        del whose[bisect_left(whose, rank)]
         if not whose:
             del self._scopes[scope]
 
@@ -92,4 +90,4 @@ def weight(facts: JobFacts) -> Weight:
 
 
 def _rank(facts: JobFacts) -> _Rank:
-    return (*weight(facts), facts.created, facts.uid)
+    return (*weight(facts), facts.created, facts.uid, facts.key)

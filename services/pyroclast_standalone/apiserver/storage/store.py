@@ -290,6 +290,11 @@ class Store:
             found = self._collections[name] = Collection(name, self.ring_size, self._start)
         return found
 
+    @property
+    def published(self) -> int:
+        """The revision up to which watchers were told everything: what is not in the journal yet comes later."""
+        return self._unwritten[0][1].revision - 1 if self._unwritten else self.revision
+
     def begin_history(self) -> None:
         """Let history start here: what was loaded and made so far has none."""
         self._start = self.revision

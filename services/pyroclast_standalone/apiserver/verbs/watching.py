@@ -114,8 +114,8 @@ class Watches:
             if now >= next_mark:
                 marks = [mark for mark in marks if mark > now]
                 next_mark = min([now + _BOOKMARK_SECONDS, *marks])
-                if store.revision > told and not subscription.pending:
-                    told = store.revision
+                if store.published > told and not subscription.pending:
+                    told = store.published
                     yield form.bookmark(told)
             if subscription.overrun:
                 return  # the client comes back, and is told when its revision is too old

@@ -1,0 +1,13 @@
+"""`vcctl job`: the commands of the original, and `explain`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from pyroclast_cli.compatible import jobs
+from pyroclast_cli.views.explain import EXPLAIN
+
+__all__ = ["JOB"]
+
+JOB: Final = replace(jobs.JOB, children=(*jobs.JOB.children, EXPLAIN))

@@ -1,0 +1,82 @@
+"""Writes to the queues what they held in the past, for plugins that weigh it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.past_usage import PastUsage, written_past_usage
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.lifecycle.times import format_duration
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.past_usage import HALF_LIVES, Used, bin_seconds, past_usage
+
+__all__ = ["PastUsageWriter"]
+
+log = structlog.get_logger()
+
+SHORTEST_SECONDS: Final = 60.0
+OF_A_HALF_LIFE: Final = 1 / 1000
+"""In so much of a half-life nothing changes that counts."""
+
+
+class PastUsageWriter:
+    """Writes an annotation when it says something new, once a minute at most.
+
+    Args:
+        client: reads and writes queues.
+        database: knows what was used.
+        settle: has usage added up until about now.
+        half_life: seconds after which something counts half.
+    """
+
+    def __init__(self, client: Client, database: Database, settle: Callable[[], Awaitable[None]], half_life: float) -> None:
+        self._client, self._database, self._settle, self._half_life = client, database, settle, half_life
+
+    async def run(self) -> None:
+        """Write for ever."""
+        while True:
+            try:
+                await self.write()
+            except (KubeError, DatabaseUnavailable) as error:
+                log.warning("recorder.past_usage_not_written", error=str(error))
+            await asyncio.sleep(max(SHORTEST_SECONDS, self._half_life * OF_A_HALF_LIFE))
+
+    async def write(self) -> int:
+        """Bring the annotations of all queues up to date; how many were written.
+
+        Raises:
+            KubeError: the queues cannot be read.
+            DatabaseUnavailable: usage cannot be.
+        """
+        await self._settle()
+        now = int(self._client.now())
+        since = now - int(HALF_LIVES * self._half_life)
+        rows = await self._database.used_since(since, bin_seconds(self._half_life))
+        found = await asyncio.to_thread(lambda: past_usage((Used(*row) for row in rows), now, self._half_life))
+        nothing = PastUsage(half_life=format_duration(self._half_life))
+        listed, _ = await self._client.list(QUEUES)
+        written = 0
+        for queue in listed:
+            text = written_past_usage(found.get(queue["metadata"]["name"], nothing))
+            if (queue["metadata"].get("annotations") or {}).get(keys.QUEUE_PAST_USAGE) != text:
+                written += await self._annotate(queue, text)
+        return written
+
+    async def _annotate(self, queue: dict[str, Any], text: str) -> bool:
+        name = queue["metadata"]["name"]
+        body = {"metadata": {"annotations": {keys.QUEUE_PAST_USAGE: text}}}
+        try:
+            await self._client.patch(QUEUES, Key("", name), body, PatchKind.MERGE)
+        except NotFound:
+            return False
+        except ApiError as error:  # one queue that the API server refuses keeps nothing from the others
+            log.warning("recorder.past_usage_refused", queue=name, error=str(error))
+            return False
+        return True

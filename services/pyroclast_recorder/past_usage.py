@@ -1,0 +1,72 @@
+"""What queues and users held on average, where the past counts less the longer ago it is. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from pyroclast.api.past_usage import PastUsage
+from pyroclast.lifecycle.times import format_duration
+from pyroclast_recorder.facts.units import is_in_mebibytes
+
+__all__ = ["HALF_LIVES", "Used", "bin_seconds", "past_usage"]
+
+HALF_LIVES: Final = 10
+"""How many half-lives ago something counts at all: a thousandth of it is left then."""
+
+_DIGITS: Final = 2
+
+
+class Used(NamedTuple):
+    """What was held in a time that begins at `begin`: amount × seconds."""
+
+    begin: int
+    queue: str
+    user: str
+    resource: str
+    amount: int
+
+
+def bin_seconds(half_life: float) -> int:
+    """How long the times are that are told apart: an hour, or a day where that changes nothing."""
+    return 3600 if half_life < 4 * 86_400 else 86_400
+
+
+def past_usage(rows: Iterable[Used], now: int, half_life: float) -> dict[str, PastUsage]:
+    """By queue, the average amounts that it and its users held, those who held most first.
+
+    The average is over all of the past, each second weighted by 2^(-age / half-life): who held 8 GPUs for ever is at 8, and who
+    held 8 GPUs until one half-life ago is at 4.
+    """
+    width = bin_seconds(half_life)
+    sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    of_users: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(float)))
+    lifetime = half_life / math.log(2)
+    for row in rows:
+        middle = (row.begin + min(now, row.begin + width)) / 2
+        part = row.amount * 2 ** (-max(0.0, now - middle) / half_life) / lifetime
+        sums[row.queue][row.resource] += part
+        of_users[row.queue][row.user][row.resource] += part
+    text = format_duration(half_life)
+    found = {}
+    for queue, held in sums.items():
+        users = sorted(of_users[queue].items(), key=lambda user: (-_size(user[1], held), user[0]))
+        shown = {name: told for name, amounts in users if (told := _quantities(amounts))}
+        found[queue] = PastUsage(half_life=text, held=_quantities(held), users=shown)
+    return found
+
+
+def _size(amounts: Mapping[str, float], whole: Mapping[str, float]) -> float:
+    return max((amount / whole[name] for name, amount in amounts.items() if whole[name]), default=0.0)
+
+
+def _quantities(amounts: Mapping[str, float]) -> dict[str, str]:
+    """Amounts of the recorder as quantities of two digits, so that they are worth a write only when they say something new."""
+    found = {}
+    for name, amount in sorted(amounts.items()):
+        rounded = int(float(f"{amount:.{_DIGITS}g}"))
+        if rounded > 0:
+            found[name] = f"{rounded}Mi" if is_in_mebibytes(name) else f"{rounded}m"
+    return found

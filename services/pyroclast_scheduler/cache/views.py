@@ -1,0 +1,54 @@
+"""The tables of the cache as a snapshot, which stays as it is while they change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from pyroclast_scheduler.cache.holds import Holds
+from pyroclast_scheduler.cache.jobs import JobTable
+from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.objects import ObjectTable
+from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.model.snapshot import Snapshot
+
+__all__ = ["view_of"]
+
+
+def view_of(
+    nodes: NodeTable,
+    jobs: JobTable,
+    queues: Mapping[str, QueueFacts],
+    holds: Holds,
+    objects: ObjectTable,
+    *,
+    features: NodeFeatures,
+    is_coupled: bool,
+) -> Snapshot:
+    """What they say now. Its cost grows with the nodes, whose arrays are copied.
+
+    `features`: what sessions share of nodes. `is_coupled`: whether it matters to some pod where others are.
+    """
+    count = len(nodes.names)
+    return Snapshot(
+        dimensions=nodes.dimensions.frozen(),
+        names=tuple(nodes.names),
+        rows=nodes.rows.copy(),
+        nodes=tuple(nodes.records),
+        is_ready=nodes.is_ready[:count].copy(),
+        stamps=nodes.stamps[:count].copy(),
+        columns=nodes.taken(),
+        ports={row: Counter(ports) for row, ports in nodes.ports.items() if ports},
+        residents=tuple(nodes.residents),
+        jobs=jobs.awake,
+        let_in=jobs.let_in,
+        all_jobs=jobs.all_facts(),
+        queue_sums=jobs.queue_sums(),
+        queues=dict(queues),
+        features=features,
+        is_coupled=is_coupled,
+        held=frozenset(holds.held),
+        refused=frozenset(holds.refused),
+        objects=objects.view(),
+    )

@@ -1,0 +1,130 @@
+"""What queues held in the past: the average, and who writes it to the queues."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api import crds
+from pyroclast.api.keys import QUEUE_PAST_USAGE
+from pyroclast.api.past_usage import MOST_BYTES, MOST_USERS, BadPastUsage, PastUsage, read_past_usage, written_past_usage
+from pyroclast.api.types import CRDS, QUEUES, Key
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.following.past_usage import PastUsageWriter
+from pyroclast_recorder.past_usage import Used, bin_seconds, past_usage
+from pyroclast_recorder.settings import RecorderSettings
+
+from .conftest import ON_SQLITE, NewDatabase
+from .test_recording import Laboratory, laboratory
+
+__all__ = ["laboratory"]
+
+HOUR = 3600
+DAY = 24 * HOUR
+NOW = 2_000_000_000 // DAY * DAY
+
+
+def used(
+    back: int, amount: int, *, queue: str = "q", user: str = "ann", resource: str = "nvidia.com/gpu", width: int = HOUR
+) -> Used:
+    """A time that began so many widths ago, in which so much was held."""
+    return Used(NOW - back * width, queue, user, resource, amount * width)
+
+
+@pytest.mark.parametrize(("half_life", "width"), [(DAY, HOUR), (7 * DAY, DAY)])
+def test_who_held_something_for_ever_is_at_that(half_life: int, width: int) -> None:
+    assert bin_seconds(half_life) == width
+    count = 12 * half_life // width
+    always = past_usage((used(back, 8000, width=width) for back in range(1, count)), NOW, half_life)["q"]
+    assert always.held == {"nvidia.com/gpu": "8000m"}
+    until = (used(back, 8000, width=width) for back in range(half_life // width + 1, count))
+    assert past_usage(until, NOW, half_life)["q"].held == {"nvidia.com/gpu": "4000m"}
+
+
+def test_units_are_those_of_quantities_and_users_are_told_by_how_much_they_held() -> None:
+    rows = [used(back, 3000, user="bob", resource="cpu") for back in range(1, 300)]
+    rows += [used(back, 1000, user="ann", resource="cpu") for back in range(1, 300)]
+    rows += [used(back, 2048, user="ann", resource="memory") for back in range(1, 300)]
+    rows += [used(1, 1, user="eve", resource="cpu")]
+    found = past_usage(rows, NOW, DAY)["q"]
+    assert found.held == {"cpu": "4000m", "memory": "2000Mi"}
+    assert list(found.users) == ["ann", "bob"], "ann had all of the memory, bob three quarters of the cpu"
+    assert found.half_life == "24h0m0s"
+
+
+amounts = st.dictionaries(st.text(max_size=20), st.text(max_size=20), max_size=4)
+
+
+@given(st.builds(PastUsage, half_life=st.text(max_size=9), held=amounts, users=st.dictionaries(st.text(), amounts, max_size=4)))
+def test_what_is_written_is_read(found: PastUsage) -> None:
+    assert read_past_usage(written_past_usage(found)) == found
+
+
+def test_the_annotation_is_bounded() -> None:
+    users = {f"user-{n}-{'x' * 200}": {"cpu": "1m"} for n in range(1000)}
+    text = written_past_usage(PastUsage(half_life="1h", held={"cpu": "1m"}, users=users))
+    assert len(text) <= MOST_BYTES
+    assert 10 < len(read_past_usage(text).users) <= MOST_USERS
+    for bad in ("", "{}", "[", "x" * 40_000):
+        with pytest.raises(BadPastUsage):
+            read_past_usage(bad)
+
+
+async def test_usage_is_read_in_hours_or_days(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "q", "submitted_by": "ann"})
+        held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": NOW, "released_high": NOW + 3 * HOUR}
+        batch.add(pods, 1, {"uid": "p", **held, "finished": NOW + 3 * HOUR})
+        await database.write(batch, NOW + 3 * HOUR)
+        await database.settle(NOW + 3 * HOUR)
+        by_hour = await database.used_since(NOW, HOUR)
+        assert sorted(by_hour) == [(NOW + at * HOUR, "q", "ann", "cpu", 1000 * HOUR) for at in range(3)]
+        assert await database.used_since(NOW, DAY) == [(NOW, "q", "ann", "cpu", 3000 * HOUR)]
+        assert len(await database.used_since(NOW + HOUR, HOUR)) == 2
+
+
+def queue(name: str) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}}
+
+
+@ON_SQLITE
+async def test_queues_are_written_when_something_new_is_to_be_said(laboratory: Laboratory) -> None:
+    client, database = laboratory.client, laboratory.database
+    laboratory.start()
+    await client.create(
+        CRDS, next(crd for crd in crds.custom_resource_definitions() if crd["metadata"]["name"] == QUEUES.qualified)
+    )
+    await laboratory.server.settle()
+    for name in ("busy", "fresh"):
+        await client.create(QUEUES, queue(name))
+    now = int(client.now())
+    batch = Batch(database.cluster)
+    batch.add(jobs, 1, {"uid": "j", "namespace": "ns", "name": "a", "queue": "busy", "submitted_by": "ann"})
+    held = {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "bound": now - 30 * HOUR, "released_high": now - HOUR}
+    batch.add(pods, 1, {"uid": "p", **held, "finished": now - HOUR})
+    await database.write(batch, now)
+
+    async def settle() -> None:
+        await database.settle(now)
+
+    writer = PastUsageWriter(client, database, settle, float(DAY))
+    assert await writer.write() >= 2
+    assert await writer.write() == 0
+    said = {}
+    for name in ("busy", "fresh"):
+        annotations = (await client.get(QUEUES, Key("", name)))["metadata"]["annotations"]
+        said[name] = read_past_usage(annotations[QUEUE_PAST_USAGE])
+    assert said["busy"].users == {"ann": said["busy"].held}
+    assert said["busy"].held["cpu"] in {"540m", "550m", "560m"}
+    assert not said["fresh"].held
+
+
+def test_a_half_life_is_an_hour_at_least() -> None:
+    assert not RecorderSettings().past_usage_half_life
+    with pytest.raises(ValueError, match="must be 0 or at least 1h"):
+        RecorderSettings(past_usage_half_life="5m")  # type: ignore[arg-type]

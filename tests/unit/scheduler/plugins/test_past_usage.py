@@ -1,0 +1,87 @@
+"""Fair shares over time: who used much in the past goes later, where that is asked for."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyroclast.api.past_usage import PastUsage, written_past_usage
+from pyroclast_scheduler.model.past_shares import weighed
+from pyroclast_scheduler.model.queues import QueueFacts
+from tests.bench.past_usage import draw, live
+from tests.scenarios import objects
+from tests.unit.scheduler.session.test_causes import decide
+
+KEY = "scheduling.volcano.sh/past-usage"
+PLUGINS = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}]
+- plugins: [{{name: drf, arguments: {{pastUsageWeight: {drf}}}}}, {{name: predicates}}, {{name: proportion, arguments: {{pastUsageWeight: {proportion}}}}}]
+"""  # noqa: E501
+
+
+def past(held=None, **users):
+    return {"annotations": {KEY: written_past_usage(PastUsage(half_life="24h0m0s", held=held or {}, users=users))}}
+
+
+def test_after_a_day_of_the_other_a_queue_has_more_until_both_had_the_same():
+    without, course = live(0, 4), live(1, 48)
+    assert set(without.parts) == {0.5}
+    assert course.parts[0] > 0.9
+    assert sum(course.parts[:12]) / 12 > 0.65
+    assert sum(course.parts[-12:]) / 12 == pytest.approx(0.5, abs=0.05)
+    assert draw([without, course]).count("<path") == 4
+
+
+def placed_of(queues, plugins, users=("ann", "bob")):
+    groups = [
+        [
+            user,
+            f"q{at}" if len(queues) > 1 else "q0",
+            1,
+            {"minRes": {"cpu": 1}, "annotations": {"pyroclast.dev/submitted-by": user}},
+        ]
+        for at, user in enumerate(users)
+    ]
+    pods = [[f"{user}-0", user, "-", 1, 0] for user in users]
+    case = {"nodes": [["n1", 1, "9Gi"]], "queues": queues, "podgroups": groups, "pods": pods}
+    outcome, _ = decide(case, PLUGINS.format(**plugins))
+    return {"t/ann", "t/bob"} - outcome.records.keys()
+
+
+def test_of_one_queue_the_user_goes_first_who_used_less():
+    heavy = past({"cpu": "900m"}, ann={"cpu": "800m"}, bob={"cpu": "100m"})
+    assert placed_of([["q0", heavy]], {"drf": 0, "proportion": 0}) == {"t/ann"}
+    assert placed_of([["q0", heavy]], {"drf": 1, "proportion": 0}) == {"t/bob"}
+    assert placed_of([["q0", past({"cpu": "100m"})]], {"drf": 1, "proportion": 0}) == {"t/ann"}
+
+
+weights = st.lists(st.integers(0, 2**31), min_size=1, max_size=6)
+
+
+@given(weights, st.lists(st.floats(0, 1e3), min_size=6, max_size=6), st.floats(0, 100))
+def test_no_queue_loses_all_of_its_weight_and_who_used_less_gains(own, past_shares, factor):
+    before, used = np.array(own, dtype=np.float64), np.array(past_shares[: len(own)])
+    after = weighed(before, used, factor)
+    assert (after[before > 0] > 0).all()
+    if before.any() and used.any():
+        gains = before / before.sum() > used / used.sum()
+        assert (after[gains] >= (before / before.sum())[gains]).all()
+
+
+def test_weights_change_by_the_part_that_was_used():
+    assert weighed(np.array([1.0, 1.0]), np.array([0.5, 0.5]), 1.0).tolist() == [0.5, 0.5]
+    assert weighed(np.array([1.0, 1.0]), np.array([0.9, 0.0]), 1.0).tolist() == [0.005, 1.0]
+    assert weighed(np.array([3.0, 1.0]), np.array([0.75, 0.25]), 2.0).tolist() == [0.75, 0.25]
+    assert weighed(np.array([3.0, 1.0]), np.zeros(2), 2.0).tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"held":{}}', '{"halfLife":"1h","held":{"cpu":"much"}}', '{"halfLife":"1h","held":{"cpu":"-1"}}']
+)
+def test_what_makes_no_sense_is_passed_over_and_told(text):
+    facts = QueueFacts(objects.queue(["q", {"annotations": {KEY: text}}]))
+    assert not facts.past.held
+    assert f"annotation {KEY}: " in facts.faults[0]
+    assert "is passed over" in facts.faults[0]

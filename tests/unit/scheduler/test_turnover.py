@@ -1,0 +1,40 @@
+"""The scheduler holds no more after weeks in which all names changed than after the first day."""
+
+import sys
+
+import pytest
+
+from tests.unit.scheduler.turnover import Turnover
+
+MOST, MOST_SOON = 1.1, 1.05  # of what is held after the first day, in weeks and in a few days
+DAYS, SOAK_DAYS = 3, 30
+FEW_STEPS, STEPS = 12, 24  # of a day
+
+
+def held_by_day(days, steps):
+    """Bytes that the scheduler holds after each day."""
+    cluster = Turnover(steps=steps)
+    try:
+        found = []
+        for day in range(days):
+            cluster.day()
+            found.append(cluster.kept)
+            sys.stdout.write(f"day {day + 1}: {found[-1] / 2**20:.2f} MiB, {cluster.binds} binds\n")
+            sys.stdout.flush()
+        assert cluster.binds > 2 * days * steps, "Jobs start"
+        return found
+    finally:
+        cluster.close()
+
+
+@pytest.mark.timeout(600)
+def test_days_in_which_all_names_change_leave_nothing_behind():
+    first, *later = held_by_day(DAYS, FEW_STEPS)
+    assert max(later) <= MOST_SOON * first
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_thirty_days_in_which_all_names_change_leave_nothing_behind():
+    first, *later = held_by_day(SOAK_DAYS, STEPS)
+    assert max(later) <= MOST * first
