@@ -443,13 +443,13 @@ class Cache:
     def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
         """Nodes are kept for other jobs, or otherwise, than before: wake these jobs, and who may have a place there now.
 
-        Until a promise, nodes stay open to who is gone by then; another promise may let in others.
+        Nodes stay open to who is gone before they are needed: a later time lets in others.
         """
         self._jobs.wake(before.keys() ^ after.keys())
         opened: set[str] = set()
         for key, was in before.items():
             now = after.get(key)
-            if now is None or (now.promise, now.fill_until) != (was.promise, was.fill_until):
+            if now is None or (now.open_until is not None and now.open_until > (was.open_until or 0.0)):
                 opened |= was.nodes
             else:
                 opened |= was.nodes - now.nodes

@@ -58,6 +58,11 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
         return f"{len(self.locks)} nodes are no longer reserved: {why}"
 
     @property
+    def open_until(self) -> float | None:
+        """Until when the nodes take others that are gone by then, in seconds since the epoch; None: they take nobody."""
+        return None if self.promise is None or self.fill_until is None else min(self.promise, self.fill_until)
+
+    @property
     def nodes(self) -> frozenset[str]:
         """Names of the locked nodes."""
         return frozenset(lock.node for lock in self.locks)

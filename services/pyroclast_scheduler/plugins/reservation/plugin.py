@@ -165,10 +165,11 @@ class _Book:
         return following
 
     def _ends_before(self, job: Job, state: Reservation) -> bool:
-        if not self._settings.fills or state.promise is None or state.fill_until is None:
+        until = state.open_until
+        if not self._settings.fills or until is None:
             return False
         seconds = estimate(job.facts.running_estimate, self._settings.assumed)
-        return seconds is not None and self._session.ports.now + seconds <= min(state.promise, state.fill_until)
+        return seconds is not None and self._session.ports.now + seconds <= until
 
     def _release(self, key: str, why: str) -> None:
         state = self.states.pop(key)
