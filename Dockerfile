@@ -7,7 +7,7 @@
 ARG PYTHON=python:3.13-slim
 ARG UNPINNED=false
 
-# Everything is installed into one environment, by exact versions and hashes, also what builds our own wheel; the pip that does it stays
+# Everything is installed into one environment, by exact versions and hashes, also what builds our own wheels; the pip that does it stays
 # behind in this stage. packages.json says what there is in the end: names, versions, licences.
 FROM ${PYTHON} AS build
 ARG PYTHON
@@ -21,7 +21,7 @@ RUN python -m venv --without-pip /opt/pyroclast \
 COPY pyproject.toml README.md LICENSE ./
 COPY libs libs
 COPY services services
-RUN pip --no-cache-dir wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels . \
+RUN pip --no-cache-dir wheel --no-deps --no-build-isolation --wheel-dir /tmp/wheels . ./libs/pyroclast \
     && pip --no-cache-dir --python /opt/pyroclast/bin/python install --no-deps --no-index /tmp/wheels/*.whl \
     && pip --python /opt/pyroclast/bin/python inspect > /opt/pyroclast/packages.json \
     && /opt/pyroclast/bin/python -m compileall -q /opt/pyroclast

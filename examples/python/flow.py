@@ -1,6 +1,6 @@
 """A flow with a loop, a retry and a choice. No driver stays: the cluster runs it."""
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 
 @pc.task(retries=2)

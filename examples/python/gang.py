@@ -1,6 +1,6 @@
 """One function on four pods that start together or not at all."""
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 
 @pc.task(gang=4)

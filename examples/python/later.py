@@ -2,7 +2,7 @@
 
 import sys
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 job = pc.job(sys.argv[1]).wait()
 print(job.logs())

@@ -1,6 +1,6 @@
 """A hundred calls of one function. Those that fail do not end the others, and can be repeated."""
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 
 @pc.task(cpu="100m")

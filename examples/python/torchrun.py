@@ -2,7 +2,7 @@
 
 import pathlib
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 script = pathlib.Path(__file__).with_name("train.py")
 pc.torchrun(script, nodes=2, per_node=2).wait()

@@ -36,8 +36,11 @@ MAX_READ: Final = 32
 
 RETRY_SECONDS: Final = 1
 
-TRACED: Final = "/jobs/mutate"
+BEGINS_TRACE: Final = "/jobs/mutate"
 """The webhook with which the trace of a Job begins."""
+
+TRACED: Final = {BEGINS_TRACE: "admission.mutate", "/jobs/validate": "admission.validate"}
+"""The span of the review of a new Job, by webhook."""
 
 Fetch = Callable[[Doubt], Awaitable[View | None]]
 
@@ -101,14 +104,15 @@ class Engine:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _reply(self, webhook: Webhook, review: Review) -> Reply:
-        result = await (self._traced(webhook, review) if self._traces.are_taken else self._answer(webhook, review))
+        is_traced = self._traces.are_taken and webhook.path in TRACED and review.operation == "CREATE"
+        result = await (self._traced(webhook, review) if is_traced else self._answer(webhook, review))
         self._count(webhook, result)
         return _encoded(webhook, review, result)
 
     async def _traced(self, webhook: Webhook, review: Review) -> Answer:
-        with self._traces.span(f"admission {webhook.path}", trace_of(review.object), operation=review.operation):
+        with self._traces.span(TRACED[webhook.path], trace_of(review.object)):
             result = await self._answer(webhook, review)
-            return with_trace(result, review.object, self._traces.annotations()) if webhook.path == TRACED else result
+            return with_trace(result, review.object, self._traces.annotations()) if webhook.path == BEGINS_TRACE else result
 
     async def _answer(self, webhook: Webhook, review: Review) -> Answer:
         doubts: set[Doubt] = set()

@@ -140,6 +140,11 @@ def _check_queue(review: Review, known: Known) -> Answer:
     limits = known.options.queue_limits
     if review.operation == "DELETE":
         return Answer(queues.validate_delete(review.name, known.queues, limits))
+    old = review.old_object if review.operation == "UPDATE" else None
+    is_recorder = queues.is_recorder(review.user, known.options.namespace)
+    verdict = queues.validate_spent(review.object, old, is_from_recorder=is_recorder)
+    if not verdict.allowed:
+        return Answer(verdict)
     if review.operation == "UPDATE":
         return Answer(queues.validate_update(review.object, review.old_object, known.queues, limits))
     return Answer(queues.validate_create(review.object, known.queues, limits))

@@ -10,6 +10,7 @@ import yaml
 
 from pyroclast.rules.policies import mutating_manifests, validating_manifests
 from pyroclast.rules.policies.page import coverage_page
+from pyroclast.rules.policies.schedulers import scheduler_manifests
 from pyroclast.rules.policies.seats import seats_manifests
 
 __all__ = ["files", "main"]
@@ -33,12 +34,16 @@ def files() -> dict[str, str]:
     checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
     seats = seats_manifests(namespace=NAMESPACE, release=RELEASE)
+    schedulers = scheduler_manifests(exempt=exempt, version="VERSION")
     return {
         "charts/pyroclast/templates/policies.yaml": "\n".join(
             [NOTE, _switched("vap_enable", checks), _switched("map_enable", defaults), ""]
         ),
         "charts/pyroclast/templates/seats-policy.yaml": "\n".join([NOTE, _switched("place_before_pods", seats), ""]),
-        "docs/admission-policies.md": coverage_page(),
+        "charts/pyroclast/templates/namespace-scheduler-policy.yaml": "\n".join(
+            [NOTE, _switched("namespace_scheduler_enable", schedulers), ""]
+        ),
+        "docs/reference/admission-policies.md": coverage_page(),
     }
 
 

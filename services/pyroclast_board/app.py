@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import ssl
 from pathlib import Path
 from typing import Final
 
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.service import Service
+from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
+from pyroclast_board.serving.proxies import RequestHeaders
 from pyroclast_board.serving.recorder import Recorder
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.server import BoardServer
@@ -38,14 +41,23 @@ async def run(service: Service, settings: BoardSettings) -> None:
     WaitingJobs(service.metrics, cluster)
     JobEnds(service.metrics, cluster)
     templates, metrics = Templates(), BoardMetrics(service.metrics)
-    viewers = Viewers(Access(client), Sessions(key, settings.session_time.total_seconds()), is_open=settings.login == "local")
+    review = settings.review_period.total_seconds()
+    viewers = Viewers(
+        Access(client, remembered=review),
+        Sessions(key, settings.session_time.total_seconds()),
+        is_open=settings.login == "local",
+        proxy=_proxy(settings),
+        review=review,
+    )
+    tls = _tls(service, settings)
     async with (
         Recorder(settings.recorder_url, settings.recorder_token_file) as recorder,
-        Scheduler(settings.scheduler_url) as scheduler,
+        Scheduler(settings.scheduler_url, settings.scheduler_token_file) as scheduler,
     ):
         pages = Pages(cluster, Details(client), recorder, scheduler, templates)
         streams = Streams(pages.page, lambda: cluster.generation, metrics, settings.most_streams)
-        server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=settings.most_streams)
+        most = settings.most_streams
+        server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=most, tls=tls)
         await service.synced()
         service.spawn("leases", cluster.follow_leases())
         service.spawn("streams", streams.run())
@@ -54,6 +66,34 @@ async def run(service: Service, settings: BoardSettings) -> None:
             await service.forever()
         finally:
             await server.stop()
+
+
+def _proxy(settings: BoardSettings) -> RequestHeaders | None:
+    """What is believed of a proxy; None where there is none."""
+    if settings.login != "proxy":
+        return None
+    return RequestHeaders(
+        settings.requestheader_username_headers,
+        settings.requestheader_group_headers,
+        settings.requestheader_allowed_names,
+        settings.requestheader_username_prefix,
+        settings.requestheader_groups_prefix,
+    )
+
+
+def _tls(service: Service, settings: BoardSettings) -> ssl.SSLContext | None:
+    """TLS with the files that are set, followed as they change; None where none are.
+
+    Raises:
+        StartFailure: they cannot be used.
+    """
+    if not settings.page_cert_file:
+        return None
+    tls, client_ca = ServingTls(), settings.requestheader_client_ca_file
+    files = TlsFiles(tls, Path(settings.page_cert_file), Path(settings.page_key_file), Path(client_ca) if client_ca else None)
+    files.load()
+    service.spawn("page-tls", files.follow())
+    return tls.context
 
 
 def _session_key(path: str) -> bytes:

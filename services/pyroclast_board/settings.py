@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 from datetime import timedelta
-from typing import Literal, Self
+from typing import Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
 from pyroclast.runtime.addresses import Address, split_address
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.settings import ServiceSettings
+from pyroclast.runtime.settings import CommaSeparated, ServiceSettings
 
 __all__ = ["BoardSettings"]
+
+LONGEST_REVIEW: Final = timedelta(minutes=5)
 
 
 class BoardSettings(ServiceSettings):
@@ -23,16 +25,45 @@ class BoardSettings(ServiceSettings):
     kube_api_burst: int = Field(100, ge=0, description="how many of them at once")
     listen_address: Address = Field(":8084", description="where to serve /metrics")
     page_address: Address = Field(":8091", description="where to serve the pages")
-    login: Literal["token", "local"] = Field(
-        "token", description="token: users show a token of the cluster; local: whoever is on this machine sees everything"
+    page_cert_file: str = Field("", description="certificate to serve the pages with over TLS; empty: plain HTTP")
+    page_key_file: str = Field("", description="its key")
+    login: Literal["token", "proxy", "local"] = Field(
+        "token",
+        description="token: users show a token of the cluster; proxy: an authenticating proxy names them in headers; "
+        "local: whoever is on this machine sees everything",
+    )
+    requestheader_client_ca_file: str = Field(
+        "", description="CA of the client certificate with which the proxy proves itself; headers of all others mean nothing"
+    )
+    requestheader_allowed_names: CommaSeparated = Field(
+        (), description="common names of certificates that may name users; empty: any that the CA has signed"
+    )
+    requestheader_username_headers: CommaSeparated = Field(
+        ("X-Remote-User",), description="headers that name the user; the first that is there counts"
+    )
+    requestheader_group_headers: CommaSeparated = Field(
+        ("X-Remote-Group",), description="headers that name groups, each one or more with commas between"
+    )
+    requestheader_username_prefix: str = Field(
+        "", description="put before the name of the user, as the API server's --oidc-username-prefix"
+    )
+    requestheader_groups_prefix: str = Field(
+        "", description="put before the names of groups, as the API server's --oidc-groups-prefix"
     )
     session_key_file: str = Field(
         "", description="file whose content seals sessions, the same for all replicas; empty: a random one"
     )
     session_time: Duration = Field(timedelta(hours=12), description="after which a user must log in again")
+    review_period: Duration = Field(
+        timedelta(minutes=1), description="after which the API server is asked again who a user is and what that user may see"
+    )
     recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
     recorder_token_file: str = Field("", description="file with a token for the recorder")
-    scheduler_url: str = Field("", description="URL of the scheduler that leads, for what it alone knows; empty: none")
+    scheduler_url: str = Field(
+        "",
+        description="URL of the scheduler, for what it alone knows; each address of its name is asked; empty: none",
+    )
+    scheduler_token_file: str = Field("", description="file with a token for the scheduler")
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
     most_streams: int = Field(500, ge=1, le=10_000, description="pages that may be followed live at the same time")
 
@@ -42,6 +73,28 @@ class BoardSettings(ServiceSettings):
         if url and (urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).netloc):
             raise ValueError(f'"{url}" is no URL such as http://127.0.0.1:8090')
         return url.rstrip("/")
+
+    @field_validator("review_period")
+    @classmethod
+    def _is_short(cls, period: timedelta) -> timedelta:
+        if not timedelta(0) < period <= LONGEST_REVIEW:
+            raise ValueError("it is above 0 and at most 5m: a token that was revoked must not be good for longer")
+        return period
+
+    @model_validator(mode="after")
+    def _proxy_proves_itself(self) -> Self:
+        if bool(self.page_cert_file) != bool(self.page_key_file):
+            raise ValueError("--page-cert-file and --page-key-file are only of use together")
+        if self.login == "proxy" and not (self.page_cert_file and self.requestheader_client_ca_file):
+            raise ValueError(
+                "--login=proxy believes headers only of a client certificate: "
+                "set --page-cert-file, --page-key-file and --requestheader-client-ca-file"
+            )
+        if self.login == "proxy" and not self.requestheader_username_headers:
+            raise ValueError("--requestheader-username-headers is empty: name a header, such as X-Remote-User")
+        if self.login != "proxy" and self.requestheader_client_ca_file:
+            raise ValueError(f"--requestheader-client-ca-file has no effect with --login={self.login}: set --login=proxy")
+        return self
 
     @model_validator(mode="after")
     def _local_is_local(self) -> Self:

@@ -38,6 +38,7 @@ PLACES: Final = {
     "history": (f"{VIEWS}.history", "HISTORY"),
     "efficiency": (f"{VIEWS}.history", "EFFICIENCY"),
     "report": (f"{VIEWS}.report", "REPORT"),
+    "budget": (f"{VIEWS}.budget", "BUDGET"),
     "lint": (f"{VIEWS}.lint", "LINT"),
     "top": (f"{VIEWS}.top", "TOP"),
     "completion": (f"{VIEWS}.completion", "COMPLETION"),

@@ -150,17 +150,20 @@ def secret_data(payloads: Mapping[str, Payload], store: str | None, key: bytes |
 def runner_archive() -> bytes:
     """`runner.pyz`: the runner with the source of cloudpickle, so that an image needs Python and nothing else."""
     ours, theirs = Path(runner.__file__).parent, Path(cloudpickle.__file__).parent
+    standin = (ours / "standin.py").read_bytes()
     files = {
-        "__main__.py": ours / "__main__.py",
-        "sealing.py": ours / "sealing.py",
-        "standin/pyroclast_client.py": ours / "standin.py",
-        "cloudpickle/__init__.py": theirs / "__init__.py",
-        "cloudpickle/cloudpickle.py": theirs / "cloudpickle.py",
+        "__main__.py": (ours / "__main__.py").read_bytes(),
+        "sealing.py": (ours / "sealing.py").read_bytes(),
+        "standin/pyroclast_client.py": standin,
+        "standin/pyroclast/__init__.py": b"",
+        "standin/pyroclast/client.py": standin,
+        "cloudpickle/__init__.py": (theirs / "__init__.py").read_bytes(),
+        "cloudpickle/cloudpickle.py": (theirs / "cloudpickle.py").read_bytes(),
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, path in files.items():
-            archive.writestr(zipfile.ZipInfo(name, EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, EPOCH), content, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 

@@ -30,12 +30,14 @@ from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
 from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import Memories
+from pyroclast_job_controller.job.native_groups import NativePublisher
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_job_controller.orders import Orders, Targets, target_of
+from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.podgroup.controller import PlainPodController
 from pyroclast_job_controller.podgroup.workloads import Owners, WorkloadController
 from pyroclast_job_controller.queue.controller import QueueController
@@ -128,7 +130,11 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
     seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
-    actions = JobActions(shared.client, shared.caches, pods, PluginActions(shared.client, record), seats)
+    natives = NativePublisher(
+        shared.client, settings.scheduler_name, record, shared.clock, is_enabled=settings.publish_native_groups
+    )
+    plugins = PluginActions(shared.client, record)
+    actions = JobActions(shared, pods, plugins, seats=seats, admission=_group_admission(settings, shared), natives=natives)
     targets = Targets(JOBS, shared.caches.jobs, Job, lambda job: job.status.last_command, queue.add)
     orders = Orders(shared, targets, commands)
     patience = settings.give_up_lost_pods_after.total_seconds()
@@ -167,13 +173,21 @@ def _queues(service: Service, settings: ControllerSettings, shared: Shared) -> l
 def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue, sizes = work_queue(service, shared, "podgroup"), work_queue(service, shared, "workload")
     owners = Owners(shared)
-    pods = PlainPodController(shared, queue, owners, settings.scheduler_name, inherit=settings.inherit_owner_annotations)
+    admission = _group_admission(settings, shared)
+    pods = PlainPodController(
+        shared, queue, owners, admission, settings.scheduler_name, inherit=settings.inherit_owner_annotations
+    )
     workloads = WorkloadController(shared, sizes, owners, pods.renew)
     about = subjects_of(shared.caches.plain_pods, PODS)
     return [
         Controller("podgroups", queue, settings.worker_threads_for_podgroup, pods.reconcile, pods.enqueue_all, about),
         Controller("workloads", sizes, 1, workloads.reconcile, workloads.enqueue_all, owners.about),
     ]
+
+
+def _group_admission(settings: ControllerSettings, shared: Shared) -> GroupAdmission:
+    exempt = (settings.lease_namespace, "kube-system")  # as the webhooks have it
+    return GroupAdmission(shared, settings.in_process_webhooks, exempt)
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:

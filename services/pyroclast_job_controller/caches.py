@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.records import Command, Job, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
-from pyroclast.api.types import COMMANDS, JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
+from pyroclast.api.records import Command, Job, Namespace, PersistentVolumeClaim, Pod, PodGroup, PriorityClass, Queue, Record
+from pyroclast.api.types import COMMANDS, JOBS, NAMESPACES, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
@@ -61,6 +61,8 @@ class Caches:
         self.commands: Informer[Command] = Informer(client, COMMANDS, Command, indexers={TARGET: _target_of})
         self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
+        self.namespaces: Informer[Namespace] = Informer(client, NAMESPACES, Namespace)
+        """Watched where a controller asks for it with `watch`."""
         self.informers: list[Informer[Any]] = [
             self.jobs.informer,
             self.pods.informer,
@@ -75,8 +77,10 @@ class Caches:
         """Those of kinds that a cluster may lack: nothing waits for them."""
 
     def watch(self, informer: Informer[Any], *, optional: bool = False) -> None:
-        """Run `informer` too, which one controller alone needs. `optional`: the cluster may not serve its kind."""
-        (self.optional if optional else self.informers).append(informer)
+        """Run `informer` too, which only some controllers need. `optional`: the cluster may not serve its kind."""
+        informers = self.optional if optional else self.informers
+        if informer not in informers:
+            informers.append(informer)
 
 
 def _queue_of_job(job: Job) -> Iterable[str]:

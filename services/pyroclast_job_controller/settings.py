@@ -11,6 +11,7 @@ from pyroclast.lifecycle.sharding.configuration import ShardingError, from_flags
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
+from pyroclast_job_controller.podgroup.admission import PATHS
 from pyroclast_job_controller.selection import DEFAULT
 
 __all__ = ["ControllerSettings"]
@@ -32,12 +33,19 @@ class ControllerSettings(LeaderElectionSettings):
     place_before_pods: bool = Field(
         default=False, description="have the scheduler place simple gangs before their pods exist, where it does so too"
     )
+    publish_native_groups: bool = Field(
+        default=False, description="show the gang of each new Job as a PodGroup of scheduling.k8s.io too, where that is served"
+    )
     worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs")
     max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
     give_up_lost_pods_after: Duration = Field(
         timedelta(),
         ge=timedelta(),
         description="delete pods of Jobs for good that should have ended so long ago and whose node is lost; 0s: never",
+    )
+    in_process_webhooks: CommaSeparated = Field(
+        (),
+        description="webhooks, by their path, that leave this account out: their rules are applied here to what is written",
     )
     scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")
     inherit_owner_annotations: bool = Field(
@@ -59,6 +67,16 @@ class ControllerSettings(LeaderElectionSettings):
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         check(names)
         return names
+
+    @field_validator("in_process_webhooks")
+    @classmethod
+    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [path for path in paths if path not in PATHS]
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]} is applied by the admission service alone; leave it out, or name one of {', '.join(PATHS)}"
+            )
+        return paths
 
     @field_validator("scheduler_configs")
     @classmethod

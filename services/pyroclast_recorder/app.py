@@ -15,18 +15,33 @@ from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.traces import Traces
+from pyroclast_recorder.budgets.keeper import BudgetKeeper
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    gaps,
+    job_alikes,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    predictions,
+    usage_hours,
+)
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.prometheus import PrometheusMeter
+from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink, Stream
 from pyroclast_recorder.following.tracing import JobTracer
@@ -60,9 +75,11 @@ class Recorder:
         settings: RecorderSettings,
         metrics: RecorderMetrics,
         traces: Traces | None = None,
+        *,
+        events: EventRecorder | None = None,
     ) -> None:
         self._client, self._database, self._settings, self._metrics = client, database, settings, metrics
-        self._traces = traces
+        self._traces, self._events = traces, events
         self._settled = float("-inf")
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
@@ -89,7 +106,7 @@ class Recorder:
             database, gap = self._database, self._metrics.gap
             sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
-                POD_GROUPS: (PodGroup, KindSink(database, writer, group_rows, None, gap)),
+                POD_GROUPS: (PodGroup, KindSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
@@ -98,8 +115,11 @@ class Recorder:
                 group.create_task(writer.run())
                 group.create_task(self._settle_often())
                 group.create_task(self._prune_often())
-                period = self._settings.metrics_period.total_seconds()
-                group.create_task(Meter(self._client, database, writer, self._client.now, period).run())
+                if (period := self._settings.metrics_period.total_seconds()) > 0:
+                    group.create_task(self._meter(writer, period).run())
+                group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
+                period = self._settings.budget_period.total_seconds()
+                group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
@@ -114,6 +134,12 @@ class Recorder:
                 return
             await self._database.settle(int(self._client.now()))
             self._settled = _time()
+
+    def _meter(self, writer: Writer, period: float) -> Meter | PrometheusMeter:
+        """What tells how much pods use."""
+        if url := self._settings.prometheus_url:
+            return PrometheusMeter(url, self._database, writer, self._client.now, period)
+        return Meter(self._client, self._database, writer, self._client.now, period)
 
     async def _migrated(self) -> Mapping[str, Cursor]:
         """Bring the schema up to date as soon as the database answers; where the rows that are there end."""
@@ -140,7 +166,8 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
-        kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods}
+        kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods, job_alikes: settings.keep_jobs}
+        kept |= {predictions: settings.keep_pods}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())
@@ -157,13 +184,13 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     client = await service.client()
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])
-    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces)
+    events = service.record_events(client, COMPONENT)
+    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces, events=events)
     service.add_ready("database", recorder.complaint)
     server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)
     try:
         await service.synced()
-        events = service.record_events(client, COMPONENT)
         service.spawn("leading", lead(client, settings, recorder.record, events))
         await service.forever()
     finally:

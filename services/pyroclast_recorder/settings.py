@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
@@ -32,9 +33,23 @@ class RecorderSettings(LeaderElectionSettings):
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
 
+    budget_period: Duration = Field(
+        timedelta(minutes=1), description="how often what queues spent of their budgets is written to them at most; 0 for never"
+    )
     metrics_period: Duration = Field(
         timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
     )
+
+    prometheus_url: str = Field(
+        "", description="Prometheus that is asked what the pods of a Job used when it ended; empty: metrics.k8s.io is asked"
+    )
+
+    @field_validator("prometheus_url")
+    @classmethod
+    def _is_web(cls, url: str) -> str:
+        if url and not (url.startswith(("http://", "https://")) and urlsplit(url).hostname):
+            raise ValueError('must be a URL like "http://prometheus.monitoring.svc:9090"')
+        return url
 
     @field_validator("database_url")
     @classmethod

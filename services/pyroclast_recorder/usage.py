@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -89,9 +90,14 @@ class HourUsage:
         self._hour, self._now = hour, now
         self._asked: Counter[Share] = Counter()
         self._doubtful: Counter[Share] = Counter()
+        self._measured: Counter[Share] = Counter()
+        self._used: Counter[Share] = Counter()
 
-    def add(self, pod: Row, job: Row | None) -> None:
-        """Add a pod, with its Job if it has one; a pod that the hour does not touch adds nothing."""
+    def add(self, pod: Row, job: Row | None, means: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Add a pod, with its Job if it has one; a pod that the hour does not touch adds nothing.
+
+        `means`: what it used, by resource; those that nobody measured are left out.
+        """
         time = held(pod)
         if time is None:
             return
@@ -105,11 +111,21 @@ class HourUsage:
             share = share_of(pod, job, resource)
             self._asked[share] += amount * seconds
             self._doubtful[share] += amount * doubt
+            if resource in means:
+                self._measured[share] += amount * seconds
+                self._used[share] += means[resource] * seconds
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of `usage_hours`, without the cluster."""
         return [
-            {"hour": self._hour, **share._asdict(), "asked": asked, "doubtful": self._doubtful[share]}
+            {
+                "hour": self._hour,
+                **share._asdict(),
+                "asked": asked,
+                "doubtful": self._doubtful[share],
+                "measured": self._measured[share],
+                "used": self._used[share],
+            }
             for share, asked in sorted(self._asked.items())
         ]
 

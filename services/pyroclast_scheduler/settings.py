@@ -24,7 +24,7 @@ class SchedulerSettings(LeaderElectionSettings):
     disable_default_scheduler_config: bool = Field(default=False, description="end when that file cannot be used")
     schedule_period: Duration = Field(timedelta(seconds=1), description="longest time between two cycles")
     default_queue: str = Field("default", description="queue of PodGroups that name none; made at start")
-    priority_class: bool = Field(default=True, description="heed PriorityClasses")
+    priority_class: bool = Field(default=True, description="take PriorityClasses into account")
     node_selector: Names = Field((), description="label:value; only nodes with any of them are used; may be repeated")
     native_workloads: bool = Field(
         default=True, description="serve the PodGroups of Kubernetes itself (scheduling.k8s.io), where the API server has them"
@@ -47,7 +47,10 @@ class SchedulerSettings(LeaderElectionSettings):
     node_worker_threads: int = Field(20, description="no effect")
     gate_removal_worker_num: int = Field(5, description="no effect")
     estimate_starts: bool = Field(default=True, description="work out between sessions when Jobs that wait are likely to start")
+    budget_unknown_after: Duration = Field(
+        timedelta(minutes=10), description="how long an amount spent of a queue's budget counts; the recorder renews it"
+    )
     enable_pprof: bool = Field(default=False, description="no effect")
-    csi_storage: bool = Field(default=True, description="no effect: CSIStorageCapacities are always heeded")
+    csi_storage: bool = Field(default=True, description="no effect: CSIStorageCapacities always count")
     ignored_provisioners: Names = Field((), description="no effect")
     resource_sync_timeout: Duration = Field(timedelta(seconds=60), description="no effect: scheduling waits until all is listed")

@@ -34,12 +34,13 @@ from pyroclast_scheduler.shell.configfile import ConfigurationFile
 from pyroclast_scheduler.shell.configuration_events import Complaints
 from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.evictor import Evictor
-from pyroclast_scheduler.shell.explain_server import PATH, ExplainServer, finder
+from pyroclast_scheduler.shell.explain_server import AUDIENCE, PATH, ExplainServer, finder
 from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.native_watch import NativeWatch
+from pyroclast_scheduler.shell.run_lengths import follow_run_lengths
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
@@ -95,9 +96,10 @@ async def main(service: Service) -> None:
         usage=usage,
         now=client.now,
         period=settings.schedule_period.total_seconds(),
+        budget_patience=settings.budget_unknown_after.total_seconds(),
     )
     explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.estimates = Estimates(cache, loop, now=client.now) if settings.estimate_starts else None
+    explainer.estimates = _estimates(service, client, cache, loop, settings)
     trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
     _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
     loop.warned = complaints.passed_over
@@ -172,11 +174,24 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
     await service.synced()
 
 
+def _estimates(service: Service, client: Client, cache: Cache, loop: Loop, settings: SchedulerSettings) -> Estimates | None:
+    """What estimates starts, and learns from the recorder how long Jobs ran; None where nobody should. Sessions ask it, too."""
+    if not settings.estimate_starts:
+        return None
+    estimates = Estimates(cache, loop, now=client.now)
+    loop.usual_seconds = estimates.usual_seconds
+    service.watch(follow_run_lengths(client, settings.lease_namespace, estimates), is_needed=False)
+    return estimates
+
+
 def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
     """Let sessions tell the explainer what they found out, and answer who asks."""
     loop.explained, loop.waiting = explainer.take, explainer.book
     explainer.reservations = lambda: loop.reservations
-    service.branches[PATH] = ExplainServer(explainer.source, finder(cache.facts), Access(client), trials, trials.fits)
+    access = Access(client, AUDIENCE)
+    service.branches[PATH] = ExplainServer(
+        explainer.source, finder(cache.facts), access, trials, trials.fits, leads=lambda: explainer.is_at_work
+    )
 
 
 def _beside(

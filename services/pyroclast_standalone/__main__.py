@@ -217,6 +217,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
         options.audit_log,
         options.place_before_pods,
         tuple(options.node_resource),
+        options.publish_native_groups,
     )
 
 
@@ -262,6 +263,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument(
         "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
+    )
+    up.add_argument(
+        "--publish-native-groups",
+        action="store_true",
+        help="show the gang of each Job as a PodGroup of scheduling.k8s.io too, where that is served",
     )
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
     up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")

@@ -39,7 +39,8 @@ SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings 
 class Options:
     """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any).
 
-    `place_before_pods`: gangs are placed before their pods exist.
+    `place_before_pods`: gangs are placed before their pods exist. `publish_native_groups`: gangs of Jobs are shown as PodGroups
+    of Kubernetes itself.
     """
 
     directory: DataDirectory
@@ -51,6 +52,7 @@ class Options:
     audit_log: Path | None = None
     place_before_pods: bool = False
     node_resources: tuple[str, ...] = ()
+    publish_native_groups: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ async def check(options: Options) -> int:
 async def purge(kubeconfig: Path) -> None:
     """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
-        await remove(client, installation.objects("", place_before_pods=True))
+        await remove(client, installation.objects("", place_before_pods=True, publish_native_groups=True))
 
 
 async def _start_api_server(supervisor: Supervisor, options: Options, port: int) -> Path:
@@ -154,7 +156,12 @@ async def _start_services(
     webhook_port, history_port, board_port = free_port(), free_port(), free_port()
     is_embedded = options.kubeconfig is None
     webhook = f"https://127.0.0.1:{webhook_port}"
-    wanted = installation.objects(webhook, is_embedded=is_embedded, place_before_pods=options.place_before_pods)
+    wanted = installation.objects(
+        webhook,
+        is_embedded=is_embedded,
+        place_before_pods=options.place_before_pods,
+        publish_native_groups=options.publish_native_groups,
+    )
     await installation.apply(client, wanted)
     await _tell(client, "recorder", f"http://127.0.0.1:{history_port}")
     await _tell(client, "board", f"http://127.0.0.1:{board_port}")
@@ -224,6 +231,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     seats = ("--place-before-pods",) if options.place_before_pods else ()
+    published = ("--publish-native-groups",) if options.publish_native_groups else ()
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
@@ -231,7 +239,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
-            (*discovery, *seats, *lease, *_wait_for("vc-controller-manager")),
+            (*discovery, *seats, *published, *installation.in_process_webhooks(), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service(
             "jobflow-controller",

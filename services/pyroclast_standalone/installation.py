@@ -14,14 +14,14 @@ from typing import Any
 
 import yaml
 
-from pyroclast.api.types import CRDS, Key
+from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, Key
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.rules.policies.seats import seats_manifests
 
 from .errors import CommandError
 from .manifests import Catalogue, Manifest, key_of
 
-__all__ = ["NAMESPACE", "RELEASE", "apply", "objects", "scheduler_configuration"]
+__all__ = ["NAMESPACE", "RELEASE", "apply", "arguments", "in_process_webhooks", "objects", "scheduler_configuration"]
 
 RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
@@ -46,23 +46,44 @@ KINDS = (
 ESTABLISHED_SECONDS = 30.0
 
 
-def objects(webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False) -> list[Manifest]:
+def objects(
+    webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False, publish_native_groups: bool = False
+) -> list[Manifest]:
     """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port).
 
     `place_before_pods`: gangs are placed before their pods exist, and nobody else may say where they go.
+    `publish_native_groups`: gangs of Jobs are shown as PodGroups of Kubernetes itself.
 
     The embedded control plane gets a storage class too, which a cluster has of its own, and no admission policies: it evaluates
     none.
     """
     found: list[Manifest] = []
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
-        text = resources.files(__package__).joinpath("data", file).read_text()
-        found += [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
+        found += _documents(file)
     if place_before_pods:
         found += seats_manifests(namespace=NAMESPACE, release=RELEASE)
+    if publish_native_groups:
+        found += _publishing()
     kinds = [kind for kind in KINDS if not (is_embedded and kind.startswith("ValidatingAdmissionPolicy"))]
     chosen = [_reached_by_url(document, webhook_url) for document in found if document["kind"] in kinds]
     return sorted(chosen, key=lambda document: KINDS.index(document["kind"]))
+
+
+def _publishing() -> list[Manifest]:
+    """The right to create PodGroups of Kubernetes itself, which the controllers have in the chart only where they use it."""
+    name, group = f"{RELEASE}-native-groups", "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [NATIVE_POD_GROUPS.group], "resources": [NATIVE_POD_GROUPS.plural], "verbs": ["create", "get", "patch"]}
+    account = {"kind": "ServiceAccount", "name": f"{RELEASE}-controllers", "namespace": NAMESPACE}
+    common = {"apiVersion": f"{group}/v1", "metadata": {"name": name}}
+    return [
+        {**common, "kind": "ClusterRole", "rules": [rule]},
+        {
+            **common,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+            "subjects": [account],
+        },
+    ]
 
 
 def scheduler_configuration() -> str:
@@ -71,6 +92,21 @@ def scheduler_configuration() -> str:
         if document["kind"] == "ConfigMap" and "volcano-scheduler.conf" in document.get("data", {}):
             return str(document["data"]["volcano-scheduler.conf"])
     raise CommandError("the package data holds no scheduler configuration: the installation is damaged, install pyroclast again")
+
+
+def in_process_webhooks() -> tuple[str, ...]:
+    """The flag that names the webhooks which leave the account of the controllers out, as the chart gives it to them."""
+    return tuple(word for word in arguments("pyroclast_job_controller") if word.startswith("--in-process-webhooks="))
+
+
+def arguments(module: str) -> list[str]:
+    """What the chart, with its default values, gives to the program of `module`."""
+    for document in _documents("manifests.yaml"):
+        if document["kind"] in ("Deployment", "StatefulSet"):
+            (container,) = document["spec"]["template"]["spec"]["containers"]
+            if container["command"][-1] == module:
+                return [str(word) for word in container["args"]]
+    raise CommandError(f"the package data holds no program {module}: the installation is damaged, install pyroclast again")
 
 
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
@@ -95,6 +131,12 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
 def _is_established(crd: dict[str, Any]) -> bool:
     conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just taken it
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+def _documents(file: str) -> list[Manifest]:
+    """The objects in a file of the package data, to be read only."""
+    text = resources.files(__package__).joinpath("data", file).read_text()
+    return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 
 
 def _reached_by_url(manifest: Manifest, webhook_url: str) -> Manifest:

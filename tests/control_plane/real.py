@@ -36,7 +36,10 @@ _AUDIT_POLICY = {
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
-_GATES = "GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true"
+_GATES = (
+    "GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,"
+    "DRAWorkloadResourceClaims=true"
+)
 _WORKLOADS = "scheduling.k8s.io/v1beta1=true"
 
 

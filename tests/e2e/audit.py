@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,18 @@ class Audit:
                     ):
                         event["user"].setdefault("username", "")  # of a request that nobody was found for
                         yield event
+
+    def created(self, resource: str, namespace: str, *, since: int = 0) -> Counter[str]:
+        """How often an object of each name was created in `namespace`; the first `since` events are passed over."""
+        return Counter(
+            str(event["objectRef"].get("name"))
+            for event in islice(self.events(), since, None)
+            if event["verb"] == "create"
+            and event.get("objectRef", {}).get("resource") == resource
+            and not event["objectRef"].get("subresource")
+            and event["objectRef"].get("namespace") == namespace
+            and event["responseStatus"]["code"] == 201
+        )
 
     def was_ready(self, timestamp: str) -> bool:
         """Whether the API server knew all roles at a time of an event; the real one serves a moment before it does."""

@@ -22,6 +22,7 @@ import yaml
 from tests.e2e.cluster import wait_until
 from tests.e2e.endpoints import webhook_endpoints
 from tests.e2e.leftovers import Thing, everything, left_behind
+from tests.e2e.previous import ROOT, python_path
 from tests.e2e.server import RealServer, real_server
 from tests.unit.chart.render import CHART, NAMESPACE, RELEASE
 
@@ -96,13 +97,17 @@ def _nodes(kubeconfig: Path, folder: Path) -> Iterator[None]:
 
 
 class Release:
-    """helm and kubectl against one control plane: the chart with some values, and what these need to run there."""
+    """helm and kubectl against one control plane: the chart with some values, and what these need to run there.
+
+    Chart and programs are those of `tree`, which may be set to another between two calls.
+    """
 
     def __init__(self, whole: Whole, helm: Path, folder: Path, values: Mapping[str, Any]) -> None:
+        self.tree, self.server = ROOT, whole.server
         self._environment = {**os.environ, "KUBECONFIG": str(whole.server.kubeconfig)}
         self._helm = str(helm)
-        self._values = folder / "values.yaml"
-        self._values.write_text(yaml.safe_dump(_merged(values, _needed(whole.webhook_port))))
+        self._file = folder / "values.yaml"
+        self._values, self._webhook_port = values, whole.webhook_port
 
     def run(self, *command: str, stdin: str | None = None) -> str:
         """What a command prints, which must end well."""
@@ -122,7 +127,9 @@ class Release:
 
     def release(self, verb: str, *options: str) -> str:
         """`helm install` or `helm upgrade` of the chart, until all is ready."""
-        return self.helm(verb, RELEASE, str(CHART), "--wait", "--timeout", HELM_SECONDS, "--values", str(self._values), *options)
+        self._file.write_text(yaml.safe_dump(_merged(self._values, _needed(self._webhook_port, self.tree))))
+        chart = str(self.tree / CHART.relative_to(ROOT))
+        return self.helm(verb, RELEASE, chart, "--wait", "--timeout", HELM_SECONDS, "--values", str(self._file), *options)
 
     @contextlib.contextmanager
     def gone_at_last(self) -> Iterator[None]:
@@ -167,12 +174,15 @@ class Release:
         )
 
 
-def _needed(webhook_port: int) -> dict[str, Any]:
-    """Values without which no program of ours runs as a process of this machine."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+def _needed(webhook_port: int, tree: Path) -> dict[str, Any]:
+    """Values without which no program of `tree` runs as a process of this machine."""
+    environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": python_path(tree)}
     return {
         "webhook": {"url": f"https://127.0.0.1:{webhook_port}"},
-        "custom": {"bind_address": "$(POD_IP)", "default_env": [{"name": "PATH", "value": path}]},
+        "custom": {
+            "bind_address": "$(POD_IP)",
+            "default_env": [{"name": name, "value": value} for name, value in environment.items()],
+        },
     }
 
 

@@ -26,6 +26,12 @@ kind: Pod
 metadata: {name: other}
 spec: {containers: [{name: a, image: a}]}
 """
+POD_GROUP = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: strange}
+spec: {minMember: 1}
+"""
 LEASE = """
 apiVersion: coordination.k8s.io/v1
 kind: Lease
@@ -64,6 +70,11 @@ def test_the_controllers_write_nothing_that_no_job_owns(cluster: Cluster, namesp
     assert "a Job owns" in cluster.refused(*patch, '{"data": {"a": "b"}}', f"{ACCOUNT}controllers")
     said = cluster.refused("create", "-n", namespace, "-f", "-", f"{ACCOUNT}controllers", stdin=JOB)
     assert "may only create Jobs for a CronJob or a HyperJob" in said
+
+
+def test_the_controllers_create_no_pod_group_that_nothing_controls(cluster: Cluster, namespace: str) -> None:
+    said = cluster.refused("create", "-n", namespace, "-f", "-", f"{ACCOUNT}controllers", stdin=POD_GROUP)
+    assert "may only create PodGroups for a Job, a pod or a workload, which controls them" in said
 
 
 def test_pods_of_others_are_annotated_and_no_more(cluster: Cluster, namespace: str) -> None:

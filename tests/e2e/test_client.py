@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast_client import errors
 from tests.e2e.cluster import Cluster, wait_until
 

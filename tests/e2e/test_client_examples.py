@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from tests.e2e.test_client_executor import STAND_IN
 from tests.unit.docs.pages import PAGES, ROOT, blocks
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast.kube.http.client import Client as KubeClient
 from pyroclast_client import errors
 

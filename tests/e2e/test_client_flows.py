@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast_client import errors
 from tests.e2e.cluster import wait_until
 
@@ -82,7 +82,7 @@ def test_values_loops_choices_and_retries_run(local: pc.Client, tmp_path: Path) 
     with pytest.raises(errors.Usage, match="no entry fit; it has"):
         flow["fit"]
     script = f"""
-import pyroclast_client as pc
+import pyroclast.client as pc
 with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     print(c.flow({flow.name!r}).result())
 """

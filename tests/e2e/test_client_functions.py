@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast_client import errors
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
@@ -116,7 +116,7 @@ def test_a_result_is_found_in_another_process(local: pc.Client) -> None:
     job = divided.run(9, 3)
     job.wait(200)
     script = f"""
-import pyroclast_client as pc
+import pyroclast.client as pc
 with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     print(pc.job({job.name!r}).result())
 """
@@ -402,7 +402,7 @@ def test_coroutines_are_awaited_and_async_clients_share_a_connection(local: pc.C
 
 def test_a_program_that_closes_nothing_ends_quietly(local: pc.Client) -> None:
     script = f"""
-import pyroclast_client as pc
+import pyroclast.client as pc
 c = pc.Client(namespace="default", kubeconfig={local.kubeconfig!r})
 c.jobs()[0].wait(check=False)
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tomllib
@@ -17,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
 COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
 CLIENT = ROOT / "services" / "pyroclast_client"
+API = ROOT / "libs" / "pyroclast"
 PACKAGES = {
-    "pyroclast",
     "pyroclast_admission",
     "pyroclast_board",
     "pyroclast_job_controller",
@@ -43,6 +44,7 @@ def packages_of(built: Path) -> set[str]:
 
 def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
     assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
+    assert packages_of(wheel(API, tmp_path / "api")) == {"pyroclast"}
     assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
     assert packages_of(wheel(COMMAND_LINE, tmp_path / "command-line")) == {"pyroclast_cli"}
     client = wheel(CLIENT, tmp_path / "client")
@@ -51,11 +53,12 @@ def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
     assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
 
 
-@pytest.mark.parametrize("folder", [STANDALONE, COMMAND_LINE, CLIENT], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [API, STANDALONE, COMMAND_LINE, CLIENT], ids=lambda folder: folder.name)
 def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
     ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
     assert beside["version"] == ours["version"]
-    assert f"pyroclast=={ours['version']}" in beside["dependencies"]
+    own = [need for need in (*ours["dependencies"], *beside["dependencies"]) if need.startswith("pyroclast")]
+    assert {need.partition("==")[2] for need in own} == {ours["version"]}
     locks = [ROOT / "requirements.lock", *([ROOT / "requirements-dev.lock"] if folder == CLIENT else [])]
     pinned = {line.split("==")[0] for lock in locks for line in lock.read_text().splitlines() if "==" in line}
     assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
@@ -63,13 +66,14 @@ def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """The Python of an environment that holds the wheel `pyroclast`, what it requires, and nothing else."""
+    """The Python of an environment that holds the wheels of the services, what they require, and nothing else."""
     folder, uv = tmp_path / "environment", [sys.executable, "-m", "uv"]
     python = folder / "bin" / "python"
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
     install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
-    subprocess.run([*install, "--no-deps", str(wheel(ROOT, tmp_path / "wheels"))], check=True)
+    wheels = [str(wheel(each, tmp_path / each.name)) for each in (ROOT, API)]
+    subprocess.run([*install, "--no-deps", *wheels], check=True)
     lacks = subprocess.run([python, "-c", "import pyroclast_standalone"], capture_output=True, text=True, check=False)
     assert "No module named 'pyroclast_standalone'" in lacks.stderr
     return python
@@ -85,7 +89,7 @@ async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_
 
 
 CLIENT_ALONE = """
-import pyroclast_client as pc
+import pyroclast.client as pc
 assert all(getattr(pc, name) for name in pc.__all__)
 @pc.task(image="python")
 def double(number: int) -> int:
@@ -109,3 +113,27 @@ def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, t
     subprocess.run([*install, str(built), f"cloudpickle=={locked}"], check=True)
     done = subprocess.run([environment, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "local: the control plane is not installed; `pip install 'pyroclast-client[local]'`\n", done.stderr
+
+
+def test_the_command_line_serves_with_the_api_alone(tmp_path):
+    python, uv = tmp_path / "environment" / "bin" / "python", [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
+    needs = tomllib.loads((API / "pyproject.toml").read_text())["project"]["dependencies"]
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--constraint", str(ROOT / "requirements.lock"), *needs], check=True)
+    wheels = [str(wheel(each, tmp_path / each.name)) for each in (API, COMMAND_LINE)]
+    subprocess.run([*install, "--no-deps", *wheels], check=True)
+    config = tmp_path / "kubeconfig"
+    user = {"name": "u", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "token"}}}
+    context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+    cluster = {"name": "k", "cluster": {"server": "http://127.0.0.1:1"}}
+    content = {"users": [user], "contexts": [context], "clusters": [cluster], "current-context": "c"}
+    config.write_text(json.dumps(content))
+    vcctl = [str(python.parent / "vcctl")]
+    linted = subprocess.run(
+        [*vcctl, "lint", "-f", str(ROOT / "examples" / "gang.yaml")], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stderr
+    asked = subprocess.run([*vcctl, "waiting", "--kubeconfig", str(config)], capture_output=True, text=True, check=False)
+    assert asked.returncode == 1
+    assert "which needs kubernetes_asyncio: pip install 'pyroclast-api[cloud]'" in asked.stderr

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 from collections import Counter
-from itertools import islice
 from typing import Any
 
 import pytest
@@ -37,16 +36,7 @@ def pods_created_twice(cluster: Cluster, namespace: str, *, since: int = 0) -> l
 
     `since`: how many events of the audit log, the first ones, are passed over.
     """
-    created = Counter(
-        event["objectRef"].get("name")
-        for event in islice(cluster.audit.events(), since, None)
-        if event["verb"] == "create"
-        and event["objectRef"]["resource"] == "pods"
-        and not event["objectRef"].get("subresource")
-        and event["objectRef"].get("namespace") == namespace
-        and event["responseStatus"]["code"] == 201
-    )
-    return [str(name) for name, count in created.items() if count > 1]
+    return [name for name, count in cluster.audit.created("pods", namespace, since=since).items() if count > 1]
 
 
 @pytest.mark.timeout(300)

@@ -1,7 +1,8 @@
 """The chart on a whole control plane: kube-scheduler places our pods, and nodes run them from their own specs as processes.
 
 Installed with `helm install --wait`, upgraded, tested by `helm test` and taken away, with each set of values; with one of them
-upgraded and rolled back under Jobs of every phase. All sets run in the soak, few otherwise.
+upgraded from the release before this one and rolled back to it, under Jobs of every phase and while kubectl submits more. All
+sets run in the soak, few otherwise.
 
 What cannot be had here: cert-manager and the Prometheus operator. Definitions of their kinds are there, with the fields that we
 use, and the test writes the Secret that cert-manager would. API servers here have no network of pods: they call webhooks by
@@ -13,6 +14,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,8 +25,11 @@ import pytest
 import yaml
 
 from tests.control_plane import build
+from tests.e2e.audit import Audit
 from tests.e2e.cluster import wait_until
 from tests.e2e.installed import Release, Whole, whole_plane
+from tests.e2e.load import jobs_meanwhile
+from tests.e2e.previous import ROOT, unpacked
 from tests.unit.chart import authorities, render
 from tests.unit.chart.conftest import helm  # noqa: F401 - a fixture
 from tests.unit.chart.render import NAMESPACE, RELEASE
@@ -46,6 +51,8 @@ UNGUARDED = {"a scheduler alone"}
 WITHOUT_A_GANG = {"a scheduler alone", "flows alone"}
 """Sets that leave out what `helm test` runs a gang with."""
 PROGRAMS = ["admission", "controllers", "jobflow", "scheduler"]
+LOAD_SECONDS = 15.0
+"""How long kubectl submits Jobs while programs are replaced; the soak takes longer."""
 LONG = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job
@@ -159,11 +166,49 @@ def _prepared(it: Release, name: str) -> Iterator[None]:
 def test_the_chart_from_installation_to_its_end(whole: Whole, helm: Path, tmp_path: Path) -> None:  # noqa: F811
     before = whole.everything()
     it = Release(whole, helm, tmp_path, SETS["defaults"])
-    with it.gone_at_last():
-        names = _from_installation_to_the_end(it)
+    with it.gone_at_last(), _old_tree() as older:
+        names = _from_installation_to_the_end(it, older)
         phases = it.phases(names)
     whole.await_as_before(before, besides="default")
     assert it.phases(names) == phases, "Jobs outlive the release"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_no_job_is_lost_while_programs_are_replaced(whole: Whole, helm: Path, tmp_path: Path) -> None:  # noqa: F811
+    """Upgrades, rollbacks and restarts of each program, one after the other, while kubectl submits 200 Jobs a minute."""
+    before = whole.everything()
+    it = Release(whole, helm, tmp_path, SETS["high availability"])
+    with it.gone_at_last(), _old_tree() as older:
+        it.tree = older
+        it.release("install")
+        with _jobs_meanwhile(it, seconds=900.0):
+            for _ in range(2):
+                it.tree = ROOT
+                it.release("upgrade")
+                for program in PROGRAMS:
+                    it.run("kubectl", "rollout", "restart", f"deployment/pyroclast-{program}", "-n", NAMESPACE)
+                    it.run("kubectl", "rollout", "status", f"deployment/pyroclast-{program}", "-n", NAMESPACE, "--timeout=120s")
+                it.helm("rollback", RELEASE, "--wait", "--timeout", "180s")
+    whole.await_as_before(before)
+
+
+@contextlib.contextmanager
+def _old_tree() -> Iterator[Path]:
+    """The tree of the release before this one, where this checkout has it, else this one; not in /tmp, over which pods mount."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield unpacked(Path(folder)) or ROOT
+
+
+@contextlib.contextmanager
+def _jobs_meanwhile(it: Release, *, seconds: float) -> Iterator[None]:
+    """Jobs are submitted for so long at most; none is refused, lost or run twice."""
+    namespace = f"load-{secrets.token_hex(3)}"
+    it.run("kubectl", "create", "namespace", namespace)
+    with jobs_meanwhile(it.server.kubeconfig, namespace, seconds=seconds) as load:
+        yield
+    load.check(Audit(it.server.audit_log, []))
+    it.run("kubectl", "delete", "namespace", namespace, "--timeout=120s")
 
 
 def _jobs_of_each_phase(it: Release) -> None:
@@ -215,8 +260,9 @@ def _something_happens_meanwhile(it: Release, name: str) -> Iterator[None]:
         it.run("kubectl", "delete", "vcjob", name)
 
 
-def _from_installation_to_the_end(it: Release) -> tuple[str, ...]:
-    """The names of the Jobs that are left then, which stay in their phases."""
+def _from_installation_to_the_end(it: Release, older: Path) -> tuple[str, ...]:
+    """The names of the Jobs that are left then, which stay in their phases. The release begins as that of the tree `older`."""
+    it.tree = older
     it.release("install", "--create-namespace")
     for program in PROGRAMS:
         status = it.get("deployment", f"pyroclast-{program}", "-n", NAMESPACE)["status"]
@@ -229,23 +275,40 @@ def _from_installation_to_the_end(it: Release) -> tuple[str, ...]:
     phases, pods = it.phases(names), it.pods(names)
     assert phases == {**PHASES, "pending": "Pending"}
 
-    with _something_happens_meanwhile(it, "during-upgrade"):
+    it.tree = ROOT
+    with _something_happens_meanwhile(it, "during-upgrade"), _jobs_meanwhile(it, seconds=LOAD_SECONDS):
         it.release("upgrade", "--set", "custom.log_level=debug")
+    _definitions_came_first(it)
+    assert older == ROOT or "pyroclast-board" in it.run("kubectl", "get", "deployments", "-n", NAMESPACE, "-o", "name")
     assert it.phases(names) == phases, "an upgrade changes no Job and restarts no pod"
     assert it.pods(names) == pods, "an upgrade changes no Job and restarts no pod"
     it.run("kubectl", "create", "-f", "-", stdin=job("after-upgrade", "true", ""))
     it.await_phase("after-upgrade", "Completed")
 
-    with _something_happens_meanwhile(it, "during-rollback"):
+    with _something_happens_meanwhile(it, "during-rollback"), _jobs_meanwhile(it, seconds=LOAD_SECONDS):
         it.helm("rollback", RELEASE, "1", "--wait", "--timeout", "180s")
     assert it.phases(names) == phases, "nor does a rollback"
     assert it.pods(names) == pods, "nor does a rollback"
+    assert older == ROOT or "pyroclast-board" not in it.run("kubectl", "get", "deployments", "-n", NAMESPACE, "-o", "name")
     it.run("kubectl", "create", "-f", "-", stdin=job("after-rollback", "true", ""))
     it.await_phase("after-rollback", "Completed")
 
+    _definitions_came_first(it)
     for name, (_, _, phase) in MOVING.items():
         it.run("kubectl", "delete", "pods", "-l", f"volcano.sh/job-name={name}", "--force", "--grace-period=0")
         it.await_phase(name, phase)
     it.run("kubectl", "delete", "vcjob", "restarting")
     it.run("kubectl", "delete", "pods", "-l", "volcano.sh/job-name=restarting", "--force", "--grace-period=0")
     return (*SETTLED, "pending")
+
+
+def _definitions_came_first(it: Release) -> None:
+    """In the last upgrade or rollback, helm wrote all definitions before it wrote a Deployment."""
+    order = [
+        event["objectRef"]["resource"]
+        for event in Audit(it.server.audit_log, []).events()
+        if event["userAgent"].startswith("Helm") and event["verb"] in ("create", "update", "patch") and "objectRef" in event
+    ]
+    since = len(order) - order[::-1].index("secrets", order[::-1].index("deployments"))  # it keeps its releases in Secrets
+    last = order[since:]
+    assert last.index("deployments") > max(index for index, each in enumerate(last) if each == "customresourcedefinitions")

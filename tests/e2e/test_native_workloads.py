@@ -5,49 +5,47 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 
-from tests.control_plane import build
-from tests.control_plane.real import Flavour
-from tests.counts import examples
-from tests.e2e.cluster import Cluster, KubectlError, running, wait_until
+from pyroclast.api.keys import SCHEDULER_NAME
+from pyroclast.rules.policies.schedulers import scheduler_manifests
+from tests.e2e.cluster import Cluster, KubectlError, wait_until
+from tests.e2e.natives import (
+    GROUPS,
+    NODES,
+    OURS,
+    QUEUE,
+    ZONES,
+    conditions,
+    gang,
+    group,
+    group_of,
+    is_scheduled,
+    job,
+    make,
+    member,
+    native_cluster,
+    nodes,
+    patches,
+    pod_spec,
+    volcano_job,
+    writes,
+)
 
-NODES = 4
-GROUPS = "podgroups.scheduling.k8s.io"
-OURS = "podgroups.scheduling.volcano.sh"
-QUEUE = "scheduling.volcano.sh/queue-name"
-ZONES = {"node-0": "a", "node-1": "a", "node-2": "a", "node-3": "b"}
-SCHEDULER = """
-actions: "enqueue, allocate, preempt, reclaim, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-  - name: pdb
-- plugins:
-  - name: predicates
-  - name: capacity
-    enableJobEnqueued: false
-  - name: nodeorder
-"""
-FLAVOUR = Flavour(build.NEXT, serves_workloads=True)
-NEEDED = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 NUMBERS = itertools.count()
+PODS_OF_A_BIG_GANG = 80
+WHOLE = pytest.mark.soak
+"""Marks the full counts of a statement, of which every run of the tests shows a part."""
 
 
 @pytest.fixture(scope="module")
 def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane of the next version with nodes in two zones, one of them larger; each takes one pod of `cpu`."""
-    if control_plane != "real" or build.missing(NEEDED, build.NEXT):
-        pytest.skip(f"Kubernetes {build.NEXT} is not asked for, or not built: `make control-plane KUBERNETES={build.NEXT}`")
-    folder = tmp_path_factory.mktemp("native")
-    with running("real", folder, nodes=NODES, scheduler=SCHEDULER, flavour=FLAVOUR, kube_scheduler=True) as cluster:
+    """A cluster with nodes in two zones, one of them larger; each takes one pod of `cpu`."""
+    with native_cluster(control_plane, tmp_path_factory.mktemp("native")) as cluster:
         for node, zone in ZONES.items():
             cluster.kubectl("label", "node", node, f"zone={zone}")
         yield cluster
@@ -68,73 +66,10 @@ def cpu(own: Cluster) -> str:
     return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
 
 
-def pod_spec(cpu: str, **more: Any) -> dict[str, Any]:
-    requests = {"requests": {"cpu": cpu}}
-    container = {"name": "c", "image": "busybox", "command": ["sleep", "600"], "resources": requests}
-    return {
-        "schedulerName": "volcano",
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [container],
-        **more,
-    }
-
-
-def make(own: Cluster, namespace: str, *bodies: dict[str, Any]) -> None:
-    own.kubectl("create", "-n", namespace, "-f", "-", stdin=yaml.safe_dump_all(bodies))
-
-
-def job(name: str, cpu: str, size: int, scheduling: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:
-    spec = {
-        "parallelism": size,
-        "completions": size,
-        "completionMode": "Indexed",
-        "template": {"metadata": {"labels": given.get("labels", {})}, "spec": pod_spec(cpu, **given.get("pod", {}))},
-        **({"scheduling": scheduling} if scheduling is not None else {}),
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": given.get("job_labels", {})},
-        "spec": spec,
-    }
-
-
-def gang(minimum: int, **more: Any) -> dict[str, Any]:
-    return {"schedulingPolicy": {"gang": {"minCount": minimum}}, **more}
-
-
-def group(name: str, spec: dict[str, Any], **meta: Any) -> dict[str, Any]:
-    return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name, **meta}, "spec": spec}
-
-
-def member(name: str, group: str, cpu: str, **more: Any) -> dict[str, Any]:
-    spec = pod_spec(cpu, schedulingGroup={"podGroupName": group}, **more)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-
-
-def nodes(own: Cluster, namespace: str) -> list[str]:
-    """Where the pods are that have a node."""
-    pods = own.get("pods", "-n", namespace)["items"]
-    return sorted(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))
-
-
-def conditions(own: Cluster, namespace: str, name: str = "") -> dict[str, tuple[str, str, str]]:
-    """Those of a group, or of the only one; nothing before it is there."""
-    items = own.get(GROUPS, "-n", namespace)["items"]
-    found = next((each for each in items if name in {"", each["metadata"]["name"]}), {})
-    listed = (found.get("status") or {}).get("conditions") or ()
-    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}
-
-
-def scheduled(own: Cluster, namespace: str, name: str = "") -> bool:
-    return conditions(own, namespace, name).get("PodGroupInitiallyScheduled", ("",))[0] == "True"
-
-
 def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str, cpu: str) -> None:
     scheduling = gang(3, schedulingConstraints={"topology": [{"key": "zone"}]}, disruptionMode={"all": {}})
     make(own, namespace, job("gang", cpu, 3, scheduling))
-    wait_until(lambda: scheduled(own, namespace), "the gang to start")
+    wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
     assert nodes(own, namespace) == ["node-0", "node-1", "node-2"]
     text = own.kubectl("get", GROUPS, "-n", namespace)
     assert "Gang" in text
@@ -144,29 +79,26 @@ def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str,
     assert not any("scheduling.k8s.io/group-name" in pod["metadata"]["annotations"] for pod in pods)
 
 
-def test_a_gang_that_does_not_fit_says_why_and_writes_little(own: Cluster, namespace: str, cpu: str) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("seconds", "start_seconds"), [(10, 15), pytest.param(60, 2, marks=WHOLE)])
+def test_a_gang_that_does_not_fit_says_why_and_writes_little(
+    own: Cluster, namespace: str, cpu: str, seconds: int, start_seconds: int
+) -> None:
     own.kubectl("cordon", "node-2", "node-3")
     try:
         make(own, namespace, job("gang", cpu, 3, gang(3)))
         wait_until(lambda: conditions(own, namespace), "the condition")
-        time.sleep(10)
+        time.sleep(seconds)
         assert nodes(own, namespace) == []
         status, reason, message = conditions(own, namespace)["PodGroupInitiallyScheduled"]
         assert (status, reason) == ("False", "Unschedulable")
         assert "its gang needs 3 pods" in message
         name = own.get(GROUPS, "-n", namespace)["items"][0]["metadata"]["name"]
-        assert len(_patches(own, f"/namespaces/{namespace}/podgroups/{name}/status")) <= 2
-        assert len(_patches(own, f"/namespaces/{namespace}/pods/")) <= 3
+        assert len(patches(own, f"/namespaces/{namespace}/podgroups/{name}/status")) <= 2
+        assert max(Counter(patches(own, f"/namespaces/{namespace}/pods/")).values(), default=0) <= 1
     finally:
         own.kubectl("uncordon", "node-2", "node-3")
-    began = time.monotonic()
-    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start", seconds=5)
-    assert time.monotonic() - began < 4
-
-
-def _patches(own: Cluster, part: str) -> list[str]:
-    """URIs of patches of our scheduler, by the audit log."""
-    return [uri for user, uri in _writes(own, part) if user.startswith("system:serviceaccount:") and "scheduler" in user]
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start", seconds=start_seconds)
 
 
 def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str) -> None:
@@ -191,11 +123,13 @@ def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None
 def test_without_scheduling_pods_start_each_by_itself(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, job("many", cpu, 6))
     wait_until(lambda: len(nodes(own, namespace)) == NODES, "all nodes to be taken")
-    wait_until(lambda: scheduled(own, namespace), "the group to say so")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
 
 
-def test_two_gangs_on_too_few_nodes(own: Cluster, namespace: str, cpu: str) -> None:
-    for _ in range(5):
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=WHOLE)])
+def test_two_gangs_on_too_few_nodes(own: Cluster, namespace: str, cpu: str, times: int) -> None:
+    for _ in range(times):
         make(own, namespace, job("one", cpu, 3, gang(3)), job("two", cpu, 3, gang(3)))
         wait_until(lambda: len(nodes(own, namespace)) == 3, "one of them to start")
         time.sleep(1)
@@ -221,18 +155,9 @@ def test_the_queue_is_named_by_template_job_or_namespace(own: Cluster, namespace
 
     wait_until(is_counted, "the queue to count it")
     make(own, namespace, job("big", cpu, 2, gang(2), **labels))
-    big = _group_of(own, namespace, "big")
+    big = group_of(own, namespace, "big")
     wait_until(lambda: conditions(own, namespace, big), "the condition")
     assert f"queue {queue}" in conditions(own, namespace, big)["PodGroupInitiallyScheduled"][2]
-
-
-def _group_of(own: Cluster, namespace: str, job: str) -> str:
-    def found() -> list[str]:
-        items = own.get(GROUPS, "-n", namespace)["items"]
-        return [each["metadata"]["name"] for each in items if each["metadata"]["name"].startswith(f"{job}-")]
-
-    wait_until(found, f"the group of {job}")
-    return found()[0]
 
 
 @pytest.mark.parametrize("mode", ["single", "all"])
@@ -242,11 +167,11 @@ def test_a_gang_of_higher_priority_takes_what_it_needs_or_whole_gangs(own: Clust
     make(own, namespace, priority)
     make(own, namespace, job("low", cpu, 4, gang(4, disruptionMode={mode: {}})))
     wait_until(lambda: len(nodes(own, namespace)) == 4, "the gang to start")
-    low = _group_of(own, namespace, "low")
+    low = group_of(own, namespace, "low")
     before = {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
     make(own, namespace, job("high", cpu, 1, gang(1), pod={"priorityClassName": high}))
-    top = _group_of(own, namespace, "high")
-    wait_until(lambda: scheduled(own, namespace, top), "the gang of higher priority to start")
+    top = group_of(own, namespace, "high")
+    wait_until(lambda: is_scheduled(own, namespace, top), "the gang of higher priority to start")
     time.sleep(2)
     left = before & {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
     assert len(left) == (3 if mode == "single" else 0)
@@ -303,7 +228,7 @@ def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu:
     for i in range(2):
         make(own, namespace, {**member(f"p{i}", "g", cpu), "spec": {**done, "schedulingGroup": {"podGroupName": "g"}}})
     make(own, namespace, member("p2", "g", cpu))
-    wait_until(lambda: scheduled(own, namespace), "the gang to start")
+    wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
 
     def phases() -> list[str]:
         return [pod["status"]["phase"] for pod in own.get("pods", "-n", namespace)["items"]]
@@ -325,6 +250,102 @@ def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespac
         wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
 
 
+def test_a_job_that_names_no_scheduler_has_that_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
+    """Also its queue: only the Namespace says a word of either."""
+    queue = f"q-{namespace}"
+    make(own, namespace, *scheduler_manifests())
+    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(3 * int(cpu))}}})
+    own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
+    own.kubectl("label", "namespace", namespace, f"{SCHEDULER_NAME}=volcano")
+    plain = job("plain", cpu, 3, gang(3))
+    del plain["spec"]["template"]["spec"]["schedulerName"]
+    asked = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": plain["spec"]["template"]["spec"]}
+
+    def is_active() -> bool:
+        text = yaml.safe_dump(asked)
+        made = own.kubectl("create", "-n", namespace, "-f", "-", "--dry-run=server", "-o", "json", stdin=text)
+        return bool(json.loads(made)["spec"]["schedulerName"] == "volcano")
+
+    wait_until(is_active, "the policy to be in force")
+    make(own, namespace, plain)
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    assert {pod["spec"]["schedulerName"] for pod in own.get("pods", "-n", namespace)["items"]} == {"volcano"}
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+
+    def is_counted() -> bool:
+        status = own.get("queue", queue).get("status") or {}
+        return str((status.get("allocated") or {}).get("cpu")) == str(3 * int(cpu))
+
+    wait_until(is_counted, "the queue to count it")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=WHOLE)])
+def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own: Cluster, namespace: str, times: int) -> None:
+    bound = []
+    for i in range(times):
+        make(own, namespace, job(f"gang-{i}", "10m", PODS_OF_A_BIG_GANG, gang(PODS_OF_A_BIG_GANG)))
+        wait_until(lambda: nodes(own, namespace), "the first pod to have a node")
+        bound.append(len(nodes(own, namespace)))
+        own.kill("scheduler")
+        wait_until(lambda: len(nodes(own, namespace)) == PODS_OF_A_BIG_GANG, "the whole gang to have its nodes")
+        wait_until(lambda: is_scheduled(own, namespace, group_of(own, namespace, f"gang-{i}")), "the group to say so")  # noqa: B023
+        own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
+        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
+    assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
+
+
+def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: Cluster, namespace: str) -> None:
+    driver, version = f"{namespace}.example.com", "resource.k8s.io/v1"
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    slices = {"driver": driver, "pool": pool, "nodeName": "node-1", "devices": [{"name": "gpu-1"}]}
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    requests = [{"name": "one", "exactly": {"deviceClassName": namespace}}]
+    template = {"spec": {"devices": {"requests": requests}}}
+    shared = {"name": "gpu", "resourceClaimTemplateName": "gpus"}
+    container = {**pod_spec("10m")["containers"][0]}
+    container["resources"] = {**container["resources"], "claims": [{"name": "gpu"}]}
+    pods = [member(f"p{i}", "g", "10m", resourceClaims=[shared], containers=[container]) for i in range(2)]
+    try:
+        make(
+            own,
+            namespace,
+            {"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": namespace}, "spec": slices},
+            {"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": namespace}, "spec": {"selectors": [selector]}},
+            {"apiVersion": version, "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"}, "spec": template},
+            group("g", gang(2, resourceClaims=[shared])),
+            *pods,
+        )
+        wait_until(lambda: nodes(own, namespace) == ["node-1", "node-1"], "both pods to be where the device is")
+        (claim,) = own.get("resourceclaims", "-n", namespace)["items"]
+        (reserved,) = claim["status"]["reservedFor"]
+        uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+        assert reserved == {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
+    finally:
+        own.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
+
+
+def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, volcano_job("ours", cpu, 3))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        wait_until(lambda: len(own.get("pods", "-n", namespace)["items"]) == 3, "the pods")
+        shown = own.get(GROUPS, "-n", namespace)["items"][0]
+        assert shown["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        assert conditions(own, namespace)["PodGroupInitiallyScheduled"][:2] == ("False", "Unschedulable")
+        assert "Unschedulable" in own.kubectl("get", GROUPS, "-n", namespace)
+        named = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in own.get("pods", "-n", namespace)["items"]}
+        assert named == {shown["metadata"]["name"]}
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+    assert len(nodes(own, namespace)) == 3
+    own.kubectl("delete", "jobs.batch.volcano.sh", "ours", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
+
+
 def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, job("lost", cpu, 2, gang(2), labels={QUEUE: "no-such-queue"}))
     wait_until(lambda: conditions(own, namespace), "the condition")
@@ -332,8 +353,11 @@ def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu:
     assert said == ("False", "Unschedulable", "queue no-such-queue does not exist")
 
 
-def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(own: Cluster, namespace: str, cpu: str) -> None:
-    count = examples(40)
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=WHOLE)])
+def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(
+    own: Cluster, namespace: str, cpu: str, count: int
+) -> None:
     quick = {"containers": [{**pod_spec(cpu)["containers"][0], "command": ["sleep", "1"]}]}
     for i in range(count):
         for name, scheduler in (("ours", "volcano"), ("theirs", "default-scheduler")):
@@ -349,24 +373,22 @@ def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(own: C
 
     wait_until(lambda: len(ends()) == 2 * count, "all Jobs to end", seconds=60 + 10 * count)
     assert "Complete" in ends()  # a node refuses a pod where both took the same room at once, which ends that Job
-    ours = {name for name in _groups(own, namespace) if name.startswith("ours-")}
+    groups = (each["metadata"]["name"] for each in own.get(GROUPS, "-n", namespace)["items"])
+    ours = {name for name in groups if name.startswith("ours-")}
     written: dict[str, set[str]] = {"ours": set(), "theirs": set()}
-    for user, uri in _writes(own, f"/namespaces/{namespace}/podgroups/"):
+    for user, uri in writes(own, f"/namespaces/{namespace}/podgroups/"):
         written["theirs" if user == "system:kube-scheduler" else "ours"].add(uri.split("/")[7])
     assert written["ours"] <= ours
     assert not written["theirs"] & ours
-    deleted = [uri for user, uri in _writes(own, f"/namespaces/{namespace}/pods/theirs-", verb="delete") if "volcano" in user]
+    binders: dict[str, set[str]] = {}
+    for user, uri in writes(own, "/binding", verb="create"):
+        if uri.startswith(f"/api/v1/namespaces/{namespace}/pods/"):
+            binders.setdefault("-".join(uri.split("/")[6].split("-")[:2]), set()).add(user)
+    assert {name.partition("-")[0]: users for name, users in binders.items()}.keys() == {"ours", "theirs"}
+    assert all((users == {"system:kube-scheduler"}) is name.startswith("theirs-") for name, users in binders.items())
+    assert all(len(users) == 1 for users in binders.values())
+    deleted = [uri for user, uri in writes(own, f"/namespaces/{namespace}/pods/theirs-", verb="delete") if "volcano" in user]
     assert deleted == []
-
-
-def _groups(own: Cluster, namespace: str) -> list[str]:
-    return [each["metadata"]["name"] for each in own.get(GROUPS, "-n", namespace)["items"]]
-
-
-def _writes(own: Cluster, part: str, *, verb: str = "patch") -> list[tuple[str, str]]:
-    """Users and URIs of requests, by the audit log."""
-    events = [json.loads(line) for line in own.audit_log.read_text().splitlines() if part in line]
-    return [(event["user"]["username"], event["requestURI"]) for event in events if event["verb"] == verb]
 
 
 def test_the_roles_of_users_are_those_of_kubernetes(own: Cluster, namespace: str) -> None:

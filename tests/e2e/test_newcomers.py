@@ -1,4 +1,4 @@
-"""What new users once stumbled over, each asked again as they would: docs/first-half-hour.md names the commands."""
+"""What new users once stumbled over, each asked again as they would."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from tests.e2e.cluster import wait_until
 from tests.e2e.test_client_functions import delete_pod
 

@@ -1,6 +1,6 @@
 """Clients that people have already, unmodified: the writes that each sends, in its order, and what it reads back.
 
-The sequences were taken down from the sources of these clients; `docs/third-parties.md` tells what holds for whom.
+The sequences were taken down from the sources of these clients; `docs/reference/third-parties.md` tells what holds for whom.
 """
 
 from __future__ import annotations

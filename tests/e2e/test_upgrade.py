@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +14,9 @@ import pytest
 
 from pyroclast_standalone.ports import free_port
 from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.previous import previous_release, python_path
 from tests.e2e.test_faults import phases, pods_created_twice, submit
 
-ROOT = Path(__file__).parents[2]
-PREVIOUS = "297fca4"
-"""The commit of the release before this one."""
 NOT_KNOWN_THEN = ("--leader-elect-wait-for",)
 """Flags with a value that this release has and the one before did not."""
 JOBS = 6
@@ -28,14 +25,7 @@ JOBS = 6
 @pytest.fixture(scope="module")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tree of the release before this one."""
-    folder = tmp_path_factory.mktemp("previous")
-    archive = folder / "tree.tar"
-    command = ["git", "archive", "-o", str(archive), PREVIOUS, "libs", "services"]
-    if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode != 0:
-        pytest.skip(f"this checkout has no commit {PREVIOUS}: clone it with its history")
-    with tarfile.open(archive) as tree:
-        tree.extractall(folder, filter="data")
-    return folder
+    return previous_release(tmp_path_factory.mktemp("previous"))
 
 
 @contextlib.contextmanager
@@ -48,7 +38,7 @@ def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[
             del flags[flags.index(flag) : flags.index(flag) + 2]
     taken, free = json.loads((cluster.data / "addresses.json").read_text())[service], f"127.0.0.1:{free_port()}"
     flags = [free if word == taken else word for word in flags]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tree / "libs"), str(tree / "services")])}
+    environment = {**os.environ, "PYTHONPATH": python_path(tree)}
     with cluster.standing_aside(service), log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", module, *flags], env=environment, stdout=output, stderr=output)
         try:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pyroclast.api import pending
+from pyroclast.api.keys import QUEUE_BUDGET
 from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import (
     COMMANDS,
@@ -48,6 +49,13 @@ def job(*tasks: Any, name: str = JOB, **spec: Any) -> dict[str, Any]:
 def queue(name: str = "{name}", **spec: Any) -> tuple[ResourceType, dict[str, Any]]:
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
     return QUEUES, {**kind, "metadata": {"name": name}, "spec": spec}
+
+
+def budgeted(text: str) -> tuple[ResourceType, dict[str, Any]]:
+    """A queue with a budget."""
+    kind, body = queue()
+    body["metadata"]["annotations"] = {QUEUE_BUDGET: text}
+    return kind, body
 
 
 def filler(*tasks: Any, **spec: Any) -> tuple[ResourceType, dict[str, Any]]:
@@ -138,6 +146,12 @@ CASES: dict[str, Case] = {
         job(task("2", 2), queue="{name}"),
         "AboveQueueLimit: never: it asks for 4 cpu; queue {name} may have at most 2 cpu (its capability)",
         before=[queue(capability={"cpu": "2"})],
+        without_pods=NOT_IN,
+    ),
+    "a queue that has spent its budget": Case(
+        job(task("1"), queue="{name}"),
+        "BudgetSpent: not now: *",
+        before=[budgeted('{"period":"year","limits":{"cpu":"0h"},"whenUnknown":"hold"}')],
         without_pods=NOT_IN,
     ),
     "a queue that is full": Case(

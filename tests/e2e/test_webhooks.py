@@ -151,6 +151,22 @@ def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace:
     assert cluster.get("podgroups.scheduling.volcano.sh", "p", "-n", namespace)["spec"]["queue"] == "default"
 
 
+def test_so_does_that_of_a_job_for_which_no_webhook_is_called(cluster: Cluster, namespace: str) -> None:
+    queue = f"q-{namespace}"
+    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
+    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("batch.volcano.sh/v1alpha1", "Job", "j", JOB_SPEC))
+
+    def queues() -> list[str]:
+        return [group["spec"]["queue"] for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", namespace)["items"]]
+
+    wait_until(queues, "the PodGroup of the Job")
+    assert queues() == [queue]
+    cluster.kubectl("delete", "vcjob", "j", "-n", namespace)
+    wait_until(lambda: not queues(), "the PodGroup to go")
+    cluster.kubectl("delete", "queue", queue)
+
+
 def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
     flow = {"jobRetainPolicy": "retain", "flows": [{"name": "step"}]}
     cluster.kubectl(

@@ -28,3 +28,20 @@ and those that the resource groups of the configuration select. No other pod wai
 - {{ printf "request.namespace in ['%s']" (join "', '" .) | toJson }}
 {{- end }}
 {{- end }}
+
+{{- /*
+Paths of the webhooks that leave the account of the controllers out, as a list in YAML: the controllers apply their rules in process. None
+where expressions of the user choose namespaces: the controllers do not know these.
+*/}}
+{{- define "pyroclast.inProcessWebhooks" -}}
+{{- $paths := list }}
+{{- if and (include "pyroclast.installed" (list . "admission")) (not .Values.custom.webhooks_namespace_selector_expressions) }}
+{{- $enabled := splitList "," (nospace .Values.custom.enabled_admissions) }}
+{{- range $path := list "/podgroups/mutate" "/podgroups/validate" }}
+{{- if has $path $enabled }}
+{{- $paths = append $paths $path }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- toYaml $paths }}
+{{- end }}

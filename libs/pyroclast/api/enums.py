@@ -165,6 +165,7 @@ class JobEventReason(StrEnum):
     VARIABLE_LEFT_OUT = "VariableLeftOut"
     NO_SCHEDULER = "NoScheduler"
     SCHEDULING_TAKEN_OVER = "SchedulingTakenOver"
+    POD_GROUP_NOT_PUBLISHED = "PodGroupNotPublished"
 
 
 class PodPhase(StrEnum):

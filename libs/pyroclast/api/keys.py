@@ -55,6 +55,7 @@ __all__ = [
     "JOB_RETRY_COUNT",
     "JOB_TYPE",
     "JOB_VERSION",
+    "NATIVE_GROUP",
     "NETWORK_BANDWIDTH_RATE",
     "NETWORK_TOPOLOGY_HIGHEST_TIER",
     "NETWORK_TOPOLOGY_MODE",
@@ -85,6 +86,7 @@ __all__ = [
     "RESOURCE_STRATEGY_WEIGHT",
     "REVOCABLE_ZONE",
     "RUNNING_ESTIMATE",
+    "SCHEDULER_NAME",
     "SCHEDULING_GROUP_NAME",
     "SCHEDULING_QUEUE_NAME",
     "SEATS",
@@ -99,6 +101,7 @@ __all__ = [
     "TASK_TOPOLOGY_TASK_ORDER",
     "TEMPLATE_UID",
     "TOPOLOGY_DECISION",
+    "TRACEPARENT",
     "VGPU_CORES",
     "VGPU_FORBIDDEN_TYPES",
     "VGPU_FORBIDDEN_UUIDS",
@@ -132,6 +135,8 @@ OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
 # Queues; ours alone
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
+QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
+QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder
 
 # Jobs: where they come from and where they go
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
@@ -146,6 +151,9 @@ FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
 HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
 HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
+
+# Namespaces: the scheduler of pods that name none; a label, ours alone
+SCHEDULER_NAME: Final = "pyroclast.dev/scheduler-name"
 
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
@@ -181,12 +189,16 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
+TRACEPARENT: Final = "pyroclast.dev/traceparent"  # the trace of an object, as a W3C traceparent; nobody decides by it
 WAITS_FOR_TASK: Final = "scheduling.volcano.sh/waits-for-task"  # why the gang of a PodGroup can never be complete
 WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
 
 # PodGroups: what pods that do not exist yet will need, and where they go
 SEATS: Final = "pyroclast.dev/seats"
 PLACEMENT: Final = "pyroclast.dev/placement"
+
+# PodGroups of Jobs: the name of the PodGroup of Kubernetes itself that shows the same gang
+NATIVE_GROUP: Final = "pyroclast.dev/native-group"
 
 # Queues, and nodes in groups
 HIERARCHY: Final = "volcano.sh/hierarchy"

@@ -29,6 +29,7 @@ class PendingReason(StrEnum):
     QUEUE_CLOSED = "QueueClosed"
     ABOVE_QUEUE_LIMIT = "AboveQueueLimit"
     ABOVE_CLUSTER = "AboveCluster"
+    BUDGET_SPENT = "BudgetSpent"
     NAMESPACE_QUOTA = "NamespaceQuota"
     QUEUE_FULL = "QueueFull"
     CLUSTER_FULL = "ClusterFull"

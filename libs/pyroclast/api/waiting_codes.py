@@ -122,6 +122,14 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         "Never: the whole cluster has less than the gang asks for, or none of a device.",
         "a smaller gang, or ask the administrator for more nodes",
     ),
+    PendingReason.BUDGET_SPENT: CodeFacts(
+        _QUEUE,
+        _OWNER,
+        "The budget of its queue, or of one above it, is used up for this period, or the gang would use more than is left of it. "
+        "Never: the budget does not begin anew, or the gang asks for more than all of it. See "
+        "[budgets](how-to/give-a-queue-a-budget.md).",
+        "ask the owner of the queue for a larger budget, or wait for the date that the sentence names",
+    ),
     PendingReason.NAMESPACE_QUOTA: CodeFacts(
         _QUEUE,
         _ADMIN,
@@ -262,7 +270,7 @@ _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
     ("Resources", (PendingReason.CLUSTER_FULL, PendingReason.NODES_FULL)),
     ("Priority", (PendingReason.BEHIND_ANOTHER,)),
     ("Dependency", (PendingReason.WAITS_FOR_TASK, PendingReason.WAITS_FOR_ENTRY)),
-    ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL,)),
+    ("AssocGrp…, QOSGrp…", (PendingReason.QUEUE_FULL, PendingReason.BUDGET_SPENT)),
     ("ReqNodeNotAvail", (PendingReason.NO_NODE_ALLOWED, PendingReason.NODES_REFUSE)),
     ("Reservation", (PendingReason.KEPT_FOR_ANOTHER,)),
     ("JobHeld…", (PendingReason.SUSPENDED, PendingReason.GATED)),

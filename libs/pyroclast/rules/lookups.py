@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
+from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_BUDGET
 from pyroclast.rules.amounts import amount
 from pyroclast.rules.values import mapping, text
 
@@ -43,6 +43,7 @@ class QueueView:
     deserved: Mapping[str, Any] = field(default_factory=dict)
     guarantee: Mapping[str, Any] = field(default_factory=dict)
     allocated_pods: int = 0
+    budget: str | None = None
 
     @classmethod
     def of(cls, queue: Mapping[str, Any], *, name: str = "") -> QueueView:
@@ -60,6 +61,7 @@ class QueueView:
             deserved=mapping(spec.get("deserved")),
             guarantee=mapping(mapping(spec.get("guarantee")).get("resource")),
             allocated_pods=pods.value if pods is not None else 0,
+            budget=budget if isinstance(budget := annotations.get(QUEUE_BUDGET), str) else None,
         )
 
     @property

@@ -61,15 +61,16 @@ class Reader:
 
 
 class Access:
-    """Asks the API server, and remembers its answers for a minute.
+    """Asks the API server, and remembers its answers for a while.
 
     Args:
         client: the API server.
         audience: tokens for it are taken too, beside those for the API server.
+        remembered: seconds for which an answer holds.
     """
 
-    def __init__(self, client: Client, audience: str = "") -> None:
-        self._client = client
+    def __init__(self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS) -> None:
+        self._client, self._remembered = client, remembered
         self._audiences: Sequence[str] = (audience,) if audience else ()
         self._known: OrderedDict[tuple[str, str], tuple[float, Any]] = OrderedDict()
 
@@ -117,7 +118,7 @@ class Access:
         return found[1] if found is not None and found[0] > time.monotonic() else None
 
     def _remember(self, question: tuple[str, str], answer: Any) -> None:  # noqa: ANN401 - the same
-        self._known[question] = (time.monotonic() + REMEMBERED_SECONDS, answer)
+        self._known[question] = (time.monotonic() + self._remembered, answer)
         self._known.move_to_end(question)
         while len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)

@@ -13,7 +13,7 @@ FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 
 def new_registry() -> CollectorRegistry:
     """A registry with the memory, CPU time and open files of this process. Counters have no series `_created` beside them."""
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     return registry

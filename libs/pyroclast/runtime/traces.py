@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from pyroclast.api import keys
+
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -19,11 +21,15 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.trace import Tracer
 
-__all__ = ["ANNOTATION", "PastSpan", "Traces", "context_of"]
+__all__ = ["ANNOTATION", "PastSpan", "SpanEvent", "Traces", "context_of"]
 
-ANNOTATION: Final = "pyroclast.dev/traceparent"
+ANNOTATION: Final = keys.TRACEPARENT
 """Where an object carries the trace it belongs to, as a W3C traceparent."""
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+SEND_MILLISECONDS: Final = 1000
+"""A process that is killed loses the spans of so long."""
 
 
 def context_of(annotations: Mapping[str, str]) -> str:
@@ -44,6 +50,15 @@ _NO_SPAN: Final = _NoSpan()
 
 
 @dataclass(frozen=True, slots=True)
+class SpanEvent:
+    """What happened inside a span, at a time in seconds since the epoch."""
+
+    name: str
+    at: float
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class PastSpan:
     """A span that is over, from recorded times in seconds since the epoch.
 
@@ -56,6 +71,7 @@ class PastSpan:
     begin: float
     end: float
     attributes: Mapping[str, str | int] = field(default_factory=dict)
+    events: Sequence[SpanEvent] = ()
 
 
 class Traces:
@@ -129,12 +145,12 @@ def _provider(service: str, exporter: OTLPSpanExporter) -> TracerProvider:
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     provider = TracerProvider(resource=Resource.create({"service.name": service}), shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=SEND_MILLISECONDS))
     return provider
 
 
 def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
-    from opentelemetry.sdk.trace import ReadableSpan  # noqa: PLC0415
+    from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415
     from opentelemetry.trace import SpanContext, SpanKind, TraceFlags  # noqa: PLC0415
 
     _, trace, parent, flags = span.parent.split("-")
@@ -146,6 +162,7 @@ def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
         parent=SpanContext(int(trace, 16), int(parent, 16), is_remote=True, trace_flags=taken),
         resource=resource,
         attributes=dict(span.attributes),
+        events=[Event(each.name, dict(each.attributes), int(each.at * 1e9)) for each in span.events],
         kind=SpanKind.INTERNAL,
         start_time=int(span.begin * 1e9),
         end_time=int(span.end * 1e9),

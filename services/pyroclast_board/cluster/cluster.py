@@ -16,6 +16,7 @@ from pyroclast.api.types import HYPER_NODES, JOB_FLOWS, JOBS, LEASES, NAMESPACES
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
+from pyroclast_board.cluster.crashes import CrashingPods
 from pyroclast_board.cluster.jobs import JobTable
 from pyroclast_board.cluster.nodes import NodeBooks
 from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
@@ -50,6 +51,7 @@ class Cluster:
         self.generation = 0
         self.table = JobTable()
         self.books = NodeBooks()
+        self.crashing = CrashingPods()
         self.services: dict[str, bool] | None = None
         self._inhabited: tuple[int, frozenset[str]] = (-1, frozenset())
         self._reservations: dict[Key, Reservation] = {}
@@ -65,6 +67,7 @@ class Cluster:
         self.groups.on_change(self.table.put_group)
         self.groups.on_change(self._put_reservation)
         self.pods.on_change(self.books.put_pod)
+        self.pods.on_change(self.crashing.put_pod)
         for informer in self.informers:
             informer.on_change(self._changed)
 

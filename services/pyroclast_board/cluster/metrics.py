@@ -13,6 +13,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from pyroclast.api.enums import JobPhase
 from pyroclast.api.pending import PendingReason
 from pyroclast.views.amounts import amount
 from pyroclast_board.cluster.cluster import Cluster
@@ -21,6 +22,7 @@ from pyroclast_board.cluster.records import ShownQueue
 
 __all__ = ["JobEnds", "WaitingJobs"]
 
+RUNNING: Final = str(JobPhase.RUNNING)
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
 """Bounds of the buckets. Few, so that a queue has at most 40 series."""
 
@@ -45,7 +47,10 @@ class WaitingJobs(Collector):
         asked: dict[tuple[str, str], float] = defaultdict(float)
         oldest: dict[str, float] = defaultdict(float)
         unexamined: dict[str, float] = defaultdict(float)
+        crashing: Counter[str] = Counter()
+        held_back = set(self._cluster.crashing.jobs)
         for row in list(self._cluster.table.rows):
+            crashing[row.queue] += row.uid in held_back and row.phase == RUNNING
             if not row.is_waiting:
                 continue
             age = max(0.0, now - _seconds(row.created, now))
@@ -62,6 +67,7 @@ class WaitingJobs(Collector):
         for queue in list(self._cluster.queues.values()):
             name = queue.metadata.name
             families["never"].add_metric((name,), never[name])
+            families["crashing"].add_metric((name,), crashing[name])
             families["oldest"].add_metric((name,), oldest[name])
             families["unexamined"].add_metric((name,), unexamined[name])
             families["below"].add_metric((name,), is_below_guarantee(queue))
@@ -123,6 +129,7 @@ def _families() -> dict[str, GaugeMetricFamily]:
         "jobs": ("pyroclast_waiting_jobs", "Jobs that wait, by why", ("queue", "code")),
         "resources": ("pyroclast_waiting_resources", "What Jobs that wait ask for", ("queue", "resource")),
         "never": ("pyroclast_never_fitting_jobs", "Jobs that waiting alone does not help", ("queue",)),
+        "crashing": ("pyroclast_crashing_jobs", "Running Jobs whose containers end and are started again", ("queue",)),
         "oldest": ("pyroclast_oldest_waiting_seconds", "How long the oldest Job waits", ("queue",)),
         "unexamined": ("pyroclast_longest_unexamined_seconds", "How long the scheduler has not looked at a Job", ("queue",)),
         "below": ("pyroclast_queue_below_guarantee", "1 while a queue has less than it is guaranteed", ("queue",)),

@@ -101,10 +101,30 @@ class ShownPodSpec(Wire, frozen=True, kw_only=True):
     overhead: Mapping[str, str | int] = {}
 
 
+class ShownWait(Wire, frozen=True, kw_only=True):
+    """Why a container does not run."""
+
+    reason: str = ""
+
+
+class ShownContainerState(Wire, frozen=True, kw_only=True):
+    """Whether a container waits."""
+
+    waiting: ShownWait | None = None
+
+
+class ShownContainerStatus(Wire, frozen=True, kw_only=True):
+    """How a container is."""
+
+    state: ShownContainerState = ShownContainerState()
+
+
 class ShownPodStatus(Wire, frozen=True, kw_only=True):
     """How a pod is."""
 
     phase: str = ""
+    init_container_statuses: tuple[ShownContainerStatus, ...] = ()
+    container_statuses: tuple[ShownContainerStatus, ...] = ()
 
 
 class ShownPod(ObjectRecord, frozen=True, kw_only=True):

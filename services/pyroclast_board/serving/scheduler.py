@@ -10,16 +10,12 @@ from urllib.parse import quote
 
 import orjson
 
-from pyroclast.kube.basics.deadline import Deadline
-from pyroclast.kube.basics.errors import ApiError, KubeError
-from pyroclast.kube.credentials.config import ClusterConfig
-from pyroclast.kube.http.client import Client
 from pyroclast_board.pages.base import Scope
+from pyroclast_board.serving.peers import Peers
 
 __all__ = ["Scheduler"]
 
 PREFIX: Final = "/explain/"
-SECONDS: Final = 2.0
 FRESH_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 10.0
 MOST: Final = 1_000
@@ -31,22 +27,23 @@ class Scheduler:
     """The scheduler, where it is known. To be entered before it is asked.
 
     Args:
-        url: of the scheduler that leads, which answers `/explain/…`; empty: objects must do.
+        url: of a scheduler, which answers `/explain/…`; empty: objects must do.
+        token_file: a token that it takes, made for it alone; empty: none is sent.
     """
 
-    def __init__(self, url: str) -> None:
-        self._client = Client(ClusterConfig(url), max_attempts=1, user_agent="pyroclast-board") if url else None
+    def __init__(self, url: str, token_file: str = "") -> None:
+        self._peers = Peers(url, token_file) if url else None
         self._known: OrderedDict[tuple[str, Scope, tuple[tuple[str, str], ...]], tuple[float, tuple[int, bytes]]] = OrderedDict()
         self._away_until = 0.0
 
     async def __aenter__(self) -> Self:
-        if self._client is not None:
-            await self._client.__aenter__()
+        if self._peers is not None:
+            await self._peers.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._client is not None:
-            await self._client.__aexit__()
+        if self._peers is not None:
+            await self._peers.__aexit__()
 
     async def explanation(self, scope: Scope, namespace: str, name: str) -> dict[str, Any] | None:
         """The document `Explanation` of a Job; None where the scheduler knows nothing of it, or does not answer."""
@@ -59,21 +56,18 @@ class Scheduler:
 
         All who ask the same within a second share an answer.
         """
-        if self._client is None or time.monotonic() < self._away_until:
+        if self._peers is None or time.monotonic() < self._away_until:
             return None
         key = (path, scope, tuple(sorted(query.items())))
         asked_at, answer = self._known.get(key, (float("-inf"), (0, b"")))
         if time.monotonic() - asked_at <= FRESH_SECONDS:
             return answer
         only = {} if scope.is_all else {"namespaces": ",".join(sorted(scope.namespaces)[:MOST_NAMESPACES])}
-        try:
-            body = await self._client.request("GET", PREFIX + path, query={**query, **only}, deadline=Deadline.after(SECONDS))
-            answer = 200, body
-        except ApiError as error:
-            answer = error.status, orjson.dumps({"message": error.message})
-        except KubeError:
+        found = await self._peers.ask(PREFIX + path, {**query, **only})
+        if found is None:
             self._away_until = time.monotonic() + AWAY_SECONDS
             return None
+        answer = found
         self._known[key] = (time.monotonic(), answer)
         self._known.move_to_end(key)
         while len(self._known) > MOST:

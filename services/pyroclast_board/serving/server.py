@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
@@ -65,16 +67,30 @@ class BoardServer:
         templates: the layout.
         metrics: counts requests.
         most_streams: how many connections may be streams.
+        tls: serve TLS with this.
     """
 
     def __init__(
-        self, pages: Pages, streams: Streams, viewers: Viewers, templates: Templates, *, metrics: BoardMetrics, most_streams: int
+        self,
+        pages: Pages,
+        streams: Streams,
+        viewers: Viewers,
+        templates: Templates,
+        *,
+        metrics: BoardMetrics,
+        most_streams: int,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._pages, self._streams, self._viewers = pages, streams, viewers
         self._templates, self._metrics = templates, metrics
         self._static = Static()
         self._listener = Listener(
-            self._handle, most=most_streams + 256, max_line_size=LINE_BYTES, max_field_size=LINE_BYTES, shutdown_timeout=5.0
+            self._handle,
+            tls=tls,
+            most=most_streams + 256,
+            max_line_size=LINE_BYTES,
+            max_field_size=LINE_BYTES,
+            shutdown_timeout=5.0,
         )
 
     async def start(self, address: str) -> None:
@@ -102,7 +118,7 @@ class BoardServer:
         except BadRequest as error:
             return self._told(400, "That cannot be shown", str(error))
         except Denied as error:
-            return self._denied(error)
+            return self._denied(request, error)
         except TooMany:
             return self._told(503, "Too many streams", "as many pages are followed live as may be; this one is not")
         except RecorderAway as error:
@@ -117,13 +133,13 @@ class BoardServer:
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path
-        if request.method == "POST" and path in {"/login", "/logout"} and not self._viewers.is_open:
+        if request.method == "POST" and path in {"/login", "/logout"} and self._viewers.has_form:
             return await self._form(request)
         if request.method not in {"GET", "HEAD"}:
             return self._told(405, "Only for reading", "this page can only be read")
         if path.startswith("/static/"):
             return self._static.answer(request, HEADERS)
-        if path == "/login" and not self._viewers.is_open:
+        if path == "/login" and self._viewers.has_form:
             return self._login(200, "")
         now = self._pages.cluster.now()
         reader = await self._viewers.of(request, now)
@@ -149,7 +165,7 @@ class BoardServer:
         """What the scheduler answers, for programs: the same question, and only names that the viewer may see."""
         parts = request.path.removeprefix(EXPLAIN).split("/")
         match parts:
-            case ["jobs", namespace, _] if scope.sees(namespace):
+            case ["jobs" | "podgroups", namespace, _] if scope.sees(namespace):
                 pass
             case ["queues", _]:
                 pass
@@ -174,7 +190,9 @@ class BoardServer:
             return await scope_of(reader, self._pages.namespaces_of(path))
 
         followed = Followed(path, tuple(sorted(query.items())), await scope())
-        review = Review(viewer, scope, lambda: self._pages.namespaces_of(path))
+        viewers = self._viewers
+        namespaces = partial(self._pages.namespaces_of, path)
+        review = Review(viewer, scope, namespaces, viewers.review_seconds, viewers.longest_stream)
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -210,6 +228,7 @@ class BoardServer:
             places=PLACES,
             viewer=viewer,
             live=live,
+            has_form=self._viewers.has_form,
             version=version_of(page),
             age=self._age(),
             scope_note=note,
@@ -226,8 +245,10 @@ class BoardServer:
         section = Section("message", self._templates.render("message.html", message=message))
         return self._page(status, Page(title, "", [section], is_live=False))
 
-    def _denied(self, error: Denied) -> web.Response:
-        if error.status == 401 and not self._viewers.is_open:
+    def _denied(self, request: web.BaseRequest, error: Denied) -> web.Response:
+        address = self._viewers.address_of(request)
+        log.info("board.denied", status=error.status, path=request.path[:200], address=address, reason=str(error))
+        if error.status == 401 and self._viewers.has_form:
             return self._login(401, str(error))
         return self._told(error.status, "Not for you" if error.status == 403 else "Not now", str(error))
 

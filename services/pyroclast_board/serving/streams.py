@@ -28,7 +28,6 @@ TICK_SECONDS: Final = 0.5
 ALL_SECONDS: Final = 5.0
 """So often a page is rendered although nothing that is watched changed: events are read, not watched."""
 
-REVIEW_SECONDS: Final = 60.0
 BEAT_SECONDS: Final = 15.0
 MOST_OF_ONE: Final = 24
 """Streams of one user, so that nobody takes all of them: browsers open six to a host."""
@@ -53,12 +52,15 @@ class Followed:
 class Review:
     """Asks again what a viewer may see: now and then, and when there is something in a namespace where there was nothing.
 
-    `viewer` is the name of the user, empty for whoever is on this machine.
+    `viewer` is the name of the user, empty for whoever is on this machine. `seconds` is how often. `longest` ends a
+    stream after so many seconds, so that the browser comes again through what logged the user in; None: it goes on.
     """
 
     viewer: str
     scope: Callable[[], Awaitable[Scope]]
     namespaces: Callable[[], frozenset[str]]
+    seconds: float
+    longest: float | None = None
 
 
 class _Group:
@@ -157,6 +159,7 @@ class Streams:
     async def _send_all(self, response: web.StreamResponse, group: _Group, followed: Followed, seen: str, review: Review) -> None:
         loop = asyncio.get_running_loop()
         number, reviewed, namespaces = _start(group, seen), loop.time(), review.namespaces()
+        over = float("inf") if review.longest is None else loop.time() + review.longest
         await _write(response, b"retry: 2000\n\n")
         while not group.is_over:
             changed = group.changed
@@ -166,10 +169,12 @@ class Streams:
                 await asyncio.sleep(TICK_SECONDS)
             else:
                 try:
-                    await asyncio.wait_for(changed.wait(), BEAT_SECONDS)
+                    await asyncio.wait_for(changed.wait(), min(BEAT_SECONDS, review.seconds))
                 except TimeoutError:
                     await _write(response, b": still here\n\n")
-            if loop.time() - reviewed > REVIEW_SECONDS or namespaces != review.namespaces():
+            if loop.time() > over:
+                return
+            if loop.time() - reviewed > review.seconds or namespaces != review.namespaces():
                 reviewed, namespaces = loop.time(), review.namespaces()
                 try:
                     if await review.scope() != followed.scope:

@@ -12,11 +12,13 @@ from aiohttp import web
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.runtime.visitors import bearer_token, is_local
 from pyroclast_board.pages.base import Scope
+from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
 from pyroclast_board.serving.sessions import COOKIE, LONGEST_TOKEN, Sessions
 
 __all__ = ["Viewers", "is_from_here", "scope_of"]
 
 LOGIN_FIRST: Final = "log in with a token of the cluster"
+PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; programs show a token of the cluster"
 
 
 class Viewers:
@@ -26,10 +28,33 @@ class Viewers:
         access: asks the API server.
         sessions: opens cookies.
         is_open: whoever is on this machine sees everything, and nobody else is answered.
+        proxy: believes a proxy that names users in headers; then there are no sessions, while programs still show tokens.
+        review: seconds after which to ask again.
     """
 
-    def __init__(self, access: Access, sessions: Sessions, *, is_open: bool) -> None:
+    def __init__(
+        self, access: Access, sessions: Sessions, *, is_open: bool, proxy: RequestHeaders | None = None, review: float = 60.0
+    ) -> None:
         self._access, self._sessions, self.is_open = access, sessions, is_open
+        self._proxy, self.review_seconds = proxy, review
+
+    @property
+    def has_form(self) -> bool:
+        """Whether users log in here, and out."""
+        return not self.is_open and self._proxy is None
+
+    @property
+    def longest_stream(self) -> float | None:
+        """Seconds after which a stream must come through the proxy again, which alone knows whose login is over."""
+        return None if self._proxy is None else self.review_seconds
+
+    def address_of(self, request: web.BaseRequest) -> str:
+        """Where a request came from; what it says itself of that counts only from the proxy."""
+        peer = request.transport and request.transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
+        if self._is_proxied(request):
+            return forwarded_address([*request.headers.items()]) or address
+        return address
 
     async def of(self, request: web.BaseRequest, now: float) -> Reader:
         """Who sent a request.
@@ -43,12 +68,22 @@ class Viewers:
             ):
                 raise Denied(403, "this board is for the machine that it runs on, by the name localhost or 127.0.0.1")
             return Reader(self._access, None)
+        if self._proxy is not None and self._is_proxied(request) and (user := self._proxy.user([*request.headers.items()])):
+            return Reader(self._access, user)
         token = bearer_token(request.headers.get("Authorization", ""))
+        if not token and self._proxy is not None:
+            raise Denied(401, PROXY_FIRST)
         if not token:
             token = self._sessions.open(request.cookies.get(COOKIE, ""), now) or ""
         if not token:
             raise Denied(401, LOGIN_FIRST)
         return await self._access.bearer(token)
+
+    def _is_proxied(self, request: web.BaseRequest) -> bool:
+        """Whether the connection is the proxy's: its certificate was checked against the CA in the handshake."""
+        if self._proxy is None or request.transport is None:
+            return False
+        return self._proxy.trusts(request.transport.get_extra_info("peercert"))
 
     async def log_in(self, token: str, now: float) -> str:
         """The cookie of a new session.

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
 from pyroclast.views.jobs import JobView, view_of
+from pyroclast.views.native_groups import OBJECT, native_explanation, native_lines
 from pyroclast.views.nodes import reservations_of
 from pyroclast.views.place_explanations import explain_node, explain_queue, node_lines, queue_lines
 from pyroclast.views.waiting_causes import is_waiting
@@ -17,12 +19,13 @@ from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import entries_that_wait, group_of, read_groups, schedulers_at_work, views_in
 from pyroclast_cli.views.recorder import RECORDER, causes_of
-from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, job_key
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, job_key, namespace_of
 
 __all__ = ["EXPLAIN"]
 
 NEVER: Final = 3
 QUEUE_KINDS: Final = frozenset({"queue", "queues", "q"})
+GROUP_KINDS: Final = frozenset({"podgroup", "podgroups", "pg", OBJECT, "podgroup.scheduling.k8s.io"})
 NODE_KINDS: Final = frozenset({"node", "nodes", "no"})
 
 
@@ -32,6 +35,8 @@ async def _explain(context: Context) -> int:
         return await _explain_queue(context, name)
     if kind.lower() in NODE_KINDS and name:
         return await _explain_node(context, name)
+    if kind.lower() in GROUP_KINDS and name:
+        return await _explain_group(context, name)
     key = job_key(context)
     try:
         answer = await _of_job(context, key, await context.client.get(JOBS, key))
@@ -74,6 +79,25 @@ async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
     raise Failure(f"there is no Job {key}", status=NO_SUCH_OBJECT)
 
 
+async def _explain_group(context: Context, name: str) -> int:
+    """Why a PodGroup of Kubernetes itself waits: the scheduler's answer, or what its conditions say."""
+    key = Key(namespace_of(context), name)
+    kind = await kind_served(context.client)
+    if kind is None:
+        raise Failure(f"the API server has no {OBJECT}; name a Job: vcctl explain NAME", status=NO_SUCH_OBJECT)
+    try:
+        group = await context.client.get(kind, key)
+    except NotFound:
+        raise Failure(f"there is no PodGroup {key} of {kind.group}", status=NO_SUCH_OBJECT) from None
+    answer = native_explanation(group, context.client.now())
+    told = await explained(context, "podgroups", key.namespace, name, query={"changes": "true"}) if answer["code"] else None
+    if told is not None and told.get("code") == answer["code"]:
+        write_one(context, told, explanation_lines(told), reference=f"{OBJECT}/{name}")
+        return NEVER if told["never"] else 0
+    write_one(context, answer, native_lines(answer), reference=f"{OBJECT}/{name}")
+    return 0
+
+
 async def _explain_queue(context: Context, name: str) -> int:
     client = context.client
     try:
@@ -106,6 +130,6 @@ EXPLAIN: Final = Leaf(
     "tell why a Job waits, or what a queue or node has: 0 waits or runs, 3 waits for what never comes, 4 there is none",
     _explain,
     (NAMESPACE, OUTPUT, BOARD, RECORDER),
-    takes="NAME|queue/NAME|node/NAME",
+    takes="NAME|podgroup/NAME|queue/NAME|node/NAME",
     is_ours=True,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -17,12 +18,13 @@ from pyroclast.views.flows import OpenEntry
 from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import JobView, seconds_since
+from pyroclast.views.native_groups import running_native_rows, waiting_native_rows
 from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.reading import entries_that_wait, jobs_of
+from pyroclast_cli.views.reading import entries_that_wait, jobs_of, natives_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
 
@@ -41,6 +43,7 @@ WAITING_COLUMNS: Final = (
     Column("WAITED", "waitedSeconds", human_duration),
     Column("CODE", "code"),
     Column("START", "start", start_text, absent="?"),
+    Column("KIND", "object", is_wide=True),
     Column("WHY", "sentence", is_wide=True),
 )
 RUNNING_COLUMNS: Final = (
@@ -56,6 +59,7 @@ RUNNING_COLUMNS: Final = (
     Column("HEALTH", "health"),
     Column("STATE", "phase", is_wide=True),
     Column("RETRIES", "retries", is_wide=True),
+    Column("KIND", "object", is_wide=True),
 )
 
 
@@ -64,6 +68,7 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
     found = sorted((each for each in jobs if is_waiting(each.job)), key=lambda each: each.job["metadata"]["creationTimestamp"])
     return [
         {
+            "object": JOBS.qualified,
             "position": position_of(each.group),
             "namespace": each.namespace,
             "name": each.name,
@@ -96,6 +101,7 @@ def entry_rows(entries: Iterable[OpenEntry], now: float) -> list[Row]:
             "waitedSeconds": seconds_since(each.created, now),
             "code": PendingReason.WAITS_FOR_ENTRY,
             "start": NEVER if each.is_final else None,
+            "object": JOBS.qualified,
             "never": each.is_final,
             "sentence": each.sentence,
             "since": each.created,
@@ -114,6 +120,7 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
     found.sort(key=lambda pair: pair[1]["state"].get("lastTransitionTime", ""))
     return [
         {
+            "object": JOBS.qualified,
             "namespace": each.namespace,
             "name": each.name,
             "queue": each.queue,
@@ -151,11 +158,12 @@ def _ends(view: JobView) -> str | None:
 
 async def _waiting(context: Context) -> None:
     async def read() -> Table:
-        rows = waiting_rows(await jobs_of(context), context.client.now())
+        now = context.client.now()
+        rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await natives_of(context), now)
         is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
         if is_every and context.text("output") != "name":  # which names what is there
-            rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), context.client.now())
-        return Table("WaitingJob", WAITING_COLUMNS, rows, REFERENCE, "No Job waits")
+            rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
+        return Table("WaitingJob", _with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
 
     await show(context, read, JOBS, JOB_FLOWS, namespace=namespaces_of(context))
 
@@ -165,10 +173,23 @@ async def _running(context: Context) -> None:
         jobs = await jobs_of(context)
         is_any = any(each.phase in AT_WORK for each in jobs)
         pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
-        rows = running_rows(jobs, pods, context.client.now())
-        return Table("RunningJob", RUNNING_COLUMNS, rows, REFERENCE, "No Job runs")
+        rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
+        return Table("RunningJob", _with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
 
     await show(context, read, JOBS, namespace=namespaces_of(context))
+
+
+async def _running_natives(context: Context) -> list[Row]:
+    groups = await natives_of(context)
+    if not groups:
+        return []  # a list of all pods is worth no more
+    pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
+    return running_native_rows(groups, pods, context.client.now())
+
+
+def _with_kind(columns: tuple[Column, ...], natives: list[Row]) -> tuple[Column, ...]:
+    """The columns; where rows are of several kinds, every table tells which."""
+    return tuple(replace(each, is_wide=False) if each.field == "object" and natives else each for each in columns)
 
 
 WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)

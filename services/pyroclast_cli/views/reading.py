@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
 from pyroclast.api.types import JOB_FLOWS, JOBS, LEASES, POD_GROUPS, PRIORITY_CLASSES
 from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.kube.http.native_groups import kind_served
 from pyroclast.views.flows import OpenEntry, open_entries
 from pyroclast.views.jobs import Group, JobView, Reading, view_of
+from pyroclast.views.native_groups import own_groups, queue_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
 
-__all__ = ["entries_that_wait", "group_of", "jobs_of", "read_groups", "schedulers_at_work", "views_in"]
+__all__ = ["entries_that_wait", "group_of", "jobs_of", "natives_of", "read_groups", "schedulers_at_work", "views_in"]
 
 
 async def read_groups(client: Client, namespace: str) -> Reading:
@@ -64,6 +66,24 @@ async def entries_that_wait(client: Client, namespace: str, selector: str = "") 
     except Forbidden:
         return []
     return [entry for flow in flows for entry in open_entries(flow)]
+
+
+async def natives_of(context: Context) -> list[Group]:
+    """The PodGroups of Kubernetes itself that the flags select, without those that show a Job of ours; none where there are none.
+
+    Nobody submits them to us, so that no user is asked for.
+    """
+    if context.text("user"):
+        return []
+    try:
+        kind = await kind_served(context.client)
+        if kind is None:
+            return []
+        groups, _ = await context.client.list(kind, namespaces_of(context), label_selector=context.text("selector"))
+    except Forbidden:
+        return []
+    queue = context.text("queue")
+    return [each for each in own_groups(groups) if not queue or queue_of(each) == queue]
 
 
 async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:

@@ -1,4 +1,4 @@
-"""`vcctl report`: who used how much, and how long Jobs waited."""
+"""`vcctl report`: who used how much, how long Jobs waited, and how well their starts were foretold."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ WAITS: Final = (
 
 
 def usage_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows of the report; `asked` and `doubtful` are what the recorder counts in."""
+    """The rows of the report; amounts are what the recorder counts in. Efficiency is that of the pods that were measured."""
     return [
         {
             **item,
             "askedHours": in_hours(item["resource"], item["asked"]),
             "usedHours": None if item["used"] is None else in_hours(item["resource"], item["used"]),
             "doubtfulHours": in_hours(item["resource"], item["doubtful"]) if item["doubtful"] else None,
-            "efficiency": f"{item['used'] / item['asked']:.0%}" if item["used"] is not None and item["asked"] else None,
+            "efficiency": f"{item['used'] / item['measured']:.0%}" if item["used"] is not None and item["measured"] else None,
         }
         for item in items
     ]
@@ -69,6 +69,41 @@ async def _usage(context: Context) -> None:
 async def _waits(context: Context) -> None:
     answer = await asked(context, history_path("waits"), {name: context.text(name) for name in ("since", "until")})
     write(context, Table("WaitRecord", WAITS, answer["items"], empty="No Job began in that time"))
+
+
+def _share(count: int, total: int) -> str | None:
+    return f"{count / total:.0%}" if total else None
+
+
+def _basis(counts: Mapping[str, int]) -> str | None:
+    """What the run times were that the estimates rested on, the most frequent first."""
+    total = sum(counts.values())
+    return ", ".join(f"{name} {count / total:.0%}" for name, count in sorted(counts.items(), key=lambda each: -each[1])) or None
+
+
+ESTIMATES: Final = (
+    Column("QUEUE", "queue"),
+    Column("N", "predictions"),
+    Column("HELD", "heldShare"),
+    Column("WIDTH-P50", "p50WidthSeconds", human_duration),
+    Column("ERROR-P50", "p50ErrorSeconds", human_duration),
+    Column("BASIS", "basisText"),
+    Column("EARLY", "earlyShare", is_wide=True),
+    Column("LATE", "lateShare", is_wide=True),
+)
+
+
+async def _estimates(context: Context) -> None:
+    answer = await asked(context, history_path("estimates"), {name: context.text(name) for name in ("since", "until")})
+    rows = [
+        {
+            **item,
+            **{f"{part}Share": _share(item[part], item["predictions"]) for part in ("held", "early", "late")},
+            "basisText": _basis(item["basis"]),
+        }
+        for item in answer["items"]
+    ]
+    write(context, Table("EstimateRecord", ESTIMATES, rows, empty="No Job began in that time whose start was foretold"))
 
 
 CLUSTER: Final = (
@@ -124,6 +159,13 @@ REPORT: Final = Group(
         ),
         Leaf(
             "waits", "show how long Jobs waited, by queue and size", _waits, (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER), is_ours=True
+        ),
+        Leaf(
+            "estimates",
+            "show how often estimates of starts held, by queue, and how wide they were",
+            _estimates,
+            (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
+            is_ours=True,
         ),
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pyroclast.api.records import HyperJob, Namespace
-from pyroclast.api.types import NAMESPACES, Key
+from pyroclast.api.records import HyperJob
+from pyroclast.api.types import Key
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.hyperjobs import Problem, is_allowed
 from pyroclast_job_controller.shared import Shared
 
@@ -48,7 +47,7 @@ class NamespaceDomains:
 
     def __init__(self, shared: Shared) -> None:
         self._client = shared.client
-        self.namespaces: Informer[Namespace] = Informer(shared.client, NAMESPACES, Namespace)
+        self.namespaces = shared.caches.namespaces
         shared.caches.watch(self.namespaces)
 
     def find(self, hyper_job: HyperJob, name: str) -> Domain | Problem:

@@ -8,11 +8,12 @@ from typing import Any, assert_never
 import msgspec
 import structlog
 
+from pyroclast.api import keys
 from pyroclast.api.enums import JobEventReason
 from pyroclast.api.records import Job, JobStatus, Meta, PersistentVolumeClaim, PodGroup
 from pyroclast.api.types import JOBS, PERSISTENT_VOLUME_CLAIMS, POD_GROUPS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotFound
-from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
@@ -36,11 +37,13 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.merging import merge_patch
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained
-from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
+from pyroclast_job_controller.job.native_groups import NativePublisher
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
+from pyroclast_job_controller.podgroup.admission import GroupAdmission
+from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobActions"]
 
@@ -50,8 +53,18 @@ log = structlog.get_logger()
 class JobActions:
     """The hands of the job controller. Every answer of the server is remembered until the watch has brought it too."""
 
-    def __init__(self, client: Client, caches: Caches, pods: PodActions, plugins: PluginActions, seats: SeatPublisher) -> None:
-        self._client, self._caches, self._pods, self._plugins, self._seats = client, caches, pods, plugins, seats
+    def __init__(
+        self,
+        shared: Shared,
+        pods: PodActions,
+        plugins: PluginActions,
+        *,
+        seats: SeatPublisher,
+        admission: GroupAdmission,
+        natives: NativePublisher,
+    ) -> None:
+        self._client, self._caches, self._pods, self._plugins = shared.client, shared.caches, pods, plugins
+        self._seats, self._admission, self._natives = seats, admission, natives
 
     async def carry_out(self, facts: JobFacts, memory: JobMemory, effect: Effect) -> None:
         """Do it.
@@ -71,9 +84,10 @@ class JobActions:
                 await self._plugins.remove(job, memory)
             case CreateGroup(manifest):
                 published = await self._seats.published(job, dict(manifest), forwarding=preparation.forwards(facts))
-                await self._create_group(job, published)
+                await self._create_group(job, await self._natives.published(job, published))
                 memory.carried = podgroups.inherited(job)
             case PatchGroup(name, patch):
+                await self._natives.resize(facts.group, dict(patch))
                 await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
                 memory.carried = podgroups.inherited(job)
             case DeleteGroup(name, uid):
@@ -91,12 +105,13 @@ class JobActions:
 
     async def _carry_out_on_pods(self, facts: JobFacts, memory: JobMemory, effect: CreatePods | MarkPods | DeletePods) -> None:
         job, forwarding = facts.job, preparation.forwards(facts)
+        native = facts.group.metadata.annotations.get(keys.NATIVE_GROUP, "") if facts.group is not None else ""
         if isinstance(effect, CreatePods) and any(slot.node for slot in effect.slots):
             seating = self._seats.seating(facts, memory, self._caches.groups.get)
             with seating.closing_when_refused():
-                await self._pods.carry_out(job, effect, memory, forwarding=forwarding, seating=seating)
+                await self._pods.carry_out(job, effect, memory, forwarding=forwarding, seating=seating, native_group=native)
             return
-        await self._pods.carry_out(job, effect, memory, forwarding=forwarding)
+        await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
         if isinstance(effect, DeletePods) and effect.gives_back:
             log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
             memory.gave_back(facts.now)
@@ -129,7 +144,7 @@ class JobActions:
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         try:
-            answer = await self._client.create(POD_GROUPS, manifest)
+            answer = await self._client.create(POD_GROUPS, await self._admission.admitted(manifest))
         except AlreadyExists:
             answer = _own(job, await self._client.get(POD_GROUPS, key), JobEventReason.POD_GROUP_ERROR)
         except ApiError as error:

@@ -83,10 +83,12 @@ class PodActions:
         *,
         forwarding: bool,
         seating: Seating | None = None,
+        native_group: str = "",
     ) -> None:
         """Do it; after a refusal creating begins with one. `forwarding`: the queue sends its Jobs to other clusters.
 
-        `seating`: the seats on which pods are created at once, if there are any.
+        `seating`: the seats on which pods are created at once, if there are any. `native_group`: the name of the PodGroup of
+        Kubernetes itself that shows the gang, if there is one.
 
         Raises:
             Blocked: the API server does not take them.
@@ -95,14 +97,22 @@ class PodActions:
         """
         match effect:
             case CreatePods():
-                await self._create_all(job, effect, seating, forwarding=forwarding, careful=memory.was_refused)
+                native = {"podGroupName": native_group} if native_group else None
+                await self._create_all(job, effect, seating, native, forwarding=forwarding, careful=memory.was_refused)
             case MarkPods():
                 await self._mark_all(job, effect)
             case DeletePods():
                 await self._delete_all(job, effect, memory)
 
     async def _create_all(
-        self, job: Job, effect: CreatePods, seating: Seating | None, *, forwarding: bool, careful: bool
+        self,
+        job: Job,
+        effect: CreatePods,
+        seating: Seating | None,
+        native: dict[str, str] | None,
+        *,
+        forwarding: bool,
+        careful: bool,
     ) -> None:
         tasks = {task.name: task for task in job.spec.tasks}
         try:
@@ -117,6 +127,8 @@ class PodActions:
                 manifest = adapted(plugins, job, task, slot.index, manifest)
             except PluginError as error:
                 raise unusable(error) from error
+            if native is not None:
+                manifest["spec"]["schedulingGroup"] = native
             await self._line.enter(ticket)
             try:
                 node = seating.take(slot, manifest) if seating is not None else ""

@@ -20,6 +20,7 @@ from pyroclast.lifecycle import plainpods
 from pyroclast.lifecycle.plainpods import Workload
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import OWNER
+from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.podgroup.workloads import Owners
 from pyroclast_job_controller.shared import Shared
 
@@ -35,16 +36,24 @@ class PlainPodController:
         shared: what is watched, and the ways out.
         queue: keys of pods to look at.
         owners: the workloads that pods belong to.
+        admission: defaults and checks the PodGroups.
         schedulers: the names of our schedulers.
         inherit: whether annotations of the pods' owners count.
     """
 
     def __init__(
-        self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, schedulers: Sequence[str], *, inherit: bool
+        self,
+        shared: Shared,
+        queue: ShardedQueue[Key],
+        owners: Owners,
+        admission: GroupAdmission,
+        schedulers: Sequence[str],
+        *,
+        inherit: bool,
     ) -> None:
         self._client, self._pods, self._groups = shared.client, shared.caches.plain_pods, shared.caches.groups
         self._recorder = shared.recorder
-        self._shards, self._owners = shared.shards, owners
+        self._shards, self._owners, self._admission = shared.shards, owners, admission
         self._queue, self._schedulers, self._inherit = queue, frozenset(schedulers), inherit
         self._pods.on_change(self._changed)
         self._groups.informer.on_change(self._group)
@@ -89,7 +98,8 @@ class PlainPodController:
     async def _create(self, pod: Pod, name: str) -> None:
         gang = await self._owners.gang(pod.metadata)
         try:
-            answer = await self._client.create(POD_GROUPS, await self._wanted(pod, gang))
+            manifest = await self._admission.admitted(await self._wanted(pod, gang))
+            answer = await self._client.create(POD_GROUPS, manifest)
         except AlreadyExists:
             there = record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup)
             self._tell_of_queue(pod, _own(pod, there))

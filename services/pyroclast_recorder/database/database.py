@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Table, and_, delete, event, func, select, text, tuple_
+from sqlalchemy import Table, and_, delete, event, func, or_, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -16,10 +16,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.tables import Row, cursors, dirty_hours, gaps, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    Row,
+    cursors,
+    dirty_hours,
+    gaps,
+    job_alikes,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    usage_hours,
+)
+from pyroclast_recorder.measured_hours import means_in, measured_hours
 from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
-__all__ = ["Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
+__all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
 
 DRIVERS: Final = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 SETTLED: Final = "usage"
@@ -113,11 +127,52 @@ class Database:
             found = await connection.execute(select(pods.c.namespace, pods.c.name, pods.c.uid).where(*there))
             return {(row.namespace, row.name): row.uid for row in found}
 
+    async def pods_of_ended(self, since: int, until: int) -> list[Row]:
+        """The pods that were bound of the Jobs that ended after `since` and until `until`, those of one Job together."""
+        ended = func.coalesce(jobs.c.ended, jobs.c.removed)
+        same = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job)
+        when = or_(jobs.c.ended.is_(None), jobs.c.ended > since)  # by the index of ends
+        chosen = (
+            select(pods).join_from(pods, jobs, same).where(jobs.c.cluster == self.cluster, when, ended > since, ended <= until)
+        )
+        async with self.reading() as connection:
+            ordered = chosen.where(pods.c.bound.is_not(None)).order_by(pods.c.job, pods.c.bound)
+            return [dict(row) for row in (await connection.execute(ordered)).mappings()]
+
+    async def runs(self, since: int, most: int) -> list[Row]:
+        """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike."""
+        told = (
+            jobs.c.phase,
+            jobs.c.started,
+            jobs.c.ended,
+            jobs.c.removed,
+            jobs.c.estimate,
+            job_alikes.c.alike,
+            job_alikes.c.owner,
+        )
+        same = and_(job_alikes.c.cluster == jobs.c.cluster, job_alikes.c.job == jobs.c.uid)
+        chosen = (
+            select(*told).join_from(jobs, job_alikes, same).where(jobs.c.cluster == self.cluster, jobs.c.started.is_not(None))
+        )
+        running = chosen.where(jobs.c.ended.is_(None), jobs.c.removed.is_(None))
+        ended = chosen.where(jobs.c.ended >= since).order_by(jobs.c.ended.desc())
+        async with self.reading() as connection:
+            return [dict(row) for each in (ended, running) for row in (await connection.execute(each.limit(most))).mappings()]
+
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
         """The rows of Jobs, by uid."""
         async with self.reading() as connection:
             found = await connection.execute(select(jobs).where(jobs.c.cluster == self.cluster, jobs.c.uid.in_(uids)))
             return {row["uid"]: dict(row) for row in found.mappings()}
+
+    async def rows_of_job(self, uid: str) -> dict[Table, list[Row]]:
+        """The rows of phases, causes and pods of a Job."""
+        async with self.reading() as connection:
+            found: dict[Table, list[Row]] = {}
+            for table in (job_phases, job_causes, pods):
+                chosen = select(table).where(table.c.cluster == self.cluster, table.c.job == uid)
+                found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
+            return found
 
     async def write(self, batch: Batch, now: int) -> None:
         """Merge a batch into the tables, all of it or nothing.
@@ -201,6 +256,12 @@ class Database:
             for uid, row in rows.items():
                 old = stored.get(uid)
                 hours.update(changed_hours(held(old) if old else None, held(merged(pods, old, row) if old else row), now))
+        if uses := list(batch.rows.get(pod_use, {}).values()):
+            of_pods = await self._stored(connection, pods, {use["pod"] for use in uses})
+            for use in uses:
+                measured = of_pods.get(use["pod"])
+                time = held(measured) if measured else None
+                hours.update(measured_hours(use, time, now) if time else ())
         if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values()}:
             stored = await self._stored(connection, jobs, rows)
             passed_on = [
@@ -232,16 +293,20 @@ class Database:
     async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int) -> None:
         usage = HourUsage(hour, now)
         ended_before = and_(pods.c.released_high.is_not(None), pods.c.released_high < hour)
+        in_hour = (pods.c.cluster == self.cluster, pods.c.bound < hour + HOUR, ~ended_before)
         whose = [column.label(f"job_{column.name}") for column in WHOSE]
         touching = (
             select(pods, jobs.c.uid.label("job_uid"), *whose)
             .join_from(pods, jobs, and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job), isouter=True)
-            .where(pods.c.cluster == self.cluster, pods.c.bound < hour + HOUR, ~ended_before)
+            .where(*in_hour)
         )
+        of_pods = and_(pod_use.c.cluster == pods.c.cluster, pod_use.c.pod == pods.c.uid)
+        measuring = select(pod_use).join_from(pods, pod_use, of_pods).where(*in_hour)
+        means = means_in(hour, [dict(row) for row in (await connection.execute(measuring)).mappings()])
         found = await connection.stream(touching)
         async for row in found.mappings():
             job = {column.name: row[f"job_{column.name}"] for column in WHOSE} if row["job_uid"] is not None else None
-            usage.add(dict(row), job)
+            usage.add(dict(row), job, means.get(row["uid"], {}))
         of_hour = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour == hour)
         await connection.execute(delete(usage_hours).where(*of_hour))
         if rows := [{"cluster": self.cluster, **row} for row in usage.rows()]:

@@ -14,11 +14,15 @@ from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
 __all__ = [
     "METADATA",
+    "PREPARED",
+    "SCHEDULED",
+    "TRACE_STEPS",
     "Merge",
     "Row",
     "cursors",
     "dirty_hours",
     "gaps",
+    "job_alikes",
     "job_causes",
     "job_phases",
     "jobs",
@@ -26,6 +30,7 @@ __all__ = [
     "node_states",
     "pod_use",
     "pods",
+    "predictions",
     "usage_hours",
 ]
 
@@ -83,6 +88,8 @@ jobs: Final = Table(
     _number("ended"),
     Index("jobs_by_time", "cluster", "created"),
     Index("jobs_by_name", "cluster", "namespace", "name"),
+    Index("jobs_by_end", "cluster", "ended"),
+    Index("jobs_by_start", "cluster", "started"),
 )
 
 job_phases: Final = Table(
@@ -92,6 +99,16 @@ job_phases: Final = Table(
 job_causes: Final = Table(
     "job_causes", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
 )
+
+PREPARED: Final = "Prepared"
+SCHEDULED: Final = "Scheduled"
+TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
+"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang."""
+
+job_alikes: Final = Table(
+    "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
+)
+"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries."""
 
 pods: Final = Table(
     "pods",
@@ -114,7 +131,9 @@ usage_hours: Final = Table(
     _number_key("hour"),
     *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
     *(Column(name, BigInteger, nullable=False) for name in ("asked", "doubtful")),
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in ("measured", "used")),
 )
+"""`measured`: the part of `asked` whose pods were measured; `used`: what these used of it."""
 
 cursors: Final = Table(
     "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))
@@ -148,5 +167,17 @@ pod_use: Final = Table(
     *map(_number, ("samples", "mean", "p95", "largest")),
 )
 """What a pod used, as one process measured it `since` a moment; `version` is the number of samples, so that the most count."""
+
+predictions: Final = Table(
+    "predictions",
+    METADATA,
+    _key("cluster"),
+    _key("job"),
+    _number_key("at"),
+    _version(),
+    *map(_number, ("p10", "p50", "p90")),
+    _text("basis"),
+)
+"""When the scheduler said, at a time, that a Job would start. When it did, its row in `jobs` tells."""
 
 dirty_hours: Final = Table("dirty_hours", METADATA, _key("cluster"), _number_key("hour"))

@@ -14,11 +14,12 @@ from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job, Task
 from pyroclast.api.records.meta import Meta, Wire
 from pyroclast.api.records.pods import PodSpec
+from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import JOB_KIND
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["UNKNOWN_USER", "cause_facts", "group_facts", "job_facts", "phase_facts"]
+__all__ = ["UNKNOWN_USER", "alike_facts", "cause_facts", "group_facts", "job_facts", "owner_of", "phase_facts"]
 
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048
@@ -81,6 +82,20 @@ def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
     if job is None:
         return None
     return {"uid": job, "let_in": now if phase in ADMITTED else None, "placed": now if phase in PLACED else None}
+
+
+def alike_facts(group: PodGroup) -> dict[str, Any] | None:
+    """The row of `job_alikes`: by what the scheduler tells Jobs alike that have such PodGroups; None if no Job owns it."""
+    job, meta, spec = owner_of(group), group.metadata, group.spec
+    if job is None:
+        return None
+    alike = alike_keys(meta, meta.namespace, spec.queue, spec.min_member, spec.min_resources or {})
+    return {
+        "job": job,
+        "alike": ",".join(map(digest, alike)),
+        "owner": digest(worth_key(meta, meta.namespace)),
+        "at": seconds(meta.creation_timestamp),
+    }
 
 
 def cause_facts(group: PodGroup) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from pyroclast_recorder.database.tables import pod_use
 from pyroclast_recorder.facts.folding import Fold
 from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.measured_hours import DAY
 
 __all__ = ["POD_METRICS", "Meter"]
 
@@ -33,18 +34,19 @@ ABSENT_SECONDS: Final = 300.0
 class Meter:
     """Takes a sample of all running pods each period, and writes what they make of it every few minutes.
 
-    A pod that ends is written when it is missing for the first time. What a replica that ends has in memory is lost: at most
-    the samples of a few minutes.
+    A pod that ends is written when it is missing for the first time, and one that runs on begins anew each day. What a replica
+    has in memory when it ends is lost: at most the samples of a few minutes.
     """
 
     def __init__(self, client: Client, database: Database, writer: Writer, now: Callable[[], float], period: float) -> None:
         self._client, self._database, self._writer, self._now, self._period = client, database, writer, now, period
         self._folds: dict[str, dict[str, Fold]] = {}
         self._flushed = float("-inf")
+        self._day = 0
 
     async def run(self) -> None:
         """Measure for ever."""
-        while self._period > 0:
+        while True:
             pause = self._period
             try:
                 if not await self.sample():
@@ -63,25 +65,28 @@ class Meter:
             raise
         running = await self._database.running_pods()
         now = int(self._now())
+        if now // DAY != self._day:
+            await self._flush(set(running.values()), now, are_all=True)
+            self._folds.clear()
+            self._day = now // DAY
         for each in measured:
             uid = running.get((str(each["metadata"].get("namespace")), str(each["metadata"].get("name"))))
             if uid is not None:
                 folds = self._folds.setdefault(uid, {})
                 for resource, amount in _used(each.get("containers") or ()).items():
                     folds.setdefault(resource, Fold(now)).add(amount)
-        await self._flush(set(running.values()), now)
+        await self._flush(set(running.values()), now, are_all=now - self._flushed >= FLUSH_SECONDS)
         return True
 
-    async def _flush(self, running: set[str], now: int) -> None:
+    async def _flush(self, running: set[str], now: int, *, are_all: bool) -> None:
         """Write pods that have ended, and all of them when it is time."""
-        is_due = now - self._flushed >= FLUSH_SECONDS
-        for uid in [uid for uid in self._folds if is_due or uid not in running]:
+        for uid in [uid for uid in self._folds if are_all or uid not in running]:
             for resource, fold in self._folds[uid].items():
                 row = {"pod": uid, "resource": resource, "source": SOURCE, **fold.row()}
                 await self._writer.add(pod_use, fold.samples, row)
             if uid not in running:
                 del self._folds[uid]
-        if is_due:
+        if are_all:
             self._flushed = float(now)
 
 

@@ -14,9 +14,10 @@ from pyroclast.api.records.meta import Record
 from pyroclast.api.records.pods import Pod
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, pods
-from pyroclast_recorder.facts.jobs import cause_facts, group_facts, job_facts, phase_facts
+from pyroclast_recorder.database.tables import Row, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
+from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
+from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.following.writer import Writer
 
 __all__ = ["KindSink", "Seen", "group_rows", "job_rows", "pod_rows"]
@@ -41,6 +42,12 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
     row = group_facts(group, now)
     if row is not None:
         yield jobs, 0, row
+        alike = alike_facts(group)
+        if alike is not None:
+            yield job_alikes, None, alike
+        prediction = prediction_facts(group)
+        if prediction is not None:
+            yield predictions, None, prediction
         for cause in cause_facts(group):
             yield job_causes, None, cause
 

@@ -1,4 +1,4 @@
-"""The long spans of a Job, made at its end from recorded times, in the trace that the Job carries.
+"""The spans of a Job, made at its end from recorded times, in the trace that the Job carries.
 
 They are sent before the row that says so is committed. A recorder that dies in between sends them again, with the same ids.
 """
@@ -8,45 +8,29 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from itertools import pairwise
 from typing import Final
 
 import structlog
 
+from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.runtime.traces import PastSpan, Traces, context_of
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.merging import merged
-from pyroclast_recorder.database.tables import Row, jobs
-from pyroclast_recorder.following.sinks import Seen, job_rows
+from pyroclast_recorder.database.merging import key_of, merged
+from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, job_causes, job_phases, jobs, pods
+from pyroclast_recorder.facts.jobs import owner_of
+from pyroclast_recorder.facts.units import clipped, seconds
+from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
+from pyroclast_recorder.following.spans import Told, spans_of
 
-__all__ = ["JobTracer", "spans_of"]
+__all__ = ["JobTracer"]
 
 log = structlog.get_logger()
 
 MOST_JOBS: Final = 20_000
 MOST_UNSENT: Final = 10_000
 RETRY_SECONDS: Final = 30.0
-STEPS: Final = (("queue.wait", "created"), ("gang.wait", "let_in"), ("pods.start", "placed"), ("job.run", "started"))
-"""Each span begins at the time of its column and ends where the next begins, so that there is no hole."""
-
-
-def spans_of(row: Row, context: str) -> list[PastSpan]:
-    """The spans of a Job that ended, from its row. A step that nobody saw is part of the one before."""
-    begins = [(name, row[column]) for name, column in STEPS if row.get(column) is not None]
-    steps: list[tuple[str, float]] = []
-    for name, at in begins:
-        steps.append((name, min(row["ended"], max(at, steps[-1][1] if steps else at))))
-    whole = [*steps, ("job.end", row["ended"])]
-    attributes = {"namespace": row["namespace"], "name": row["name"], "uid": row["uid"], "queue": row["queue"] or ""}
-
-    def span(name: str, begin: float, end: float, **more: str | int) -> PastSpan:
-        identity = f"{row['uid']} {name} {row['ended']}"  # a Job that is resumed ends once more, with spans of its own
-        return PastSpan(name, context, identity, begin, end, {**attributes, **more})
-
-    found = [span(name, begin, end) for (name, begin), (_, end) in pairwise(whole)]
-    return [*found, span("job.end", row["ended"], row["ended"], state=row["phase"] or "", retries=row["retries"] or 0)]
 
 
 class JobTracer:
@@ -72,6 +56,18 @@ class JobTracer:
                 self._contexts.popitem(last=False)
         return job_rows(job, now, is_deleted=is_deleted)
 
+    def group_rows(self, group: PodGroup, now: int, *, is_deleted: bool) -> Seen:
+        """The rows of a PodGroup, and of a traced one when it was made and by which decision its pods were placed."""
+        yield from group_rows(group, now, is_deleted=is_deleted)
+        job, made = owner_of(group), seconds(group.metadata.creation_timestamp)
+        if job is None or made is None or not context_of(group.metadata.annotations):
+            return
+        yield job_causes, None, {"job": job, "at": made, "name": PREPARED, "message": None}
+        for each in group.status.conditions:
+            at = seconds(each.last_transition_time)
+            if each.type == SCHEDULED and each.message and at is not None:
+                yield job_causes, None, {"job": job, "at": at, "name": SCHEDULED, "message": clipped(each.message)}
+
     async def send_ends(self, batch: Batch) -> None:
         """Send the spans of Jobs that end with a batch.
 
@@ -83,7 +79,9 @@ class JobTracer:
             for uid, row in ending.items():
                 before = known.get(uid)
                 if before is None or before["ended"] != row["ended"]:
-                    self._unsent += spans_of(row if before is None else merged(jobs, before, row), self._contexts[uid])
+                    whole = row if before is None else merged(jobs, before, row)
+                    since = None if before is None else before["ended"]
+                    self._unsent += spans_of(whole, self._contexts[uid], await self._told(uid, batch), since)
         if not self._unsent or time.monotonic() < self._retry_at:
             return
         if await asyncio.to_thread(self._traces.send, tuple(self._unsent)):
@@ -93,3 +91,14 @@ class JobTracer:
         if len(self._unsent) > MOST_UNSENT:
             log.warning("recorder.spans_dropped", count=len(self._unsent) - MOST_UNSENT)
             del self._unsent[:-MOST_UNSENT]
+
+    async def _told(self, uid: str, batch: Batch) -> Told:
+        """What the database and the batch tell of a Job."""
+        found = {
+            table: {key_of(table, row): row for row in rows} for table, rows in (await self._database.rows_of_job(uid)).items()
+        }
+        for table, known in found.items():
+            for key, row in batch.rows.get(table, {}).items():
+                if row["job"] == uid:
+                    known[key] = merged(table, known[key], row) if key in known else row
+        return Told(*(list(found[table].values()) for table in (job_phases, job_causes, pods)))

@@ -7,20 +7,33 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
-from pyroclast_recorder.database.tables import Row, gaps, job_causes, job_phases, jobs, node_states, pod_use, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    TRACE_STEPS,
+    Row,
+    gaps,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    pod_use,
+    pods,
+    predictions,
+    usage_hours,
+)
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
+from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
 from pyroclast_recorder.usage import HOUR, held
 
-__all__ = ["cluster_use", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
+__all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {
     "queue": usage_hours.c.queue,
@@ -102,9 +115,12 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
 async def usage(
     connection: AsyncConnection, cluster: str, question: UsageQuestion, visible: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What was asked for, by group and period, with the number of Jobs that ended, and of those that failed."""
+    """What was asked for and used, by group and period, with the number of Jobs that ended, and of those that failed.
+
+    `measured` is the part of what was asked for whose pods were measured; `used` is None where that is nothing.
+    """
     whose = [each for each in question.by if each in JOB_COLUMNS]
-    sums = (func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful))
+    sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
     failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
     filters = [(name, value) for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
     of_usage = [usage_hours.c.cluster == cluster, usage_hours.c.namespace.in_(visible)]
@@ -117,10 +133,11 @@ async def usage(
     ended = _Grouping(jobs.c.ended, question.since, [JOB_COLUMNS[each] for each in whose], (func.count(), failed), of_jobs)
     counts = {key: values async for key, values in _per_period(connection, question, ended)}
     rows = []
-    async for (period, *group), (asked, doubtful) in _per_period(connection, question, amounts):
+    async for (period, *group), (asked, doubtful, measured, used) in _per_period(connection, question, amounts):
         row: dict[str, Any] = {"period": period, **dict(zip(question.by, group, strict=True))}
         total, bad = counts.get((period, *(row[each] for each in whose)), (0, 0))
-        rows.append({**row, "asked": asked, "used": None, "doubtful": doubtful, "jobs": total, "failed": bad})
+        known = {"used": used, "measured": measured} if measured else {"used": None, "measured": 0}
+        rows.append({**row, "asked": asked, **known, "doubtful": doubtful, "jobs": total, "failed": bad})
     return sorted(rows, key=lambda row: (row["period"], *(row[each] for each in question.by)))
 
 
@@ -191,6 +208,24 @@ async def waits(
     ]
 
 
+async def estimates(
+    connection: AsyncConnection, cluster: str, since: int, until: int, visible: Sequence[str]
+) -> list[dict[str, Any]]:
+    """How well the starts of Jobs that began between two times were foretold, by queue."""
+    placed_first = and_(jobs.c.placed.is_not(None), jobs.c.placed < jobs.c.started)
+    actual = case((placed_first, jobs.c.placed), else_=jobs.c.started).label(
+        "actual"
+    )  # as early as it is known to have its place
+    same = and_(predictions.c.cluster == jobs.c.cluster, predictions.c.job == jobs.c.uid)
+    found = await connection.execute(
+        select(predictions, jobs.c.queue, actual)
+        .join_from(predictions, jobs, same)
+        .where(jobs.c.cluster == cluster, jobs.c.started.between(since, until), jobs.c.namespace.in_(visible))
+        .order_by(predictions.c.job, predictions.c.at)
+    )
+    return prediction_rows(dict(row) for row in found.mappings())
+
+
 async def gap_seconds(connection: AsyncConnection, cluster: str, since: int, until: int) -> int:
     """How long what pods did could not be seen between two times."""
     found = await connection.execute(
@@ -221,7 +256,11 @@ async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[st
 async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str) -> list[dict[str, Any]]:  # noqa: ANN401
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
     found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
-    return [{"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found]
+    return [
+        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]}
+        for row in found
+        if row["name"] not in TRACE_STEPS
+    ]
 
 
 def _rank(name: str) -> int:

@@ -35,7 +35,8 @@ Answer = dict[str, Any]
 
 
 class HistoryServer:
-    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`.
+    """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`,
+    `estimates`.
 
     Args:
         database: what is asked.
@@ -100,6 +101,8 @@ class HistoryServer:
                 return await self._cluster(request)
             case ["waits"]:
                 return await self._waits(request, reader)
+            case ["estimates"]:
+                return await self._estimates(request, reader)
         return None
 
     async def _history(self, request: web.BaseRequest, reader: Reader) -> Answer:
@@ -140,6 +143,12 @@ class HistoryServer:
         async with self._database.reading() as connection:
             visible = await self._visible(connection, reader, chosen_namespaces(request.query))
             return {"items": await queries.waits(connection, self._database.cluster, since, until, visible)}
+
+    async def _estimates(self, request: web.BaseRequest, reader: Reader) -> Answer:
+        since, until = window(request.query, int(self._now()))
+        async with self._database.reading() as connection:
+            visible = await self._visible(connection, reader, chosen_namespaces(request.query))
+            return {"items": await queries.estimates(connection, self._database.cluster, since, until, visible)}
 
     async def _cluster(self, request: web.BaseRequest) -> Answer:
         """Sums over all namespaces, which name nobody."""

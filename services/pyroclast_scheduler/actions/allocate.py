@@ -41,6 +41,8 @@ class _Work:
         if job.is_pending:
             if "enqueue" in session.configuration.actions:
                 return
+            if session.budgets is not None and not session.budgets.may_enter(job, is_let_in=True):
+                return
             job.phase = PodGroupPhase.INQUEUE
         if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
             return

@@ -32,7 +32,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - t
         if job.facts.group.spec.hold is not None:
             queues.push(queue)
             continue
-        if job.facts.min_resources is None or session.job_enqueueable(job):
+        if session.may_enter(job):
             session.job_enqueued(job)
             job.phase = PodGroupPhase.INQUEUE
             follower = session.follower(job)

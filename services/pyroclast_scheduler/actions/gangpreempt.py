@@ -16,9 +16,9 @@ def execute(session: Session, arguments: Arguments) -> None:
 
     def may_lose(job: Job, owner: Job) -> bool:
         is_lower = owner is not job and owner.facts.queue == job.facts.queue and owner.facts.priority < job.facts.priority
-        return is_lower and owner.facts.may_be_preempted
+        return is_lower and (owner.facts.may_be_preempted or session.is_low(owner))
 
-    def may_go(task: Task) -> bool:
-        return task.facts.is_preemptable
+    def may_go(owner: Job, task: Task) -> bool:
+        return session.is_preemptable(owner, task)
 
     make_room(session, arguments, GangKind("gangpreempt", is_reclaim=False, may_lose=may_lose, may_go=may_go))

@@ -17,9 +17,9 @@ def execute(session: Session, arguments: Arguments) -> None:
 
     def may_lose(job: Job, owner: Job) -> bool:
         is_other = owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
-        return is_other and owner.facts.may_be_preempted
+        return is_other and (owner.facts.may_be_preempted or session.is_low(owner))
 
-    def may_go(task: Task) -> bool:
-        return task.status is TaskStatus.RUNNING and task.facts.is_preemptable
+    def may_go(owner: Job, task: Task) -> bool:
+        return task.status is TaskStatus.RUNNING and session.is_preemptable(owner, task)
 
     make_room(session, arguments, GangKind("gangreclaim", is_reclaim=True, may_lose=may_lose, may_go=may_go))

@@ -68,7 +68,7 @@ def _against_others(session: Session, residents: Residents, lost: Lost, dry_run:
         task = tasks.popleft()
 
         def keep(owner: Job, victim: Task, task: Task = task) -> bool:
-            return owner is not job and owner.facts.queue == job.facts.queue and _may_go(task, victim)
+            return owner is not job and owner.facts.queue == job.facts.queue and _may_go(session, task, owner, victim)
 
         _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
     return keep_or_undo(session, job, statement)
@@ -83,7 +83,7 @@ def _against_itself(session: Session, residents: Residents, job: Job, dry_run: D
         own[[each.row for each in job.tasks if each.row >= 0]] = True
 
         def keep(owner: Job, victim: Task, task: Task = task) -> bool:
-            return owner is job and _may_go(task, victim)
+            return owner is job and _may_go(session, task, owner, victim)
 
         statement = session.statement()
         if not _Attempt(session, residents, job, task, keep, dry_run, where=own).succeeds(statement):
@@ -210,10 +210,10 @@ class _Attempt:
         return True
 
 
-def _may_go(preemptor: Task, victim: Task) -> bool:
+def _may_go(session: Session, preemptor: Task, owner: Job, victim: Task) -> bool:
     if preemptor.facts.shape.is_best_effort and not victim.facts.shape.is_best_effort:
         return False
-    return victim.facts.is_preemptable
+    return session.is_preemptable(owner, victim)
 
 
 def _waiting(session: Session, job: Job) -> deque[Task]:

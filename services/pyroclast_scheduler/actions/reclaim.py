@@ -65,7 +65,7 @@ def _reclaim_for_task(  # noqa: PLR0917
     plan = session.plan(task.facts.shape)
 
     def keep(owner: Job, victim: Task) -> bool:
-        if victim.status is not TaskStatus.RUNNING or not victim.facts.is_preemptable:
+        if victim.status is not TaskStatus.RUNNING or not session.is_preemptable(owner, victim):
             return False
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 

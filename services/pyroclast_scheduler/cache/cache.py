@@ -33,6 +33,7 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
+from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
@@ -207,6 +208,11 @@ class Cache:
                 self._wakes.note_queue(each.metadata.name)
         self._changed()
 
+    def queue_turned(self, name: str) -> None:
+        """Time changed what a queue may have: a budget began anew, or it is not known any more what is spent of it."""
+        self._wakes.note_queue(name)
+        self._changed()
+
     def queue_freed_elsewhere(self, name: str) -> None:
         """Another member of a ring of schedulers has less in a queue: jobs may fit that a capability kept out.
 
@@ -367,6 +373,11 @@ class Cache:
         entry = self._jobs.entries.get(job)
         return None if entry is None else entry.current
 
+    def shown(self, job: str) -> Group | None:
+        """The group of that key as the object whose conditions tell others of it; None where that has a phase of its own."""
+        group = self.group(job)
+        return group if group is None or not group.keeps_phase else self.natives.mirror(job, group)
+
     def written(self, job: str) -> Group | None:
         """The PodGroup of that key as the API server last showed it."""
         entry = self._jobs.entries.get(job)
@@ -441,6 +452,24 @@ class Cache:
     def wake(self, job: str) -> None:
         """Let the next session look at a job although nothing changed: what was found out about it could not be written."""
         self._jobs.wake([job])
+
+    def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
+        """Nodes are kept for other jobs, or otherwise, than before: wake these jobs, and who may have a place there now.
+
+        Until a promise, nodes stay open to who is gone by then; another promise may let in others.
+        """
+        self._jobs.wake(before.keys() ^ after.keys())
+        opened: set[str] = set()
+        for key, was in before.items():
+            now = after.get(key)
+            if now is None or (now.promise, now.fill_until) != (was.promise, was.fill_until):
+                opened |= was.nodes
+            else:
+                opened |= was.nodes - now.nodes
+        for name in opened:
+            self.nodes.may_be_roomier(name)
+        if opened:
+            self._changed()
 
     def stale(self) -> None:
         """Something changed on which anything may depend: no job rests."""

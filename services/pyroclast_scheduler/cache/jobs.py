@@ -389,7 +389,7 @@ class JobTable:
             raise ValueError(pending.missing_queue(queue))
         spec, tasks = group.spec, tuple(entry.tasks.values())
         rank = priority(spec.priority_class_name) if spec.priority is None else spec.priority
-        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded)
+        facts = JobFacts(group, tasks, entry.sums, priority=rank, queue=queue, minded=self._minded, is_ours=self._is_ours(entry))
         entry.is_shared = True
         return facts
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from pyroclast.api import records
-from pyroclast.api.types import NATIVE_POD_GROUPS, ResourceType
+from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS, ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
 from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, job_of
@@ -67,6 +69,7 @@ class NativeGroups:
         self._sources: dict[str, _Source] = {}
         self._of_job: dict[str, set[str]] = {}
         self._of_namespace: dict[str, set[str]] = {}
+        self._of_gang: dict[str, _Source] = {}
 
     def group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType = NATIVE_POD_GROUPS
@@ -81,6 +84,7 @@ class NativeGroups:
             return
         if before is not None:
             self._index(key, before, is_there=False)
+        self._mirror(before, new, kind)
         if new is None:
             if before is not None:
                 self._jobs.describe(key, None)
@@ -105,9 +109,38 @@ class NativeGroups:
         name = self.queues.namespace_changed(*(None if each is None else each.metadata for each in (old, new)))
         self._reread(self._of_namespace.get(name, set()))
 
-    def records(self) -> Iterator[records.NativePodGroup]:
-        """All that there are."""
-        return (source.record for source in self._sources.values())
+    def mirrors(self, key: str) -> bool:
+        """Whether there is one that a Job made to show the gang of our PodGroup `key`."""
+        return key in self._of_gang
+
+    def mirror(self, key: str, group: Group) -> Group | None:
+        """`group`, which our PodGroup `key` describes, as the object that shows it to others; None if there is none.
+
+        Its conditions are all that is written there; its pods belong to our PodGroup.
+        """
+        source, owner = self._of_gang.get(key), group.metadata.controller
+        shown = None if source is None else source.record.metadata.controller
+        if source is None or shown is None or owner is None or owner.uid != shown.uid:
+            return None
+        record = source.record
+        return msgspec.structs.replace(
+            group, kind=source.kind, metadata=record.metadata, said=record.status.conditions, keeps_phase=False
+        )
+
+    def _mirror(self, before: _Source | None, new: records.NativePodGroup | None, kind: ResourceType) -> None:
+        """Note that a Job shows its gang so, or no longer; it is said there what becomes of it."""
+        record = new or (None if before is None else before.record)
+        owner = None if record is None else record.metadata.controller
+        if record is None or owner is None or (owner.kind, owner.api_version) != (JOBS.kind, JOBS.api_version):
+            return
+        key = str(record.metadata.key)
+        if new is None:
+            self._of_gang.pop(key, None)
+            return
+        self._of_gang[key] = _Source(new, kind, self)
+        if (before is None or before.uid != new.metadata.uid) and key in self._jobs.entries:
+            self._jobs.wake([key])
+            self._described(key, has_gone=False)
 
     def _reread(self, keys: Collection[str]) -> None:
         for key in keys:
@@ -125,6 +158,10 @@ class NativeGroups:
                     del index[value]
         if not is_there:
             del self._sources[key]
+
+    def records(self) -> Iterator[records.NativePodGroup]:
+        """All that there are."""
+        return (source.record for source in self._sources.values())
 
 
 def _reads_alike(old: records.NativePodGroup, new: records.NativePodGroup) -> bool:

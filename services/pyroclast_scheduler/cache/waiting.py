@@ -37,7 +37,9 @@ class WaitingJobs:
         self._lines: dict[bytes, Line] = {}
         self._said: dict[Who, Rest] = {}
         self._wary: dict[Who, None] = {}
-        self._timed: dict[Who, None] = {}
+        self._period = 0
+        self._due: dict[int, dict[Who, None]] = {}
+        self._due_at: dict[Who, int] = {}
         self._by_shape: dict[Shape, dict[Who, int]] = {}
         self._by_wish: dict[_Wish, dict[Who, None]] = {}
         self._evicting: dict[Who, None] = {}
@@ -87,10 +89,13 @@ class WaitingJobs:
         """All of them."""
         return self._said.keys()
 
-    @property
-    def timed(self) -> Sequence[Who]:
-        """Those of which time alone may change what plugins say."""
-        return list(self._timed)
+    def due(self) -> Sequence[Who]:
+        """A schedule period begins: those of which time alone may have changed what plugins say."""
+        self._period += 1
+        found = list(self._due.get(self._period, ()))
+        for who in found:
+            self._wait(who, self._said[who].pause)  # once more, should no session come to look at it
+        return found
 
     def line(self, kind: bytes) -> Sequence[JobFacts]:
         """Those of one kind, oldest first, among jobs that rested once."""
@@ -137,8 +142,8 @@ class WaitingJobs:
 
     def _keep(self, who: Who, rest: Rest) -> None:
         self._said[who] = rest
-        if rest.is_timed:
-            self._timed[who] = None
+        if rest.pause:
+            self._wait(who, rest.pause)
         if rest.evicts is not Evicts.NOBODY:
             self._evicting[who] = None
         if rest.is_wary:
@@ -153,9 +158,18 @@ class WaitingJobs:
         if rest.shapes and rest.evicts is not Evicts.NOBODY:
             self._by_wish.setdefault(_wish(rest), {})[who] = None
 
+    def _wait(self, who: Who, periods: int) -> None:
+        """Have `who` found due in so many periods; 0: not at all."""
+        at = self._due_at.pop(who, None)
+        if at is not None:
+            _remove(self._due, at, who)
+        if periods:
+            self._due_at[who] = at = self._period + periods
+            self._due.setdefault(at, {})[who] = None
+
     def _forget(self, who: Who, rest: Rest) -> None:
         del self._said[who]
-        self._timed.pop(who, None)
+        self._wait(who, 0)
         self._evicting.pop(who, None)
         if rest.is_wary:
             del self._wary[who]

@@ -94,7 +94,7 @@ class Wakes:
         Whether a job is worth another look is worked out from what changed; should that ever be wrong, it waits minutes, not for
         ever.
         """
-        self._wake([*self._waiting.timed, *self._waiting.oldest(_ROUND)])
+        self._wake([*self._waiting.due(), *self._waiting.oldest(_ROUND)])
         self._rechecks += 1
         if self._rechecks % (2 * _ROUND) == 0:  # by now every waiting job was looked at, and what it waits for was read again
             self._read.forget_old()

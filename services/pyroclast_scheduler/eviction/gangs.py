@@ -40,7 +40,7 @@ class GangKind:
     name: str
     is_reclaim: bool
     may_lose: Callable[[Job, Job], bool]
-    may_go: Callable[[Task], bool]
+    may_go: Callable[[Job, Task], bool]
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class _Search:
         by_job: dict[str, tuple[Job, list[Task]]] = {}
         losing = self.residents.of(lambda owner: kind.may_lose(job, owner))
         for row in np.flatnonzero(domain.nodes & self.open & losing).tolist():
-            for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(task)):
+            for owner, task in self.residents.on(row, lambda owner, task: kind.may_lose(job, owner) and kind.may_go(owner, task)):
                 by_job.setdefault(owner.facts.key, (owner, []))[1].append(task)
         found = [bundle for owner, tasks in by_job.values() for bundle in split(owner, tasks)]
         pods = [(each.job, task) for each in found for task in each.tasks]

@@ -114,6 +114,7 @@ def queue_rows(source: Answerer, queue: str, names: Names, offset: int, limit: i
             "position": at,
             "namespace": namespace if is_named else None,
             "name": name if is_named else None,
+            "object": "" if facts is None else facts.group.kind.qualified,
             "code": str(entry.code),
             "never": entry.is_never,
             "since": format_time(entry.since),
@@ -131,7 +132,9 @@ def name_of(key: str, facts: JobFacts | None) -> tuple[str, str]:
     """Namespace and name as users know it: those of the Job where one controls the PodGroup."""
     namespace, _, name = key.partition("/")
     owner = None if facts is None else facts.group.metadata.controller
-    return namespace, owner.name if owner is not None and owner.kind == "Job" else name
+    if owner is not None and owner.kind == "Job":
+        return namespace, owner.name
+    return namespace, name if facts is None else facts.group.metadata.name
 
 
 def _ahead(source: Answerer, entry: WaitingEntry, ahead: Sequence[WaitingEntry], names: Names) -> dict[str, Any]:

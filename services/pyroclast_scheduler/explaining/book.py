@@ -91,6 +91,11 @@ class WaitingBook:
         """How many wait by queue and code. Not to be changed."""
         return self._by_code
 
+    def slot(self, key: str) -> tuple[str, PendingReason] | None:
+        """Queue and code of a job; None if it does not wait."""
+        entry = self._entries.get(key)
+        return None if entry is None else (entry.record.queue, entry.record.code)
+
     @property
     def queues(self) -> Collection[str]:
         """Queues in which jobs wait."""

@@ -1,11 +1,11 @@
 """How long jobs run, as distributions: by what their users said, by jobs alike that ended before, or not known.
 
+What this process saw comes first, then what the recorder tells of the last months.
 A distribution is a grid of quantiles, from which scenarios draw.
 """
 
 from __future__ import annotations
 
-import re
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast.api import keys
-from pyroclast_scheduler.explaining.run_times import declared_seconds
+from pyroclast.api.run_lengths import LEAST_ENDS, LEAST_RATIOS, QUANTILES, Known, RunLengths, alike_keys, digest, worth_key
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 
@@ -24,12 +23,11 @@ GRID: Final = 33
 """Quantiles that are kept of a distribution, evenly from the shortest to the longest."""
 
 _LEVELS: Final = np.linspace(0.0, 1.0, GRID)
-_LEAST_ALIKE: Final = 29  # below that no 95 % upper bound of the 90th percentile exists
-_LEAST_RATIOS: Final = 20
+_RECORDED_LEVELS: Final = np.linspace(0.0, 1.0, QUANTILES)
+_USUAL: Final = 0.9
 _WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
-_DIGITS: Final = re.compile(r"[-.]?\d+$")
 UNKNOWN: Final[Floats] = np.full(GRID, np.inf)
 
 
@@ -43,50 +41,70 @@ class Basis:
 
 @dataclass(slots=True)
 class Lengths:
-    """Lengths of jobs that ended, by what tells jobs alike; and what estimates of users were worth, by owner."""
+    """Lengths of jobs that ended, by what tells jobs alike; and what estimates of users were worth, by owner.
 
+    `recorded`: the same as the recorder tells it; put into its place as a whole, from any thread.
+    """
+
+    recorded: RunLengths = field(default_factory=RunLengths)
     _ended: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
     _ratios: OrderedDict[str, deque[float]] = field(default_factory=OrderedDict)
+    _usual: dict[str, float] = field(default_factory=dict)
 
     def ended(self, facts: JobFacts, seconds: float) -> None:
         """A job ran so long and ended well."""
         for key in keys_of(facts):
-            _remember(self._ended, key, seconds)
-        said = declared_seconds(facts)
+            for gone in _remember(self._ended, key, seconds):
+                self._usual.pop(gone, None)
+            if len(self._ended[key]) >= LEAST_ENDS:
+                self._usual[key] = float(np.quantile(np.fromiter(self._ended[key], np.float64), _USUAL))
+        said = facts.declared_seconds
         if said is not None:
             for owner in (_owner(facts), ""):
                 _remember(self._ratios, owner, seconds / said)
 
     def of(self, facts: JobFacts, running: Sequence[float] = ()) -> tuple[Floats, Basis]:
         """How long a job runs in all. `running`: how long jobs alike that still run have done so already."""
-        said = declared_seconds(facts)
+        said = facts.declared_seconds
         if said is not None:
             return said * self._worth(facts), Basis("declared", 1)
+        recorded = self.recorded.seconds
         for key in keys_of(facts):
             ended = self._ended.get(key, ())
-            if len(ended) >= _LEAST_ALIKE:
+            if len(ended) >= LEAST_ENDS:
                 return kaplan_meier(ended, running), Basis("history", len(ended))
+            known = recorded.get(digest(key))
+            if known is not None and known.count >= LEAST_ENDS:
+                return _grid(known), Basis("history", known.count)
         return UNKNOWN, Basis("unknown")
+
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """Within which time nine of ten jobs like one ended; None where too few did. May be asked from another thread."""
+        for key in keys_of(facts):
+            if (found := self._usual.get(key)) is not None:
+                return found
+            known = self.recorded.seconds.get(digest(key))
+            if known is not None and known.count >= LEAST_ENDS:
+                return float(np.interp(_USUAL, _RECORDED_LEVELS, known.quantiles))
+        return None
 
     def _worth(self, facts: JobFacts) -> Floats:
         for owner in (_owner(facts), ""):
             ratios = self._ratios.get(owner, ())
-            if len(ratios) >= _LEAST_RATIOS:
+            if len(ratios) >= LEAST_RATIOS:
                 return np.quantile(np.fromiter(ratios, np.float64, len(ratios)), _LEVELS)
+            known = self.recorded.worth.get(digest(owner))
+            if known is not None and known.count >= LEAST_RATIOS:
+                return _grid(known)
         return _WIDE
 
 
 def keys_of(facts: JobFacts) -> list[str]:
     """What tells jobs alike, the closest first: the template or flow they come from, their name without number, their shape."""
-    meta = facts.group.metadata
-    owner = meta.controller
-    name = owner.name if owner is not None else meta.name
-    made_by = next(
-        (meta.labels[key] for key in (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW) if key in meta.labels), ""
+    group, asked = facts.group, facts.group.spec.min_resources
+    return alike_keys(
+        group.metadata, facts.namespace, facts.queue, facts.min_available, facts.min_resources or {} if asked is None else asked
     )
-    asked = ",".join(f"{each}={amount}" for each, amount in sorted((facts.min_resources or {}).items()))
-    found = [f"name/{facts.namespace}/{_DIGITS.sub('', name)}", f"shape/{facts.queue}/{facts.min_available}/{asked}"]
-    return [f"made/{facts.namespace}/{made_by}", *found] if made_by else found
 
 
 def kaplan_meier(ended: Iterable[float], running: Iterable[float]) -> Floats:
@@ -115,14 +133,21 @@ def remaining(lengths: Floats, elapsed: float) -> Floats:
 
 
 def _owner(facts: JobFacts) -> str:
-    return facts.group.metadata.annotations.get(keys.SUBMITTED_BY, "") or facts.namespace
+    return worth_key(facts.group.metadata, facts.namespace)
 
 
-def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> None:
+def _grid(known: Known) -> Floats:
+    return np.interp(_LEVELS, _RECORDED_LEVELS, known.quantiles)
+
+
+def _remember(table: OrderedDict[str, deque[float]], key: str, value: float) -> list[str]:
+    """Add a value; the keys that had to go for it."""
     known = table.get(key)
     if known is None:
         known = table[key] = deque(maxlen=_MOST_OF_KEY)
     known.append(value)
     table.move_to_end(key)
+    gone = []
     while len(table) > _MOST_KEYS:
-        table.popitem(last=False)
+        gone.append(table.popitem(last=False)[0])
+    return gone

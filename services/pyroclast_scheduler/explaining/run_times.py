@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pyroclast.resources import durations
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import readable_seconds
 
-__all__ = ["began", "declared_end", "declared_seconds"]
+__all__ = ["began", "declared_end"]
 
 _PLACED = frozenset({TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.RELEASING})
 _GRACE = 1.0
@@ -20,19 +19,9 @@ def began(facts: JobFacts) -> float | None:
     return min(known, default=None)
 
 
-def declared_seconds(facts: JobFacts) -> float | None:
-    """How long its user thinks that a job runs; None where nothing readable is said."""
-    text = facts.running_estimate
-    try:
-        seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
-    except durations.DurationError:
-        return None
-    return seconds if seconds > 0 else None
-
-
 def declared_end(facts: JobFacts, *, now: float) -> float | None:
     """When a job that runs ends by its own estimate, which counts double when it is outlived; None: nobody knows."""
-    start, seconds = began(facts), declared_seconds(facts)
+    start, seconds = began(facts), facts.declared_seconds
     if start is None or seconds is None:
         return None
     while start + seconds + _GRACE < now:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pyroclast.api import records
+from pyroclast_scheduler.model.groups import Group, GroupClaim
 
-__all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "volume_claims"]
+__all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "shared_claims", "volume_claims"]
 
 
 class VolumeClaim(NamedTuple):
@@ -57,6 +58,19 @@ def device_claims(pod: records.Pod) -> Mapping[str, str | None]:
                 continue
         found[name] = f"{pod.metadata.namespace}/{claim}" if claim else None
     return found
+
+
+def shared_claims(pod: records.Pod, group: Group) -> frozenset[str]:
+    """The ResourceClaims of a pod, by namespace/name, that are its group's: those that both call and make in the same way."""
+    if not group.spec.claims:
+        return frozenset()
+    of_group = set(group.spec.claims)
+    own = (
+        GroupClaim(*(str(each.get(field) or "") for field in ("name", "resourceClaimName", "resourceClaimTemplateName")))
+        for each in pod.spec.resource_claims
+    )
+    names = {each.name for each in own if each in of_group}
+    return frozenset(key for name, key in device_claims(pod).items() if key is not None and name in names)
 
 
 def class_counts(claim: records.ResourceClaim) -> dict[str, int]:

@@ -7,7 +7,7 @@ tell which API it came from, and must not ask.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.model.dimensions import Amounts
 
-__all__ = ["Group", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
+__all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
 
 GroupStatus: TypeAlias = records.PodGroupStatus
 """Phase, counts and conditions of a group. An API without phases has them in the scheduler's memory alone."""
@@ -30,6 +30,14 @@ class Hold(msgspec.Struct, frozen=True):
     reason: PendingReason
     text: str
     is_error: bool = False
+
+
+class GroupClaim(NamedTuple):
+    """What pods call a claim that is their group's: its name among theirs, and that of the claim or of its template."""
+
+    name: str
+    claim: str
+    template: str
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +54,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
         evicts_whole: either all of its pods are evicted or none.
         is_protected: none of its pods is evicted, whatever they say themselves.
         never_preempts: it takes no place from others.
+        claims: claims on devices that are the group's own, not those of its pods.
         topology_key: all of it goes to nodes with one value of this label; empty: anywhere.
     """
 
@@ -63,6 +72,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     is_protected: bool = False
     never_preempts: bool = False
     topology_key: str = ""
+    claims: tuple[GroupClaim, ...] = ()
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from types import EllipsisType
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
+from pyroclast.resources import durations
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
 from pyroclast_scheduler.model.groups import Group
@@ -32,7 +33,7 @@ class JobFacts:
 
     `is_preemptable`: whether the PodGroup offers its pods for preemption; `may_be_preempted`: whether it lets whole gangs take
     its place, as it does unless it says otherwise. `minded`: the labels that decide where pods go. `contribution`: what it adds
-    to the sums of its queue.
+    to the sums of its queue. `is_ours`: this scheduler places its pods, if it has any.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class JobFacts:
         "contribution",
         "created",
         "group",
+        "is_ours",
         "is_preemptable",
         "key",
         "may_be_preempted",
@@ -67,9 +69,11 @@ class JobFacts:
         priority: int,
         queue: str,
         minded: MindedLabels,
+        is_ours: bool = True,
     ) -> None:
         spec, meta = group.spec, group.metadata
         self.group = group
+        self.is_ours = is_ours
         self.key = group.key
         self.uid = meta.uid
         self.namespace = meta.namespace
@@ -146,6 +150,16 @@ class JobFacts:
     def running_estimate(self) -> str:
         """How long its user thinks it runs, a duration; empty without one."""
         return self.group.metadata.annotations.get(keys.RUNNING_ESTIMATE, "")
+
+    @property
+    def declared_seconds(self) -> float | None:
+        """The same in seconds; None where nothing readable above 0 is said."""
+        text = self.running_estimate
+        try:
+            seconds = durations.nanoseconds(text) / 1e9 if text else 0.0
+        except durations.DurationError:
+            return None
+        return seconds if seconds > 0 else None
 
     @property
     def gated(self) -> Amounts:

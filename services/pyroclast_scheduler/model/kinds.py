@@ -42,7 +42,7 @@ NAMES: Final = frozenset({
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
 _NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
-_TOLD: Final = _NAMED | {keys.WAITING}
+_TOLD: Final = _NAMED | {keys.WAITING, keys.TRACEPARENT}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyroclast.api import keys, records
+from pyroclast.api.budgets import Budget, BudgetError, read_budget, read_spent
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of
 from pyroclast_scheduler.model.tasks import seconds_of
@@ -39,11 +40,25 @@ class QueueFacts:
         self.deserved: Amounts | None = None if spec.deserved is None else amounts_of(spec.deserved)
         self.faults: list[str] = []
         self.minimum_run_time = self._minimum_run_time()
+        self.budget = self._budget()
+        said = queue.metadata.annotations.get(keys.QUEUE_BUDGET_SPENT)
+        self.spent = None if said is None or self.budget is None else read_spent(said)
 
     @property
     def resources(self) -> frozenset[str]:
         """The names of all resources that it limits, guarantees or deserves."""
         return frozenset((*(self.capability or ()), *self.guarantee, *(self.deserved or ())))
+
+    def _budget(self) -> Budget | None:
+        """What it may spend in a period; None: it does not say."""
+        text = self.record.metadata.annotations.get(keys.QUEUE_BUDGET)
+        if text is None:
+            return None
+        try:
+            return read_budget(text)
+        except BudgetError as error:
+            self.faults.append(f"annotation {keys.QUEUE_BUDGET}: {error}; it is passed over")
+            return None
 
     def _minimum_run_time(self) -> float | None:
         """For how many seconds its pods run at least before others take their places; None: it does not say."""

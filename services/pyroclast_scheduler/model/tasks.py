@@ -15,7 +15,7 @@ from pyroclast_scheduler.model.requests import as_allocated
 from pyroclast_scheduler.model.shapes import Shape, ShapeBook
 from pyroclast_scheduler.model.statuses import TaskStatus, status_of
 
-__all__ = ["Task", "TaskFacts", "group_of", "native_key", "readable_seconds", "seconds_of", "task_of"]
+__all__ = ["Task", "TaskFacts", "group_of", "native_key", "placed_at", "readable_seconds", "seconds_of", "task_of"]
 
 _NO_INDEX: Final = -1
 _BEYOND_INT32: Final = 2**31
@@ -163,6 +163,14 @@ def readable_seconds(timestamp: str | None) -> float | None:
         return seconds_of(timestamp) if timestamp else None
     except ValueError:
         return None
+
+
+def placed_at(task: TaskFacts) -> float | None:
+    """When the pod got its node, in seconds since the epoch; None where it does not say so yet."""
+    status = task.pod.status
+    placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
+    found = readable_seconds(placed.last_transition_time) if placed is not None else None
+    return readable_seconds(status.start_time) if found is None else found
 
 
 def _priority(spec: records.PodSpec, annotation: str) -> int:

@@ -26,9 +26,9 @@ class Rest:
     … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
     `evicts`: and as long as nothing changes of those who could be made to go for it. `is_wary`: as long as nothing at all
     changes. `minds`: and as long as no pod with one of these values of labels, and none that keeps away from others, comes to a
-    node or leaves it, and nodes change in nothing but their room; None: who is where does not matter to it. `is_timed`: until the
-    next schedule period at the latest. `kind`: all that rest and are of the same kind wait for the same, and one of them is asked
-    for all; None: it is alone. `reason`: why it says that it waits.
+    node or leaves it, and nodes change in nothing but their room; None: who is where does not matter to it. `pause`: for so many
+    schedule periods at most; 0: time does not matter. `kind`: all that rest and are of the same kind wait for the same, and one
+    of them is asked for all; None: it is alone. `reason`: why it says that it waits.
     """
 
     facts: JobFacts
@@ -36,7 +36,7 @@ class Rest:
     lacking: int = 1
     is_wary: bool = False
     minds: frozenset[tuple[str, str]] | None = None
-    is_timed: bool = False
+    pause: int = 0
     evicts: Evicts = Evicts.NOBODY
     kind: bytes | None = None
     reason: str = ""

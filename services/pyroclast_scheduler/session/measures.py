@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pyroclast_scheduler.model.budgets import BudgetStanding
 from pyroclast_scheduler.model.node_columns import Floats
 
 __all__ = ["CardUse", "Measures"]
@@ -25,7 +26,7 @@ class Measures:
 
     `numbers`: by kind (share, weight …), of each queue a number. `shares`: dominant shares of the jobs that were looked at.
     `attempts`: nodes on which victims would have been enough; `victims`: how many the last of these would have had, None if there
-    was none. `cards`: of the nodes on which something changed, the cards that pods share.
+    was none. `cards`: of the nodes on which something changed, the cards that pods share. `budgets`: by queue.
     """
 
     names: Sequence[str] = ()
@@ -35,3 +36,4 @@ class Measures:
     attempts: int = 0
     victims: int | None = None
     cards: dict[str, tuple[CardUse, ...]] = field(default_factory=dict)
+    budgets: Mapping[str, BudgetStanding] = field(default_factory=dict)

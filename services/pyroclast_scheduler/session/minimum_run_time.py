@@ -9,11 +9,11 @@ from typing import Final
 
 from pyroclast_scheduler.model.causes import Withheld
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.tasks import Task, TaskFacts, readable_seconds
+from pyroclast_scheduler.model.tasks import Task, placed_at
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["MinimumRunTime", "placed_at"]
+__all__ = ["MinimumRunTime"]
 
 _ROOT: Final = "root"
 
@@ -58,11 +58,3 @@ class MinimumRunTime:
                 found, name = facts.minimum_run_time, facts.parent or _ROOT
             found = self._by_queue[queue] = self._default if found is None else found
         return found
-
-
-def placed_at(task: TaskFacts) -> float | None:
-    """When the pod got its node, in seconds since the epoch; None where it does not say so yet."""
-    status = task.pod.status
-    placed = next((each for each in status.conditions if each.type == "PodScheduled" and each.status == "True"), None)
-    found = readable_seconds(placed.last_transition_time) if placed is not None else None
-    return readable_seconds(status.start_time) if found is None else found

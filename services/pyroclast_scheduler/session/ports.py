@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from pyroclast.api.pending import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
@@ -60,6 +62,13 @@ class WaitingPlaces(Protocol):
     def rank(self, key: str) -> tuple[Any, ...]:
         """The rank of a job that has a place."""
 
+    @property
+    def counts(self) -> Mapping[tuple[str, PendingReason], int]:
+        """How many wait by queue and code."""
+
+    def slot(self, key: str) -> tuple[str, PendingReason] | None:
+        """Queue and code of a job; None if it does not wait."""
+
     def order_of(self, queue: str) -> Iterator[str]:
         """The keys of those that wait in a queue, the first one first."""
 
@@ -89,7 +98,8 @@ class Ports:
     attribute `is_derived` can be worked out again, and is after a session that failed. `scheduler`: the name that pods ask for.
     `reservations`: as the last session left them; None: there was none yet. `observe` runs and measures the opening and closing
     of a plugin, or an action. `elsewhere`: by queue, what other members of a ring of schedulers have placed. `waiting`: None: all
-    jobs are ranked anew when somebody asks who waits before whom.
+    jobs are ranked anew when somebody asks who waits before whom. `budget_patience`: for how many seconds an amount spent of a
+    budget counts. `usual_seconds`: how long jobs like one run, at most one in ten longer; None where too few are known.
     """
 
     now: float = 0.0
@@ -104,6 +114,8 @@ class Ports:
     reservations: Mapping[str, Reservation] | None = None
     elsewhere: Mapping[str, Amounts] = field(default_factory=dict)
     waiting: WaitingPlaces | None = None
+    budget_patience: float = 600.0
+    usual_seconds: Callable[[JobFacts], float | None] = lambda _: None
 
     def rehearsing(self) -> Ports:
         """The same for a session of which nothing may come: nobody hears of it, and what it remembers is forgotten with it."""
@@ -117,6 +129,8 @@ class Ports:
             scheduler=self.scheduler,
             reservations=self.reservations,
             elsewhere=self.elsewhere,
+            budget_patience=self.budget_patience,
+            usual_seconds=self.usual_seconds,
         )
 
 

@@ -15,6 +15,8 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["WAITING", "rest_of"]
 
+_PERIOD: Final = 1
+_LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
@@ -25,16 +27,18 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
         return Rest(job.facts)
     if job.facts.group.spec.hold is not None:
         return Rest(job.facts)
-    is_timed = session.is_timed or job.facts.key in session.withheld
-    if session.is_restless or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
+    pause = _PERIOD if session.is_timed or job.facts.key in session.withheld else 0
+    if session.has_reservation(job) or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
+    if session.is_restless:
+        return Rest(job.facts, is_wary=True, pause=pause or _LONG, reason=reason)
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, is_timed=is_timed, kind=session.kind_at_rest(job), reason=reason)
+        return Rest(job.facts, is_wary=True, pause=pause, kind=session.kind_at_rest(job), reason=reason)
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, is_timed=is_timed)  # the queue may get room for it
+        return Rest(job.facts, is_wary=True, pause=pause)  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
         return Rest(job.facts)
     is_wary = has_promises or session.evicts is None or _is_wary(session, job, waiting)
@@ -44,7 +48,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
         _lacking(session, job, waiting),
         is_wary=is_wary,
         minds=None if is_wary else _minded(session, waiting),
-        is_timed=is_timed,
+        pause=pause,
         evicts=session.evicts or Evicts.NOBODY,
         kind=session.kind_at_rest(job),
         reason=reason,

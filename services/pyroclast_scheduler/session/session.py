@@ -32,6 +32,7 @@ from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.budgets import Budgets
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
@@ -43,7 +44,7 @@ from pyroclast_scheduler.session.statement import Move, Statement, undo
 __all__ = ["Action", "Plugin", "PluginFactory", "Session"]
 
 T = TypeVar("T", bound=Record)
-_FILLING: Final = frozenset({"enqueue", "allocate", "backfill"})
+_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
 _OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
 _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 
@@ -175,6 +176,8 @@ class Session(Rules):
 
     def kind_at_rest(self, job: Job) -> bytes | None:
         """What `job` has in common with others that wait for the same; None if it is alone."""
+        if self._is_restless:
+            return None
         return job.facts.strict_kind if self._are_labels_read else job.facts.kind
 
     def _draw(self, line: Iterator[JobFacts]) -> Job | None:
@@ -188,6 +191,11 @@ class Session(Rules):
         if behind is not None:
             self._lines[facts.key] = chain([behind], line)
         return job
+
+    @cached_property
+    def budgets(self) -> Budgets | None:
+        """The budgets of queues; None where no queue has one."""
+        return Budgets(self) if any(queue.facts.budget is not None for queue in self.queues.values()) else None
 
     @cached_property
     def withheld(self) -> dict[str, Withheld]:
@@ -222,7 +230,7 @@ class Session(Rules):
 
     @property
     def is_restless(self) -> bool:
-        """Whether plugins must see each waiting job in each session."""
+        """Whether what plugins say depends on things that nobody sees: each waiting job is asked, and again after a pause."""
         return self._is_restless
 
     @property
@@ -250,9 +258,26 @@ class Session(Rules):
         It is while a pod of it is held: that says nothing of others.
         """
         held = self.snapshot.held
-        if job.is_changed or self._is_restless or self._are_names_minded(job):
+        if job.is_changed or self.has_reservation(job) or self._are_names_minded(job):
             return None
         return None if held and any(task.uid in held for task in job.facts.tasks) else self.kind_at_rest(job)
+
+    def has_reservation(self, job: Job) -> bool:
+        """Whether nodes are kept for `job`, or were when the session began."""
+        return job.facts.key in self.reserved or job.facts.key in (self.reservations or ())
+
+    def may_enter(self, job: Job) -> bool:
+        """Whether `job` may enter: plugins are asked about what says what it needs, budgets about all."""
+        is_let_in = job.facts.min_resources is None or self.job_enqueueable(job)
+        return is_let_in if self.budgets is None else self.budgets.may_enter(job, is_let_in=is_let_in)
+
+    def is_low(self, job: Job) -> bool:
+        """Whether `job` gives way to others whatever it says itself, since a budget of its queue is used up."""
+        return self.budgets is not None and self.budgets.is_low(job.facts.queue)
+
+    def is_preemptable(self, owner: Job, task: Task) -> bool:
+        """Whether `task` of `owner` may be evicted for others."""
+        return task.facts.is_preemptable or self.is_low(owner)
 
     def job_refusals(self, job: Job) -> list[Refusal]:
         """As the plugins say, and by the label that all of its nodes must share."""
@@ -384,6 +409,8 @@ class Session(Rules):
         """Let the plugins finish."""
         for name, close in self._closers:
             self.ports.observe(name, "OnSessionClose", close)
+        if self.budgets is not None:
+            self.measures.budgets = self.budgets.standings
 
     def end(self) -> None:
         """Let go of everything: as plugins and session refer to each other, it would stay until the garbage collector looks.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from pyroclast.api import pending
+from pyroclast.api import decisions, keys, pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
@@ -124,6 +124,8 @@ def _status(session: Session, job: Job, cause: Cause | None, timestamp: str) -> 
     if cause is not None and phase in _WAITING_PHASES and PodGroupConditionType.UNSCHEDULABLE not in job.conditions:
         stated.append(Condition(PodGroupConditionType.UNSCHEDULABLE, cause.reason))
     said = [_worded(old.conditions, each, cause, now=session.ports.now) for each in stated]
+    if keys.TRACEPARENT in job.facts.group.metadata.annotations:
+        said = [_traced(session, job, phase, each) for each in said]
     return GroupStatus(
         phase=phase,
         conditions=_conditions(old.conditions, said, session.uid, timestamp),
@@ -153,6 +155,16 @@ def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, 
         if summary.startswith(f"{cause.reason}:") and sentence == new.message:
             return new._replace(message=before.message)
     return new._replace(message=pending.joined(new.message, str(cause)))
+
+
+def _traced(session: Session, job: Job, phase: PodGroupPhase, new: Condition) -> Condition:
+    """`new`, where it says that the gang is placed, with what its trace tells of that; this stands until it is placed again."""
+    if new.type != PodGroupConditionType.SCHEDULED:
+        return new
+    if job.was_touched and phase in _WAITING_PHASES:
+        return new._replace(message=decisions.written(decisions.Decision(session.uid, len(session.names))))
+    old = job.facts.group.status.conditions
+    return new._replace(message=next((each.message for each in old if (each.type, each.reason) == new[:2]), ""))
 
 
 def _conditions(old: Sequence[GroupCondition], new: Sequence[Condition], uid: str, timestamp: str) -> tuple[GroupCondition, ...]:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
+from pyroclast.api.run_lengths import RunLengths
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
@@ -46,6 +47,14 @@ class Estimates:
         calibration = self._estimator.calibration
         found = {queue: calibration.held(queue) for queue in queues}
         return {queue: (held, calibration.width(queue)) for queue, held in found.items() if held is not None}
+
+    def recorded(self, found: RunLengths) -> None:
+        """Take up how long Jobs ran by what the recorder tells."""
+        self._estimator.lengths.recorded = found
+
+    def usual_seconds(self, facts: JobFacts) -> float | None:
+        """How long jobs like one run, at most one in ten longer; from any thread."""
+        return self._estimator.lengths.usual_seconds(facts)
 
     def take(self, outcome: Outcome, now: float) -> None:
         """Note what became of jobs that a session looked at and that do not wait."""

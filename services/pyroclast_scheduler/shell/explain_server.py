@@ -1,4 +1,7 @@
-"""`GET /explain/…`: why a Job waits, and who waits in a queue, answered from what the last sessions found out."""
+"""`GET /explain/…`: why a Job waits, or a PodGroup of Kubernetes itself, and who waits in a queue.
+
+Answered from what the last sessions found out.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,12 @@ from pyroclast_scheduler.model.tasks import native_key
 if TYPE_CHECKING:
     from aiohttp import web  # a scheduler that serves nothing needs none of it
 
-__all__ = ["PATH", "ExplainServer", "finder"]
+__all__ = ["AUDIENCE", "PATH", "ExplainServer", "finder"]
 
 PATH: Final = "explain"
+AUDIENCE: Final = "pyroclast-scheduler"
+"""Of tokens that are good for us alone, beside those for the API server."""
+
 AT_ONCE: Final = 4
 MOST_ROWS: Final = 1000
 MOST_BYTES: Final = 1 << 20
@@ -48,6 +54,7 @@ class ExplainServer:
         access: says who may read what.
         changes: finds out which changes would help; asked for with `changes=true`.
         fits: finds out what would become of a Job that does not exist.
+        leads: whether this process decides; one that stands by knows nothing.
     """
 
     def __init__(
@@ -57,8 +64,11 @@ class ExplainServer:
         access: Access,
         changes: Changes | None = None,
         fits: Fits | None = None,
+        *,
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._source, self._find, self._access, self._changes, self._fits = source, find, access, changes, fits
+        self._leads = leads
         self._busy = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -66,6 +76,8 @@ class ExplainServer:
         is_question = request.method == "POST" and request.path.strip("/") == _FITS
         if request.method not in {"GET", "HEAD"} and not is_question:
             return _error(405, "explanations can only be read")
+        if not self._leads():
+            return _error(503, "this scheduler stands by: ask the one that leads")
         if self.is_busy:
             return _error(429, f"{AT_ONCE} explanations are being worked out; ask again in a second", {"Retry-After": "1"})
         self._busy += 1
@@ -90,16 +102,17 @@ class ExplainServer:
     async def _answer(self, request: web.BaseRequest, reader: Reader) -> dict[str, Any] | None:
         match request.path.strip("/").split("/"):
             case [_, "jobs", namespace, name]:
-                return await self._job(request.query, reader, namespace, name)
+                return await self._job(request.query, reader, namespace, self._find(namespace, name))
+            case [_, "podgroups", namespace, name]:
+                return await self._job(request.query, reader, namespace, native_key(namespace, name))
             case [_, "queues", queue]:
                 return await self._queue(request.query, reader, queue)
         return None
 
-    async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, name: str) -> dict[str, Any] | None:
+    async def _job(self, query: Mapping[str, str], reader: Reader, namespace: str, key: str) -> dict[str, Any] | None:
         if not await reader.visible([namespace]):
             raise Denied(403, f"you may not list jobs.batch.volcano.sh in namespace {namespace[:64]}")
         source = self._source()
-        key = self._find(namespace, name)
         entry = source.book.get(key)
         if entry is None:
             return None

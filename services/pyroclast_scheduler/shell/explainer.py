@@ -42,6 +42,7 @@ class Explainer:
 
     def __init__(self, cache: Cache, writer: Writer, series: WaitingSeries, *, now: Callable[[], float]) -> None:
         self.book = WaitingBook()
+        self.is_at_work = False
         self.estimates: Estimates | None = None
         self._cache = cache
         self._writer = writer
@@ -88,11 +89,15 @@ class Explainer:
 
     async def run(self) -> None:
         """Bring numbers up to date, until cancelled: one PodGroup a second at most, each of them every five minutes at most."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_again_and_again(self._annotate))
-            group.create_task(_again_and_again(self._measure))
-            if self.estimates is not None:
-                group.create_task(_again_and_again(partial(self.estimates.run, self.book)))
+        self.is_at_work = True
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_again_and_again(self._annotate))
+                group.create_task(_again_and_again(self._measure))
+                if self.estimates is not None:
+                    group.create_task(_again_and_again(partial(self.estimates.run, self.book)))
+        finally:
+            self.is_at_work = False
 
     async def _measure(self) -> None:
         """Show sums over all that wait; added up in a thread, as there may be many."""
@@ -124,6 +129,8 @@ class Explainer:
         entry = self.book.get(key)
         if entry is not None and entry.is_never:
             return "waiting alone does not help"
+        if entry is not None and entry.code is PendingReason.BUDGET_SPENT:
+            return "a budget keeps it out, until the date that is named or until it is raised"
         return "no estimate is made" if self.estimates is None else self.estimates.start(key)
 
     def _known(self, key: str) -> Past | None:

@@ -24,6 +24,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.causes import WaitingRecord
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
@@ -32,6 +33,7 @@ from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, Waiting
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
+from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.fault_events import FaultReports
@@ -71,6 +73,7 @@ class Loop:
         recorder: EventRecorder,
         usage: UsageSource,
         period: float,
+        budget_patience: float = 600.0,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cache = cache
@@ -84,6 +87,8 @@ class Loop:
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
+        self._budgets = BudgetReports(metrics.registry, recorder, budget_patience)
+        self._budget_patience = budget_patience
         self._usage = usage
         self._period = period
         self._now = now
@@ -110,6 +115,7 @@ class Loop:
         self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
         self.explained: Callable[[Outcome], None] = lambda _outcome: None
         self.waiting: WaitingPlaces | None = None
+        self.usual_seconds: Callable[[JobFacts], float | None] = lambda _facts: None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -120,6 +126,7 @@ class Loop:
         """Cycle after cycle, until cancelled."""
         thread = ThreadPoolExecutor(1, "session")
         self._last_cycle = self._begun = time.monotonic()
+        self._cache.reserve(self.reservations, {})
         self._reservations = None  # another leader may have gone on with them
         try:
             async with asyncio.TaskGroup() as group:
@@ -273,6 +280,8 @@ class Loop:
             scheduler=self.scheduler,
             reservations=self._reservations,
             elsewhere=self.elsewhere(),
+            budget_patience=self._budget_patience,
+            usual_seconds=self.usual_seconds,
         )
 
     @property
@@ -286,6 +295,7 @@ class Loop:
 
     def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
         """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""
+        self._cache.reserve(self._reservations or {}, reservations)
         self._reservations = reservations
         self._binder.locked = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
         self._metrics.reserved_nodes.clear()
@@ -318,6 +328,8 @@ class Loop:
         series.shares(measures.shares)
         self._queue_series.take(measures, self._cache.queues)
         self._card_series.take(measures.cards, self._cache.nodes.is_known)
+        for queue in self._budgets.take(measures.budgets, self._cache.queues, self._now()):
+            self._cache.queue_turned(queue)
         self._metrics.attempts.labels("unschedulable").inc(len(outcome.waiting))
         self._metrics.preemptions.inc(measures.attempts)
         if measures.victims is not None:

@@ -7,25 +7,21 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
-import orjson
 import structlog
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import BATCH_JOBS, NAMESPACES, NATIVE_POD_GROUPS, ResourceType
-from pyroclast.kube.basics.errors import KubeError, NotFound
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.native_groups import LOOK_SECONDS, VERSIONS, kind_served
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.cache.cache import Cache
 
-__all__ = ["LOOK_SECONDS", "NativeWatch", "kind_served"]
+__all__ = ["NativeWatch"]
 
 log = structlog.get_logger()
 
-LOOK_SECONDS: Final = 300.0
-"""Between two looks whether the API server has them now, or has another version."""
-
-_VERSIONS: Final = ("v1", "v1beta1")  # the better one first; the alphas were other APIs
 _FIRST_LIST_SECONDS: Final = 10.0  # decisions wait so long for the first list: without it gangs that run would not count
 
 
@@ -35,26 +31,6 @@ class Taker(Protocol):
     def native_group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType
     ) -> None: ...
-
-
-async def kind_served(client: Client) -> ResourceType | None:
-    """What the API server serves them as; None if it does not, or only in a version that is none of ours.
-
-    Raises:
-        KubeError: it did not say.
-    """
-    group = NATIVE_POD_GROUPS.group
-    try:
-        offered = {each.get("version") for each in (await _document(client, f"/apis/{group}")).get("versions") or ()}
-        for version in _VERSIONS:
-            if version not in offered:
-                continue
-            listed = (await _document(client, f"/apis/{group}/{version}")).get("resources") or ()
-            if any(each.get("name") == NATIVE_POD_GROUPS.plural for each in listed):
-                return ResourceType(group, version, NATIVE_POD_GROUPS.plural, NATIVE_POD_GROUPS.kind)
-    except NotFound:
-        return None
-    return None
 
 
 class NativeWatch:
@@ -110,7 +86,7 @@ class NativeWatch:
         if kind is None:
             if not self._is_absence_told:
                 self._is_absence_told = True
-                log.info("native_groups.not_served", group=NATIVE_POD_GROUPS.group, versions=_VERSIONS)
+                log.info("native_groups.not_served", group=NATIVE_POD_GROUPS.group, versions=VERSIONS)
         elif kind not in self._followed:
             self._follow(kind)
 
@@ -130,8 +106,3 @@ class NativeWatch:
 
     def _changed(self, kind: ResourceType, old: records.NativePodGroup | None, new: records.NativePodGroup | None) -> None:
         self._taker.native_group_changed(old, new, kind)
-
-
-async def _document(client: Client, path: str) -> dict[str, Any]:
-    found = orjson.loads(await client.request("GET", path))
-    return found if isinstance(found, dict) else {}

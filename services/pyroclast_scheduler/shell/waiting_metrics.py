@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from pyroclast_scheduler.explaining.waits import Waits
 
-__all__ = ["WaitingSeries"]
+__all__ = ["KeptSeries", "WaitingSeries"]
 
 _KEPT_SECONDS: Final = 600.0  # a series shows 0 for so long before it goes, so that boards see it end
 
@@ -18,8 +18,8 @@ class WaitingSeries:
     """Gauges that are brought up to date by `show`; amounts are in cores, bytes and whole devices."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def gauge(name: str, text: str, *labels: str) -> _Kept:
-            return _Kept(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
+        def gauge(name: str, text: str, *labels: str) -> KeptSeries:
+            return KeptSeries(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
 
         self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
         self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
@@ -41,7 +41,7 @@ class WaitingSeries:
         self._unexamined.show(measured.unexamined, now)
 
 
-class _Kept:
+class KeptSeries:
     """One gauge, of which series that are gone show 0 for a while and then go too."""
 
     def __init__(self, gauge: Gauge) -> None:
@@ -49,6 +49,7 @@ class _Kept:
         self._last: dict[tuple[str, ...], float] = {}
 
     def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
+        """Show `values` by labels; those shown before that are not among them are gone."""
         for labels, value in values.items():
             self._gauge.labels(*labels).set(value)
             self._last[labels] = now

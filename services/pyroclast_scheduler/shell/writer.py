@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import keys, records
-from pyroclast.api.enums import NativeConditionType, PodGroupPhase
+from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
@@ -192,6 +192,8 @@ class Writer:
                 hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
+                if _decision(status) != _decision(group.status):
+                    self._cache.believe(key, status)  # the next session takes it up before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
                 hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
@@ -207,6 +209,8 @@ class Writer:
         async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
+            if self._cache.natives.mirrors(key):
+                self._wish_native(key, now)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = await self._who_waits(outcome)
@@ -330,7 +334,7 @@ class Writer:
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
-        group = self._cache.group(key)
+        group = self._cache.shown(key)
         evicted = self._evicted.get(key, "")
         if group is None or conditions_patch(group, "", evicted) is None:
             self._natives.drop(key)
@@ -340,7 +344,7 @@ class Writer:
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
-        group = self._cache.group(key)
+        group = self._cache.shown(key)
         patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
@@ -420,6 +424,8 @@ class Writer:
             self._cache.group_changed(None, group)
         if key not in self._groups:
             self._cache.believe(key, None)
+        if self._cache.natives.mirrors(key):
+            self._wish_native(key, self._now())
 
 
 def _says(waiting: WaitingTask) -> str | None:
@@ -440,3 +446,8 @@ def _hold(waiting: WaitingTask, group: Group | None) -> float:
         return _HOLD_SECONDS
     maker = group.metadata.controller if group is not None else None
     return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS
+
+
+def _decision(status: GroupStatus) -> str:
+    """What a traced group says of the session that placed it."""
+    return next((each.message for each in status.conditions if each.type == PodGroupConditionType.SCHEDULED), "")

@@ -14,8 +14,9 @@ import signal
 import sys
 from pathlib import Path
 
+from pyroclast_standalone.apiserver.storage.persist import DamagedData, JournalFailed
+
 from .app import serving
-from .persist import DamagedData, JournalFailed
 
 __all__ = ["main"]
 

@@ -12,35 +12,36 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from . import crds, events
-from .admission import Admission
-from .audit import AuditLog
-from .authn import Authenticator
-from .authz import Authorizer
-from .bodies import MAX_BODY
-from .bootstrap import ensure_objects
-from .claims import ClaimController
-from .classes import Classes
-from .discovery import Discovery
-from .dispatch import Dispatcher
-from .endpoints import Endpoints
-from .gc import GarbageCollector
+from pyroclast_standalone.apiserver.access.audit import AuditLog
+from pyroclast_standalone.apiserver.access.authn import Authenticator
+from pyroclast_standalone.apiserver.access.authz import Authorizer
+from pyroclast_standalone.apiserver.access.identity import Identity, write_kubeconfig
+from pyroclast_standalone.apiserver.access.tokens import TokenSigner
+from pyroclast_standalone.apiserver.admission.chain import Admission
+from pyroclast_standalone.apiserver.admission.classes import Classes
+from pyroclast_standalone.apiserver.admission.limits import Limits
+from pyroclast_standalone.apiserver.admission.plugins import Plugins
+from pyroclast_standalone.apiserver.admission.webhooks import Webhooks
+from pyroclast_standalone.apiserver.controllers import crds, events
+from pyroclast_standalone.apiserver.controllers.claims import ClaimController
+from pyroclast_standalone.apiserver.controllers.gc import GarbageCollector
+from pyroclast_standalone.apiserver.controllers.namespaces import NamespaceController
+from pyroclast_standalone.apiserver.controllers.quotas import Quotas
+from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
+from pyroclast_standalone.apiserver.storage.bootstrap import ensure_objects
+from pyroclast_standalone.apiserver.storage.persist import JournalFailed, SqliteJournal
+from pyroclast_standalone.apiserver.storage.registry import Registry
+from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Store, make_stored
+from pyroclast_standalone.apiserver.verbs.discovery import Discovery
+from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
+from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
+from pyroclast_standalone.apiserver.verbs.logs import Logs
+from pyroclast_standalone.apiserver.verbs.reviews import Reviews
+from pyroclast_standalone.apiserver.verbs.subresources import Subresources
+from pyroclast_standalone.apiserver.verbs.write import Writer
+
 from .http import Faults, Front
-from .identity import Identity, write_kubeconfig
 from .kinds import builtin_strategies
-from .limits import Limits
-from .logs import Logs
-from .namespaces import NamespaceController
-from .persist import JournalFailed, SqliteJournal
-from .plugins import Plugins
-from .quotas import Quotas
-from .registry import Registry
-from .reviews import Reviews
-from .store import DEFAULT_RING_SIZE, Store, make_stored
-from .subresources import Subresources
-from .tokens import TokenSigner
-from .webhooks import Webhooks
-from .write import Writer
 
 __all__ = ["Server", "serving"]
 
@@ -186,7 +187,7 @@ async def serving(
     """
     identity = Identity(directory)
     if not identity.is_complete:
-        from . import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
+        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
 
         certificates.make(identity)
     journal = None if in_memory else SqliteJournal(directory / "state.db")

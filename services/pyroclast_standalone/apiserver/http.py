@@ -12,18 +12,18 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from pyroclast.responses import WholeResponse
+from pyroclast_standalone.apiserver.access.audit import AuditLog
+from pyroclast_standalone.apiserver.access.authn import Authenticator, impersonated
+from pyroclast_standalone.apiserver.access.authz import Attributes, Authorizer, attributes_of, denial
+from pyroclast_standalone.apiserver.requests import status
+from pyroclast_standalone.apiserver.requests.bodies import MAX_BODY
+from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, Answer, Context, Streamed, User
+from pyroclast_standalone.apiserver.requests.negotiate import Wanted, wanted
+from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo, resolve
+from pyroclast_standalone.apiserver.verbs.dispatch import Dispatcher
+from pyroclast_standalone.apiserver.verbs.endpoints import Endpoints
 
-from . import status
-from .audit import AuditLog
-from .authn import Authenticator, impersonated
-from .authz import Attributes, Authorizer, attributes_of, denial
-from .bodies import MAX_BODY
-from .context import ANONYMOUS, Answer, Context, Streamed, User
-from .dispatch import Dispatcher
 from .documents.errors import DocumentError
-from .endpoints import Endpoints
-from .negotiate import Wanted, wanted
-from .routes import Query, RequestInfo, resolve
 
 __all__ = ["Faults", "Front"]
 

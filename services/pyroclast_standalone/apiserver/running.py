@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from . import status
+from pyroclast_standalone.apiserver.requests import status
+from pyroclast_standalone.apiserver.requests.routes import RequestInfo
+from pyroclast_standalone.apiserver.storage.store import DEFAULT_RING_SIZE, Change
+
 from .app import Server, serving
-from .routes import RequestInfo
-from .store import DEFAULT_RING_SIZE, Change
 
 __all__ = ["RunningServer", "running_server"]
 

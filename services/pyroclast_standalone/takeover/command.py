@@ -11,7 +11,8 @@ from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone import installation
 from pyroclast_standalone.takeover import inventory, programs, steps
-from pyroclast_standalone.takeover.review import SCHEDULER_FILE, Effect, Finding, review
+from pyroclast_standalone.takeover.configurations import SCHEDULER_FILE, ConfigurationAnswer, check_configuration
+from pyroclast_standalone.takeover.review import Effect, Finding, review
 
 __all__ = ["back", "check", "take_over"]
 
@@ -81,15 +82,22 @@ async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 async def _check(found: inventory.Inventory, say: Callable[[str], None]) -> int:
     modules = sorted(set(programs.COUNTERPARTS.values()))
-    texts = {text for (_, file), text in found.configurations.items() if file == SCHEDULER_FILE}
+    texts = {(file, text) for (_, file), text in found.configurations.items()}
     flags = await asyncio.gather(*(programs.known_flags(module) for module in modules))
-    answers = {text: await programs.check_scheduler_configuration(text) for text in sorted(texts)}
+    answers = {(file, text): await _answer(file, text) for file, text in sorted(texts)}
+    given = {module: installation.arguments(module) for module in modules}
     crds = {each["metadata"]["name"] for each in installation.objects("") if each["kind"] == "CustomResourceDefinition"}
-    findings = review(found, crds=crds, flags=dict(zip(modules, flags, strict=True)), answers=answers)
+    findings = review(found, crds=crds, flags=dict(zip(modules, flags, strict=True)), answers=answers, given=given)
     for line in _table(findings):
         say(line)
     say(_verdict(found, findings))
     return 1 if any(finding.effect is Effect.LOST for finding in findings) else 0
+
+
+async def _answer(file: str, text: str) -> ConfigurationAnswer:
+    if file == SCHEDULER_FILE:
+        return await programs.check_scheduler_configuration(text)
+    return check_configuration(file, text)
 
 
 def _table(findings: Sequence[Finding]) -> list[str]:

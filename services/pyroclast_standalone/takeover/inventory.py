@@ -17,6 +17,7 @@ from pyroclast.api.types import (
     MUTATING_WEBHOOKS,
     POD_GROUPS,
     QUEUES,
+    SERVICES,
     VALIDATING_WEBHOOKS,
     Key,
     ResourceType,
@@ -62,7 +63,11 @@ class WebhookConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What was found. `configurations`: text by ConfigMap and file name; `counts`: objects per kind and phase."""
+    """What was found.
+
+    `services`: those that lead to its programs; `configurations`: text by ConfigMap and file name; `counts`: objects per kind
+    and phase.
+    """
 
     programs: tuple[Program, ...] = ()
     crds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -70,11 +75,12 @@ class Inventory:
     leases: Mapping[Key, str] = field(default_factory=dict)
     configurations: Mapping[tuple[Key, str], str] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    services: tuple[Key, ...] = ()
 
 
 async def read(client: Client) -> Inventory:
     """Read the inventory of a cluster; kinds that the cluster does not serve count as absent."""
-    kinds = (DEPLOYMENTS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, *COUNTED)
+    kinds = (DEPLOYMENTS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, *COUNTED)
     found = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
     programs = tuple(sorted(_programs(found[DEPLOYMENTS]), key=lambda program: program.key))
     return Inventory(
@@ -100,6 +106,7 @@ async def read(client: Client) -> Inventory:
             if file in CONFIGURATIONS
         },
         {kind.kind: Counter(sorted(_phase(each) for each in found[kind])) for kind in COUNTED if found[kind]},
+        tuple(sorted(_services(found[SERVICES], found[DEPLOYMENTS]))),
     )
 
 
@@ -120,6 +127,18 @@ def _programs(deployments: Sequence[Json]) -> list[Program]:
                 replicas = deployment["spec"].get("replicas", 1)
                 found.append(Program(_key(deployment), name, container.get("image", ""), replicas, _words(arguments)))
     return found
+
+
+def _services(services: Sequence[Json], deployments: Sequence[Json]) -> list[Key]:
+    """The Services that choose pods of Volcano's programs."""
+    templates = [(_key(each).namespace, each["spec"]["template"]) for each in deployments if _programs([each])]
+    labels = [(namespace, template["metadata"].get("labels") or {}) for namespace, template in templates]
+    return [
+        _key(service)
+        for service in services
+        if (chosen := service["spec"].get("selector"))
+        and any(namespace == _key(service).namespace and chosen.items() <= labelled.items() for namespace, labelled in labels)
+    ]
 
 
 def _program(container: Mapping[str, Any]) -> str:

@@ -9,14 +9,14 @@ import asyncio
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
 from pyroclast_standalone.errors import CommandError
+from pyroclast_standalone.takeover.configurations import ConfigurationAnswer
 
-__all__ = ["COUNTERPARTS", "ConfigurationAnswer", "check_scheduler_configuration", "known_flags"]
+__all__ = ["COUNTERPARTS", "check_scheduler_configuration", "known_flags"]
 
 COUNTERPARTS: Final[Mapping[str, str]] = {
     "vc-scheduler": "pyroclast_scheduler",
@@ -28,14 +28,6 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
 
 _FLAG: Final = re.compile(r"^  (--[a-z0-9-]+)", re.MULTILINE)
 _SECONDS: Final = 30.0  # an interpreter starts within one; a loaded machine takes longer
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationAnswer:
-    """What the scheduler says of a configuration: why it cannot be used, or what it passes over."""
-
-    error: str
-    warnings: tuple[str, ...]
 
 
 async def known_flags(module: str) -> frozenset[str]:

@@ -7,13 +7,38 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from pyroclast_standalone.takeover.configurations import VALUES, ConfigurationAnswer
 from pyroclast_standalone.takeover.inventory import Inventory, Program
-from pyroclast_standalone.takeover.programs import COUNTERPARTS, ConfigurationAnswer
+from pyroclast_standalone.takeover.programs import COUNTERPARTS
 
 __all__ = ["Effect", "Finding", "review"]
 
-SCHEDULER_FILE: Final = "volcano-scheduler.conf"
 LOGGING_FLAGS: Final = frozenset({"--logtostderr", "--v", "-v", "--stderrthreshold", "--alsologtostderr", "--vmodule"})
+
+OWN_FLAGS: Final = frozenset(
+    {
+        "--enable-healthz",
+        "--enable-metrics",
+        "--healthz-address",
+        "--kubeconfig",
+        "--leader-elect",
+        "--leader-elect-resource-namespace",
+        "--listen-address",
+        "--lock-object-namespace",
+        "--metrics-address",
+        "--port",
+        "--webhook-namespace",
+        "--webhook-service-name",
+        "--webhook-url",
+    }
+)
+"""Where and how a program of Volcano is installed: our chart says it of ours."""
+EXTRA: Final = {
+    "pyroclast_scheduler": "custom.scheduler_extra_args",
+    "pyroclast_job_controller": "custom.controller_extra_args",
+    "pyroclast_admission": "custom.admission_extra_args",
+}
+"""The value of our chart that takes further flags of a program."""
 
 
 class Effect(StrEnum):
@@ -40,7 +65,8 @@ def review(
     *,
     crds: Collection[str],
     flags: Mapping[str, Collection[str]],
-    answers: Mapping[str, ConfigurationAnswer],
+    answers: Mapping[tuple[str, str], ConfigurationAnswer],
+    given: Mapping[str, Collection[str]],
 ) -> list[Finding]:
     """The findings, in the order of the table.
 
@@ -48,28 +74,33 @@ def review(
         inventory: what the cluster has.
         crds: names of the CustomResourceDefinitions that we install.
         flags: the flags known to each of our programs, by module.
-        answers: what our scheduler says of a configuration, by its text.
+        answers: what our programs make of a configuration, by file name and text.
+        given: the arguments that our chart gives to each of our programs, by module.
     """
     return [
-        *(finding for program in inventory.programs for finding in _program(program, flags)),
+        *(finding for program in inventory.programs for finding in _program(program, flags, given)),
         *(_crd(name, versions, crds) for name, versions in sorted(inventory.crds.items())),
         *(
             Finding(
                 each.kind,
                 each.name,
                 Effect.REPLACED,
-                f"calls {', '.join(each.services)} now; delete it when our webhooks are installed",
+                f"calls {', '.join(each.services)}; the takeover saves and deletes it, our chart has webhooks of its own",
             )
             for each in inventory.webhooks
         ),
         *(
-            Finding("Lease", str(key), Effect.KEPT, f"held by {holder}; stop this program before you install ours")
+            Finding("Service", str(key), Effect.KEPT, "leads to nobody while Volcano is stopped; ours has other Services")
+            for key in inventory.services
+        ),
+        *(
+            Finding("Lease", str(key), Effect.KEPT, f"held by {holder}; while it is renewed, our program does nothing")
             for key, holder in sorted(inventory.leases.items())
         ),
         *(
             finding
             for (key, file), text in sorted(inventory.configurations.items())
-            for finding in _configuration(f"{key} {file}", answers.get(text))
+            for finding in _configuration(f"{key} {file}", file, answers[file, text])
         ),
         *(
             Finding(kind, phase, Effect.KEPT, f"{count} object{'' if count == 1 else 's'}")
@@ -79,7 +110,7 @@ def review(
     ]
 
 
-def _program(program: Program, flags: Mapping[str, Collection[str]]) -> list[Finding]:
+def _program(program: Program, flags: Mapping[str, Collection[str]], given: Mapping[str, Collection[str]]) -> list[Finding]:
     part, name = "Deployment", str(program.key)
     module = COUNTERPARTS.get(program.name)
     if module is None:
@@ -88,13 +119,22 @@ def _program(program: Program, flags: Mapping[str, Collection[str]]) -> list[Fin
                 part, name, Effect.LOST, f"{program.name} has no counterpart; pods that name its scheduler would wait for ever"
             )
         ]
-    given = sorted({word.partition("=")[0] for word in program.arguments if word.startswith("-")} - LOGGING_FLAGS)
-    unknown = [flag for flag in given if flag not in flags[module]]
-    replaced = Finding(part, name, Effect.REPLACED, f"{program.image}, {program.replicas} replicas: {module} does its work")
+    told = f"{program.image}, {program.replicas} replicas: {module} does its work"
+    words = sorted({word for word in program.arguments if word.startswith("-")} - set(given[module]))
     return [
-        replaced,
-        *(Finding("flag", f"{name} {flag}", Effect.IGNORED, f"{module} does not know this flag") for flag in unknown),
+        Finding(part, name, Effect.REPLACED, told),
+        *(_flag(name, word, module, flags[module]) for word in words if word.partition("=")[0] not in LOGGING_FLAGS),
     ]
+
+
+def _flag(name: str, word: str, module: str, known: Collection[str]) -> Finding:
+    """What becomes of a flag that our chart does not give to our program with this value."""
+    flag, _, value = word.partition("=")
+    if flag not in known:
+        return Finding("flag", f"{name} {flag}", Effect.IGNORED, f"{module} does not know this flag")
+    if flag in OWN_FLAGS or value.startswith("/"):  # a place or a path of Volcano's own
+        return Finding("flag", f"{name} {flag}", Effect.REPLACED, f"{word}: our chart gives {module} its own")
+    return Finding("flag", f"{name} {flag}", Effect.KEPT, f"{word}: give it to the chart, at least in {EXTRA[module]}")
 
 
 def _crd(name: str, versions: tuple[str, ...], ours: Collection[str]) -> Finding:
@@ -106,14 +146,12 @@ def _crd(name: str, versions: tuple[str, ...], ours: Collection[str]) -> Finding
     )
 
 
-def _configuration(name: str, answer: ConfigurationAnswer | None) -> list[Finding]:
+def _configuration(name: str, file: str, answer: ConfigurationAnswer) -> list[Finding]:
     part = "ConfigMap"
-    if answer is None:
-        return [Finding(part, name, Effect.KEPT, "give it to the chart in the value of the same name")]
     if answer.error:
-        return [Finding(part, name, Effect.LOST, f"the scheduler cannot use it: {answer.error}")]
-    lost = [_warning(name, warning) for warning in answer.warnings]
-    return [Finding(part, name, Effect.KEPT, "the scheduler can use it as custom.scheduler_config_override"), *lost]
+        return [Finding(part, name, Effect.LOST, f"it cannot be used: {answer.error}")]
+    found = [_warning(name, warning) for warning in answer.warnings]
+    return [Finding(part, name, Effect.KEPT, f"give its text to the chart as {VALUES[file]}"), *found]
 
 
 def _warning(name: str, warning: str) -> Finding:

@@ -18,7 +18,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, NotFound
 from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.release import refuse_beside_ours, release_all
-from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration
+from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Program, WebhookConfiguration, read
 
 __all__ = ["REPLICAS", "SAVED", "start_volcano", "stop_volcano"]
 
@@ -36,20 +36,28 @@ _SET_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "crea
 async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], None], *, seconds: float = STOP_SECONDS) -> None:
     """Save and delete Volcano's webhook configurations, then scale its Deployments to 0 and wait for their last pods.
 
-    The webhooks go first: while they are there and nobody answers, the API server refuses every Job.
+    The webhooks go first: while they are there and nobody answers, the API server refuses every Job. They go once more at the
+    end, as a webhook manager that was started meanwhile has made them again.
 
     Raises:
         CommandError: a program still has pods after `seconds`.
     """
-    for webhook in found.webhooks:
-        await _save_and_delete(client, _saved_in(found), webhook)
-        say(f"saved in ConfigMap {_saved_in(found)} and deleted: {webhook.kind} {webhook.name}")
+    await _remove_webhooks(client, found, found.webhooks, say)
     for program in found.programs:
         if program.replicas:
             annotations = {REPLICAS: str(program.replicas)}
             await _scale(client, program.key, 0, annotations)
             say(f"scaled from {program.replicas} to 0 replicas: Deployment {program.key}")
     await _wait_for_last_pods(client, found.programs, seconds)
+    await _remove_webhooks(client, found, (await read(client)).webhooks, say)
+
+
+async def _remove_webhooks(
+    client: Client, found: Inventory, webhooks: Sequence[WebhookConfiguration], say: Callable[[str], None]
+) -> None:
+    for webhook in webhooks:
+        await _save_and_delete(client, _saved_in(found), webhook)
+        say(f"saved in ConfigMap {_saved_in(found)} and deleted: {webhook.kind} {webhook.name}")
 
 
 async def start_volcano(client: Client, found: Inventory, say: Callable[[str], None]) -> None:

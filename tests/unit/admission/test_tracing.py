@@ -70,5 +70,8 @@ async def test_each_review_is_a_span_and_the_first_of_a_job_begins_its_trace() -
     assert patch_of(orjson.loads(first.body))[-1] == {"op": "add", "path": "/metadata/annotations", "value": CONTEXT}
     second = await engine.reply("/jobs/validate", orjson.dumps(review("/jobs/validate", object=carrying)))
     assert orjson.loads(second.body)["response"] == {"uid": "u-1", "allowed": True}
-    assert spans.names == [("admission /jobs/mutate", ""), ("admission /jobs/validate", TRACE)]
+    change = review("/jobs/validate", object=carrying, oldObject=carrying)
+    change["request"]["operation"] = "UPDATE"
+    await engine.reply("/jobs/validate", orjson.dumps(change))
+    assert spans.names == [("admission.mutate", ""), ("admission.validate", TRACE)], "the trace has the creation alone"
     engine.close()

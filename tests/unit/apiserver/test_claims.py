@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.apiserver import volumes
+from pyroclast_standalone.apiserver.controllers import volumes
 
 from .conftest import PODS, Api, pod
 

@@ -66,7 +66,7 @@ async def test_parameters_that_make_no_sense_are_refused(api: Api, query: str, c
 
 
 async def test_a_revision_to_come_times_out(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyroclast_standalone.apiserver.listing._FUTURE_SECONDS", 0.05)
+    monkeypatch.setattr("pyroclast_standalone.apiserver.verbs.listing._FUTURE_SECONDS", 0.05)
     reply = await api.get(f"{CONFIG_MAPS}?resourceVersion=99999999")
     assert (reply.code, reply.reason) == (504, "Timeout")
     assert reply.body["details"]["causes"] == [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast_standalone.apiserver.store import ADDED, DELETED, MODIFIED, Compacted, Store
+from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, MODIFIED, Compacted, Store
 
 
 def body(name: str, value: int = 0) -> dict[str, object]:

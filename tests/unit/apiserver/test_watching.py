@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from pyroclast_standalone.apiserver import watching
-from pyroclast_standalone.apiserver.store import Subscription
+from pyroclast_standalone.apiserver.storage.store import Subscription
+from pyroclast_standalone.apiserver.verbs import watching
 
 from .conftest import CONFIG_MAPS, PODS, Api, config_map, pod
 

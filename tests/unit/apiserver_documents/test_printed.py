@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyroclast_standalone.apiserver.builtins import BUILTINS
 from pyroclast_standalone.apiserver.documents.jsonpath import compile_path
+from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
 from pyroclast_standalone.apiserver.kinds.printed import entries_of, printed
 from pyroclast_standalone.apiserver.kinds.registry import builtin_strategies
 

@@ -126,14 +126,14 @@ async def running_board(**settings: Any) -> AsyncIterator[Board]:
         port = free_port()
         given = {"kubeconfig": str(server.kubeconfig), "page_address": f"127.0.0.1:{port}", "login": "local", "kube_api_qps": 0.0}
         wanted = BoardSettings(**{**given, **settings})
-        board = Board(server, client, f"http://127.0.0.1:{port}")
+        board = Board(server, client, f"{'https' if wanted.page_cert_file else 'http'}://127.0.0.1:{port}")
         task = asyncio.create_task(Service("pyroclast-board", wanted).run(lambda service: run(service, wanted)))
         try:
             async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session, asyncio.timeout(60):
                 board.session = session
                 while not task.done():
                     with contextlib.suppress(aiohttp.ClientConnectionError):
-                        async with session.get(f"{board.url}/static/board.css"):
+                        async with session.get(f"{board.url}/static/board.css", ssl=False):
                             break
                     await asyncio.sleep(0.02)
                 yield board

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
+from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
@@ -11,7 +12,14 @@ from pyroclast.runtime.exposition import render
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs, is_below_guarantee
-from pyroclast_board.cluster.records import ShownQueue
+from pyroclast_board.cluster.records import (
+    ShownContainerState,
+    ShownContainerStatus,
+    ShownPod,
+    ShownPodStatus,
+    ShownQueue,
+    ShownWait,
+)
 
 from .conftest import Board, fill, running_board
 
@@ -45,6 +53,35 @@ def test_a_queue_is_below_its_guarantee_while_it_has_less_of_anything() -> None:
     assert is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "1Gi"}}))
     assert not is_below_guarantee(ShownQueue(spec=spec, status={"allocated": {"cpu": "2", "memory": "4096Mi"}}))
     assert not is_below_guarantee(ShownQueue())
+
+
+def test_jobs_that_run_and_crash_are_counted_while_a_pod_of_theirs_is_held_back() -> None:
+    registry = CollectorRegistry()
+    cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
+    WaitingJobs(registry, cluster)
+    cluster.queues._store.put(ShownQueue(metadata=Meta(name="q")))
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="j", uid="u", controller=True)
+
+    def pod(name: str, reason: str) -> ShownPod:
+        held = ShownContainerStatus(state=ShownContainerState(waiting=ShownWait(reason=reason)))
+        well = ShownContainerStatus()
+        status = ShownPodStatus(phase="Running", container_statuses=(well, held))
+        return ShownPod(metadata=Meta(namespace="team", name=name, owner_references=(owner,)), status=status)
+
+    def told() -> str:
+        return next(line for line in render(registry).decode().splitlines() if line.startswith("pyroclast_crashing_jobs{"))
+
+    cluster.table._rows["u"] = row(phase="Running", code="")
+    first, second = pod("a", "CrashLoopBackOff"), pod("b", "CrashLoopBackOff")
+    for each in (first, second):
+        cluster.crashing.put_pod(None, each)
+    assert told() == 'pyroclast_crashing_jobs{queue="q"} 1.0'
+    cluster.crashing.put_pod(first, pod("a", ""))
+    cluster.crashing.put_pod(second, None)
+    assert told() == 'pyroclast_crashing_jobs{queue="q"} 0.0'
+    cluster.crashing.put_pod(None, first)
+    cluster.table._rows["u"] = row(phase="Pending", code="Crashing")
+    assert told() == 'pyroclast_crashing_jobs{queue="q"} 0.0', "a Job that waits has a code"
 
 
 async def test_what_waits_is_worked_out_when_it_is_asked_for() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from datetime import timedelta
 
 import pytest
 
 from pyroclast.api.types import SERVICE_ACCOUNTS, Key
-from pyroclast.runtime import access
 from pyroclast_board.serving.sessions import COOKIE, Sessions
 
 from .conftest import Board, fill, running_board
@@ -83,18 +83,16 @@ async def test_a_session_begins_and_ends_by_a_form(guarded: Board) -> None:
         assert answer.status == 405
 
 
-async def test_a_revoked_token_ends_its_streams(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "REMEMBERED_SECONDS", 0.0)
-    monkeypatch.setattr("pyroclast_board.serving.streams.REVIEW_SECONDS", 0.0)
-    monkeypatch.setattr("pyroclast_board.serving.streams.BEAT_SECONDS", 0.1)
-    token = await guarded.token("member", "team")
-    assert guarded.session is not None
-    async with guarded.session.get(f"{guarded.url}/live/jobs", headers={"Authorization": f"Bearer {token}"}) as stream:
-        assert (await stream.content.readline()).startswith(b"retry")
-        await guarded.client.delete(SERVICE_ACCOUNTS, Key("default", "member"))
-        rest = await stream.content.read()
-    assert b"event: reload" in rest
-    await guarded.get("/jobs", 401, token=token)
+async def test_a_revoked_token_ends_its_streams() -> None:
+    async with running_board(login="token", review_period=timedelta(seconds=0.2)) as board:
+        token = await board.token("member", "team")
+        assert board.session is not None
+        async with board.session.get(f"{board.url}/live/jobs", headers={"Authorization": f"Bearer {token}"}) as stream:
+            assert (await stream.content.readline()).startswith(b"retry")
+            await board.client.delete(SERVICE_ACCOUNTS, Key("default", "member"))
+            rest = await stream.content.read()
+        assert b"event: reload" in rest
+        await board.get("/jobs", 401, token=token)
 
 
 async def test_nobody_takes_all_streams(guarded: Board, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,8 +75,10 @@ def _key_of(authority: bytes) -> bytes:
 
 
 def by_own_ca(folder: Path, authority: bytes) -> dict[str, bytes]:
-    """The data of the Secret of an own CA: made in `folder` by the commands of `certs/README.md`, as they stand there."""
-    block = re.search(r"## Own CA.*?```console\n(.*?)```", (render.ROOT / "certs" / "README.md").read_text(), re.DOTALL)
+    """The data of the Secret of an own CA: made in `folder` by the commands of the page on certificates."""
+    block = re.search(
+        r"## Own CA.*?```console\n(.*?)```", (render.ROOT / "docs" / "reference" / "certificates.md").read_text(), re.DOTALL
+    )
     assert block is not None
     signing, _, keeping = block[1].partition("kubectl create namespace")
     (folder / "ca.crt").write_bytes(authority)

@@ -80,7 +80,10 @@ def test_an_own_ca_signs_by_the_commands_of_its_page(tmp_path):
     authority = authorities.certificate_of(OBJECTS, "pyroclast-admission", now=authorities.now())["ca.crt"]
     files = authorities.by_own_ca(tmp_path, authority)
     assert sorted(files) == ["ca.crt", "tls.crt", "tls.key"]
-    assert f"secret generic {VALUES['basic']['admission_secret_name']}" in (CERTS / "README.md").read_text()
+    assert (
+        f"secret generic {VALUES['basic']['admission_secret_name']}"
+        in (render.ROOT / "docs" / "reference" / "certificates.md").read_text()
+    )
     leaf = authorities.read(files["tls.crt"])
     leaf.verify_directly_issued_by(authorities.read(authority))
     assert leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName) == [HOST]

@@ -12,7 +12,11 @@ ALL_FLAGS = [
     "custom.bind_address=$(POD_IP)",
     "custom.scheduler_name=a",
     "custom.board_session_secret=a",
+    "custom.board_login=proxy",
+    "custom.board_tls_secret=b",
+    "custom.board_proxy_ca_secret=c",
     "nativeWorkloads.enabled=false",
+    "nativeWorkloads.publish=true",
     "custom.job_plugins=a",
     "custom.otel_endpoint=http://b",
     "custom.admission_feature_gates=A=true",
@@ -26,20 +30,20 @@ ALL_FLAGS = [
     "custom.sharding_configmap_data=schedulerConfigs: []",
 ]
 UNREACHED = {
-    "board": {"login"},
     "controllers": {"controller-configmap", "lock-object-namespace"},
     "jobflow": {"lock-object-namespace"},
     "recorder": {"leader-elect-shards", "leader-elect-wait-for", "lock-object-namespace"},
     "scheduler": {"leader-elect-shards", "lock-object-namespace"},
 }
 """The ConfigMap has the release's name, the namespace of Leases its newer flag; schedulers divide work as members, and one
-recorder does it all, in which Volcano has no part; in a pod nobody is on the machine of the board."""
+recorder does it all, in which Volcano has no part."""
 OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
-    "lease_namespace", "recorder_url", "recorder_token_file", "leader_elect_wait_for",
+    "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
+    "in_process_webhooks",
 }  # fmt: skip
-"""Settings that are another in a pod: it has files and a namespace, is probed, and its log is read by machines."""
+"""Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
 
 
 def container_of(documents, program):
@@ -90,6 +94,7 @@ def test_common_labels_are_on_everything_but_definitions(helm):
         "custom.common_labels.team=a",
         "custom.vap_enable=true",
         "custom.map_enable=true",
+        "custom.namespace_scheduler_enable=true",
         "custom.metrics_enable=true",
         "networkPolicy.enabled=true",
         "custom.admission_replicas=2",
@@ -195,3 +200,26 @@ def test_priority_classes_come_with_the_release(helm):
     usual = of_kind(rendered(helm), "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]
     assert usual["priorityClassName"] == "system-cluster-critical"
     assert not of_kind(rendered(helm), "PriorityClass")
+
+
+@pytest.mark.parametrize(
+    ("options", "paths"),
+    [
+        ((), {"/podgroups/mutate", "/podgroups/validate"}),
+        (("custom.enabled_admissions=/jobs/mutate\\,/podgroups/validate",), {"/podgroups/validate"}),
+        (("custom.webhooks_namespace_selector_expressions[0].key=batch",), set()),
+        (("custom.admission_enable=false", "custom.vap_enable=true"), set()),
+    ],
+)
+def test_the_controllers_apply_the_rules_of_the_webhooks_that_leave_them_out(helm, options, paths):
+    documents = rendered(helm, *options)
+    settings = parse(values_schema.SETTINGS["controller"], container_of(documents, "controllers")["args"], "controllers")
+    left_out = {
+        hook["clientConfig"]["service"]["path"]
+        for each in documents
+        if each["kind"].endswith("WebhookConfiguration")
+        for hook in each["webhooks"]
+        for condition in hook.get("matchConditions", ())
+        if condition["name"] == "not-ours"
+    }
+    assert left_out == set(settings.in_process_webhooks) == paths

@@ -21,6 +21,7 @@ from pyroclast.api.types import (
     QUEUES,
 )
 from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.exposition import ExactCounter
 from pyroclast.runtime.metrics import ApiMetrics, LoopMetrics, new_registry
@@ -31,7 +32,9 @@ from pyroclast_board.metrics import BoardMetrics
 from pyroclast_job_controller import selftest
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from tests.unit.chart import render
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
 
@@ -53,7 +56,10 @@ def series():
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)
-    return {name for collector in collectors(registry) for name in names(collector)} | {"up"}
+    BudgetReports(registry, EventRecorder(Client(ClusterConfig("http://127.0.0.1:1")), "x"), 600.0)
+    waiting = CollectorRegistry()  # scheduler and board both show some
+    WaitingSeries(waiting)
+    return {name for each in (registry, waiting) for collector in collectors(each) for name in names(collector)} | {"up"}
 
 
 def collectors(registry: CollectorRegistry) -> list[Collector]:
@@ -123,7 +129,9 @@ def test_network_policies_let_in_what_the_pods_serve(helm, program):
     ports = {port["name"]: port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
     let_in = {rule["ports"][0]["port"]: rule.get("from") for rule in policy["ingress"]}
     assert let_in.keys() == {number for name, number in ports.items() if name != "healthz"}
-    assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]
+    board = {"matchLabels": {"app": "pyroclast-board", "app.kubernetes.io/instance": "pyroclast"}}
+    asks = [{"podSelector": board}] if program == "scheduler" else []
+    assert let_in[ports["metrics"]] == [{"namespaceSelector": {"matchLabels": {"a": "b"}}}, *asks]
     if "admission" in ports:
         assert let_in[ports["admission"]] is None
 

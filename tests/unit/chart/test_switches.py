@@ -293,6 +293,27 @@ def test_the_scheduler_may_read_the_podgroups_of_kubernetes_where_it_serves_them
     assert ("--native-workloads=false" in container["args"]) is not enabled
 
 
+@pytest.mark.parametrize("publish", [True, False])
+def test_the_controllers_may_make_podgroups_of_kubernetes_where_they_publish_gangs(helm, tmp_path, publish):
+    workloads, documents = made(helm, tmp_path, {"nativeWorkloads": {"publish": publish}})
+    rules = of_kind(documents, "ClusterRole")["pyroclast-controllers"]["rules"]
+    verbs = [rule["verbs"] for rule in rules if (rule["apiGroups"], rule["resources"]) == (["scheduling.k8s.io"], ["podgroups"])]
+    assert verbs == ([["create", "get", "patch"]] if publish else [])
+    (container,) = workloads["controller"]["spec"]["template"]["spec"]["containers"]
+    assert ("--publish-native-groups=true" in container["args"]) is publish
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_namespace_chooses_a_scheduler_where_that_is_asked_for(helm, tmp_path, enabled):
+    _, documents = made(helm, tmp_path, {"custom": {"namespace_scheduler_enable": enabled}})
+    found = of_kind(documents, "MutatingAdmissionPolicy")
+    assert set(found) == ({"pyroclast-namespace-scheduler"} if enabled else set())
+    for policy in found.values():
+        selected, exempt = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        assert selected == {"key": "pyroclast.dev/scheduler-name", "operator": "Exists"}
+        assert "kube-system" in exempt["values"]
+
+
 def test_there_is_a_test_of_every_value():
     """Those of the tables, and those that other tests set by their names."""
     known = {path for path, *_ in of_programs()} | set(SETTINGS) | set(DEFAULTS)

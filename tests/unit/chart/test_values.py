@@ -14,6 +14,7 @@ from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.settings import parse
 from pyroclast_job_controller import selection
+from pyroclast_scheduler.shell.explain_server import AUDIENCE
 from tests.unit.chart import render, values_schema
 from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
 
@@ -34,6 +35,14 @@ FIGHTS = {
     "two boards without a common key": (
         ["custom.board_replicas=2"],
         "name a Secret with a key of 32 bytes or more, or set board_replicas to 1",
+    ),
+    "a proxy that cannot prove itself": (
+        ["custom.board_login=proxy", "custom.board_tls_secret=a"],
+        "name Secrets with the certificate of the board and the CA of the proxy, or set board_login to token",
+    ),
+    "a CA of a proxy that nobody asks for": (
+        ["custom.board_proxy_ca_secret=a"],
+        "set board_login to proxy, or leave them empty",
     ),
     "two recorders of one file": (
         ["custom.recorder_replicas=2"],
@@ -334,15 +343,80 @@ def test_the_board_is_reached_by_an_ingress_where_one_is_asked_for(helm):
     assert {"name": "board", "port": 80, "targetPort": "board"} in service["ports"]
 
 
+def test_the_board_believes_a_proxy_by_its_certificate(helm):
+    settings = ["board_login=proxy", "board_tls_secret=board-tls", "board_proxy_ca_secret=proxy-ca", "board_proxy_names=edge"]
+    settings += ["board_replicas=2", "board_ingress_host=a.example.org", "board_ingress_annotations.example\\.org/backend=HTTPS"]
+    documents = rendered(helm, *(f"custom.{each}" for each in settings))
+    spec = of_kind(documents, "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    settings = parse(values_schema.SETTINGS["board"], container["args"], "board")
+    assert (settings.login, settings.requestheader_allowed_names) == ("proxy", ("edge",))
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
+    files = {mounts[name]: [item["path"] for item in volume["secret"]["items"]] for name, volume in volumes_of(spec).items()}
+    assert secrets == {"proxy": "proxy-ca", "tls": "board-tls"}
+    for path in (settings.page_cert_file, settings.page_key_file, settings.requestheader_client_ca_file):
+        folder, _, name = path.rpartition("/")
+        assert name in files[folder]
+    (port,) = [each["port"] for each in of_kind(documents, "Service")["pyroclast-board-service"]["spec"]["ports"][:1]]
+    assert port == 443
+    assert of_kind(documents, "Ingress")["pyroclast-board"]["metadata"]["annotations"] == {"example.org/backend": "HTTPS"}
+
+
+def volumes_of(spec):
+    return {volume["name"]: volume for volume in spec["volumes"] if "secret" in volume}
+
+
 def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
     spec = of_kind(rendered(helm), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
-    (volume,) = [each for each in spec["volumes"] if "projected" in each]
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "recorder"]
     (source,) = volume["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == "pyroclast-recorder"
     (container,) = spec["containers"]
     assert "--recorder-url=http://pyroclast-recorder-service.pyroclast-system.svc" in container["args"]
     alone = of_kind(rendered(helm, "custom.recorder_enable=false"), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
     assert not any("recorder" in argument for argument in alone["containers"][0]["args"])
+
+
+@pytest.mark.parametrize(
+    ("values", "service"),
+    [
+        ([], "pyroclast-scheduler-service"),
+        (["custom.scheduler_replicas=2"], "pyroclast-scheduler-peers"),
+        (["custom.scheduler_members=3"], "pyroclast-scheduler-peers"),
+    ],
+)
+def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
+    documents = rendered(helm, *values)
+    spec = of_kind(documents, "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    settings = parse(values_schema.SETTINGS["board"], spec["containers"][0]["args"], "board")
+    assert settings.scheduler_url == f"http://{service}.pyroclast-system.svc:8080"
+    (volume,) = [each for each in spec["volumes"] if each["name"] == "scheduler"]
+    (source,) = volume["projected"]["sources"]
+    assert source["serviceAccountToken"]["audience"] == AUDIENCE
+    (mount,) = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each["name"] == "scheduler"]
+    assert settings.scheduler_token_file == f"{mount}/token"
+    found = of_kind(documents, "Service")[service]["spec"]
+    workloads = {**of_kind(documents, "Deployment"), **of_kind(documents, "StatefulSet")}
+    template = workloads["pyroclast-scheduler"]["spec"]["template"]
+    assert found["selector"].items() <= template["metadata"]["labels"].items()
+    (port,) = [each for each in found["ports"] if each["port"] == 8080]
+    named = {each["name"]: each["containerPort"] for each in template["spec"]["containers"][0]["ports"]}
+    listens = parse(values_schema.SETTINGS["scheduler"], template["spec"]["containers"][0]["args"], "scheduler")
+    assert named[port["targetPort"]] == int(listens.listen_address.rpartition(":")[2])
+    assert found.get("clusterIP") == ("None" if values else None)
+    roles = of_kind(documents, "ClusterRole")
+    jobs = [rule for rule in roles["pyroclast-board"]["rules"] if "jobs" in rule["resources"]]
+    assert any("list" in rule["verbs"] for rule in jobs), "the scheduler answers who may list Jobs"
+    reviews = [rule["resources"] for rule in roles["pyroclast-scheduler"]["rules"] if rule["verbs"] == ["create"]]
+    assert ["tokenreviews"] in reviews
+    assert ["subjectaccessreviews"] in reviews
+
+
+def test_the_board_asks_no_scheduler_that_does_not_answer(helm):
+    for off in ("custom.scheduler_metrics_enable=false", "custom.scheduler_enable=false"):
+        spec = of_kind(rendered(helm, off), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+        assert not any("--scheduler" in argument for argument in spec["containers"][0]["args"])
 
 
 def test_the_board_only_reads(helm):

@@ -48,6 +48,8 @@ SETS: dict[str, dict[str, Any]] = {
         "monitoring": {"labels": {"release": "prometheus"}},
     },
     "without native workloads": {"nativeWorkloads": {"enabled": False}},
+    "native workloads both ways": {"nativeWorkloads": {"publish": True}},
+    "namespaces choose a scheduler": {"custom": {"namespace_scheduler_enable": True}},
     "a scheduler alone": {"custom": {"controller_enable": False, "admission_enable": False}},
     "webhooks by URL": {"webhook": {"url": "https://hooks.example.org", "failurePolicy": "Ignore", "timeoutSeconds": 5}},
     "two address families": {"service": {"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}},

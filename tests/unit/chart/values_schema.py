@@ -43,9 +43,11 @@ RESERVED = {
         tls-cert-file tls-private-key-file ca-cert-file certificate-validity ca-validity certificate-overlap metrics-address
         max-queue-depth enable-root-queue-protection enable-queue-allocated-pods-check enable-flow-protection job-plugins
         scheduler-name feature-gates""",
-    "board": "page-address login session-key-file recorder-url recorder-token-file lease-namespace",
+    "board": """page-address login session-key-file recorder-url recorder-token-file lease-namespace page-cert-file page-key-file
+        requestheader-client-ca-file requestheader-allowed-names scheduler-url scheduler-token-file""",
     "controller": f"""{_ELECTION} controllers worker-threads worker-threads-for-gc worker-threads-for-podgroup scheduler-name
-        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods""",
+        sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
+        publish-native-groups""",
     "jobflow": f"{_ELECTION} controllers",
     "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
@@ -68,6 +70,7 @@ LIMITS = [
     (r"custom\..*_log_level", {"enum": ["", "debug", "info", "warning", "error", *range(11)]}),
     (r"custom\.hypernode_controller_mode", {"enum": ["controller-manager", "standalone", "disabled"]}),
     (r"custom\.scheduler_sharding_mode", {"enum": ["", "none", "hard", "soft", None]}),
+    (r"custom\.board_login", {"enum": ["token", "proxy"]}),
     (r"custom\.topology_spread", {"enum": ["", "ScheduleAnyway", "DoNotSchedule"]}),
     (r"custom\.recorder_keep_.*", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
     (r"custom\.recorder_storage_size", {"type": ["string", "null"], "pattern": "^([0-9]+[KMGTP]i?)?$"}),

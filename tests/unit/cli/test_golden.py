@@ -37,6 +37,7 @@ LISTS = (
     "order -q research",
     "queues",
     "queues --tree",
+    "budget",
     "nodes",
     "nodes --by zone",
     "nodes --by tier",
@@ -59,6 +60,7 @@ LISTS = (
     "report usage",
     "report cluster",
     "report waits",
+    "report estimates",
 )
 OTHERS = (
     "waiting -A --sort-by name",
@@ -79,6 +81,8 @@ OTHERS = (
     "nodes -l zone=a",
     "queues -q research --sort-by allocated",
     "queues -l team=none",
+    "budget -q nothing",
+    "budget -q research --sort-by left",
     "commands",
 )
 ORIGINAL = (

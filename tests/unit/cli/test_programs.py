@@ -137,6 +137,7 @@ def test_a_server_that_is_away_is_one_line(program, arguments, capsys):
         ["explain", "node/x"],
         ["order", "-q", "x"],
         ["queues"],
+        ["budget"],
         ["nodes"],
         ["tree", "x"],
         ["timeline", "x"],

@@ -5,7 +5,7 @@ import sys
 import pytest
 import yaml
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 
 HEAVY = {"aiohttp", "pydantic", "kubernetes_asyncio", "numpy", "yaml", "cloudpickle", "opentelemetry", "structlog", "asyncio"}
 LOOK = """

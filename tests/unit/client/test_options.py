@@ -2,7 +2,7 @@
 
 import pytest
 
-import pyroclast_client as pc
+import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings, compiled
 

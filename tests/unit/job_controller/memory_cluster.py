@@ -46,9 +46,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 class Replica:
     """One process of the controller; the shards that it leads are given to it."""
 
-    def __init__(self, server: MemoryServer, *, shards: int, workloads: bool = False, seats: bool = False) -> None:
+    def __init__(
+        self, server: MemoryServer, *, shards: int, workloads: bool = False, seats: bool = False, **settings: Any
+    ) -> None:
         self.client, self._workloads = MemoryClient(server), workloads
-        self.settings = ControllerSettings(leader_elect=False, leader_elect_shards=shards, place_before_pods=seats)
+        self.settings = ControllerSettings(leader_elect=False, leader_elect_shards=shards, place_before_pods=seats, **settings)
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._running: asyncio.Task[None] | None = None
         self.shared: Shared
@@ -95,11 +97,13 @@ class Replica:
 class MemoryCluster:
     """A server, replicas of the controller, and what users, nodes, strangers and the scheduler do.
 
-    `workloads`: the workloads of Kubernetes are watched too. `seats`: gangs are placed before their pods exist.
+    `workloads`: the workloads of Kubernetes are watched too. `seats`: gangs are placed before their pods exist. `settings`: more
+    of those of the controller.
     """
 
-    def __init__(self, *, shards: int = 1, workloads: bool = False, seats: bool = False) -> None:
+    def __init__(self, *, shards: int = 1, workloads: bool = False, seats: bool = False, **settings: Any) -> None:
         self.server, self.shards, self._workloads, self.seats = MemoryServer(), shards, workloads, seats
+        self._settings = settings
         self.replica = Replica(self.server, shards=shards)
 
     async def start(self) -> None:
@@ -110,7 +114,7 @@ class MemoryCluster:
         await self.start_controller()
 
     async def start_controller(self) -> None:
-        self.replica = Replica(self.server, shards=self.shards, workloads=self._workloads, seats=self.seats)
+        self.replica = Replica(self.server, shards=self.shards, workloads=self._workloads, seats=self.seats, **self._settings)
         await self.replica.start()
         for shard in range(self.shards):
             self.replica.take(shard)
@@ -173,12 +177,17 @@ def key_of(item: dict[str, Any]) -> Key:
 
 
 def in_virtual_time(
-    scenario: Callable[[MemoryCluster], Coroutine[Any, Any, T]], *, shards: int = 1, workloads: bool = False, seats: bool = False
+    scenario: Callable[[MemoryCluster], Coroutine[Any, Any, T]],
+    *,
+    shards: int = 1,
+    workloads: bool = False,
+    seats: bool = False,
+    **settings: Any,
 ) -> T:
     """Run `scenario` on a fresh cluster."""
 
     async def run() -> T:
-        cluster = MemoryCluster(shards=shards, workloads=workloads, seats=seats)
+        cluster = MemoryCluster(shards=shards, workloads=workloads, seats=seats, **settings)
         await cluster.start()
         try:
             return await scenario(cluster)

@@ -37,6 +37,8 @@ class MemoryServer:
         self.on_write: Callable[[str, str, dict[str, Any]], None] = lambda *_: None
         self.admit: Callable[[ResourceType, dict[str, Any]], dict[str, Any]] = lambda _, item: item
         """What webhooks make of an object that is to be created."""
+        self.documents: dict[str, dict[str, Any]] = {}
+        """What discovery answers, by path."""
 
     def now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()
@@ -131,6 +133,13 @@ class MemoryClient:
     def now(self) -> float:
         return self.server.now()
 
+    async def request(self, verb: str, path: str) -> bytes:
+        await asyncio.sleep(LATENCY)
+        self.server.reads[verb, path] += 1
+        if path not in self.server.documents:
+            raise NotFound(404, "NotFound", f"{path} not found")
+        return json.dumps(self.server.documents[path]).encode()
+
     async def get(self, kind: ResourceType, key: Key, **_: Any) -> dict[str, Any]:
         await asyncio.sleep(LATENCY)
         self.server.reads["get", kind.qualified] += 1
@@ -163,10 +172,14 @@ class MemoryClient:
             raise error
         return answer
 
-    async def list(self, kind: ResourceType, namespace: str = "", **_: Any) -> tuple[list[dict[str, Any]], str]:
+    async def list(
+        self, kind: ResourceType, namespace: str = "", *, field_selector: str = "", **_: Any
+    ) -> tuple[list[dict[str, Any]], str]:
         await asyncio.sleep(LATENCY)
         self.server.reads["list", kind.qualified] += 1
         items = [item for key, item in self.server.of(kind).items() if namespace in ("", key.namespace)]
+        if field_selector.startswith("metadata.name="):
+            items = [item for item in items if item["metadata"]["name"] == field_selector.partition("=")[2]]
         return copy.deepcopy(items), str(self.server.version)
 
     async def list_page(self, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> bytes:

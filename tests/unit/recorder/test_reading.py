@@ -20,8 +20,9 @@ from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, predictions
 from pyroclast_recorder.reading.cluster_use import cluster_rows
+from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.reading.states import state_of
@@ -188,6 +189,43 @@ async def test_waits_by_queue_and_size(url: str) -> None:
     items = (await get(url, "waits"))["items"]
     assert [(each["queue"], each["pods"], each["jobs"]) for each in items] == [("blue", "2-8", 2), ("red", "2-8", 3)]
     assert (items[1]["p50Seconds"], items[1]["p99Seconds"]) == (60, 160)
+
+
+def foretold(job_: str, at: int, p10: int, p90: int, basis: str = "3 declared run times, 1 from history (n=30 at least)") -> Any:
+    return predictions, {"job": job_, "at": at, "p10": p10, "p50": (p10 + p90) // 2, "p90": p90, "basis": basis}
+
+
+ESTIMATES = [
+    foretold("u2", NOON + 1, NOON + 40, NOON + 80),
+    foretold("u2", NOON + 20, NOON + 70, NOON + 80),  # in the same hour
+    foretold("u2", NOON + 70, NOON + 700, NOON + 800),  # of another try
+    foretold("u1", NOON - 100, NOON - 90, NOON - 50),
+    foretold("u3", NOON + 10, NOON + 90, NOON + 100, basis=""),
+    foretold("u4", NOON + 10, NOON + 90, NOON + 100),
+]
+
+
+async def test_estimates_are_judged_by_when_jobs_began(database: Database, url: str) -> None:
+    batch = Batch(database.cluster)
+    for table, row in ESTIMATES:
+        batch.add(table, 2, row)
+    batch.add(jobs, 0, {"uid": "u3", "placed": NOON + 55})
+    await database.write(batch, NOW)
+    red = {"queue": "red", "predictions": 2, "held": 1, "early": 0, "late": 1}
+    sums = {"p50WidthSeconds": 40, "p50ErrorSeconds": 65, "basis": {"declared": 6, "history": 2}}
+    blue = {"queue": "blue", "predictions": 1, "held": 0, "early": 1, "late": 0}
+    error = {"p50WidthSeconds": 10, "p50ErrorSeconds": 40, "basis": {}}
+    assert (await get(url, "estimates?namespaces=team"))["items"] == [blue | error, red | sums]
+    assert sum(each["predictions"] for each in (await get(url, "estimates"))["items"]) == 4
+    assert (await get(url, "estimates?until=2h"))["items"] == []
+    assert "since" in (await get(url, "estimates?since=soon", 400))["message"]
+
+
+def test_a_job_that_waits_long_is_judged_every_hour() -> None:
+    _, row = foretold("a", 0, 9000, 11_000)
+    rows = [{**row, "at": at, "queue": "q", "actual": 10_000} for at in range(0, 10_000, 300)]
+    (found,) = prediction_rows(rows)
+    assert (found["predictions"], found["held"]) == (3, 3)
 
 
 @ON_SQLITE

@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 from sqlalchemy import select
 
 from pyroclast.api import crds
+from pyroclast.api.keys import WAITING
+from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.types import CRDS, JOBS, NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
@@ -19,6 +22,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_recorder.app import Recorder
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods
+from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
@@ -292,3 +296,32 @@ async def test_nodes_make_a_row_only_when_they_change(laboratory: Laboratory) ->
     await asyncio.sleep(1.1)
     laboratory.start()
     await until([there[0], ("n1", '{"cpu":4000}', 1), there[1], ("n2", "{}", 0)])
+
+
+STARTS = '"start":["2026-01-01T01:00:00Z","2026-01-01T02:00:00Z","2026-01-01T03:00:00Z"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        (f'{{"code":"QueueFull","seen":"{LONG_AGO}",{STARTS},"basis":"1 declared run time"}}', (3600, 7200, 10_800)),
+        (f'{{"code":"QueueFull","seen":"{LONG_AGO}"}}', None),
+        (f'{{"code":"QueueFull","seen":"soon",{STARTS}}}', None),
+        (f'{{"code":"QueueFull","seen":"{LONG_AGO}","start":["x","y","z"]}}', None),
+        (f'{{"code":"QueueFull","seen":"{LONG_AGO}",{STARTS.replace("T01", "T09")}}}', None),
+        ("{", None),
+        ("", None),
+    ],
+)
+def test_a_start_that_is_foretold_makes_a_row(text: str, row: tuple[int, ...] | None) -> None:
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u1", "controller": True}
+    meta = {"name": "g", "namespace": "default", "ownerReferences": [owner], "annotations": {WAITING: text} if text else {}}
+    found = prediction_facts(msgspec.convert({"metadata": meta}, PodGroup))
+    if row is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert tuple(found[name] - found["at"] for name in ("p10", "p50", "p90")) == row
+        assert (found["job"], found["basis"]) == ("u1", "1 declared run time")
+    free = msgspec.convert({"metadata": {**meta, "ownerReferences": []}}, PodGroup)
+    assert prediction_facts(free) is None

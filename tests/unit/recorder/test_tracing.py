@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.enums import JobPhase
+from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.records.groups import PodGroup, PodGroupCondition, PodGroupStatus
 from pyroclast.api.records.jobs import Job, JobState, JobStatus
-from pyroclast.api.records.meta import Meta
+from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import jobs
-from pyroclast_recorder.following.tracing import JobTracer, spans_of
+from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.following.spans import Told, spans_of
+from pyroclast_recorder.following.tracing import JobTracer
+from pyroclast_recorder.reading.queries import tries
 
 from .conftest import ON_SQLITE, NewDatabase
 
@@ -56,11 +59,74 @@ def times(spans: Sequence[PastSpan]) -> list[tuple[str, float, float]]:
     ],
 )
 def test_spans_follow_each_other_without_a_hole(seen: dict[str, int], told: list[Any]) -> None:
-    found = spans_of({**ROW, **seen}, PARENT)
+    found = spans_of({**ROW, **seen}, PARENT, Told())
     assert times(found) == told
     assert {span.parent for span in found} == {PARENT}
     assert len({span.identity for span in found}) == len(found)
     assert found[-1].attributes["state"] == "Completed"
+
+
+def pod(number: int, at: int, *, version: int = 0, **more: Any) -> dict[str, Any]:
+    row = {"uid": f"{version}-{number}-{at}", "name": f"train-{number}", "node": "node-1", "task": "worker", "task_index": number}
+    return {**row, "job_version": version, "created": at, "bound": at, "finished": None, "evicted_for": None, **more}
+
+
+WHOLE = {"created": 10, "let_in": 12, "placed": 30, "started": 40, "ended": 90}
+STEPS = [
+    {"name": "Prepared", "at": 11, "message": None},
+    {"name": "QueueFull", "at": 12, "message": "QueueFull: research may use 8 cpu"},
+    {"name": "NotEnoughResources", "at": 20, "message": "2/2 tasks in gang unschedulable NodesFull: 7 nodes are full"},
+    {"name": "Scheduled", "at": 30, "message": "session s-1 tried 7 nodes"},
+    {"name": "Scheduled", "at": 55, "message": "session s-2 tried 8 nodes"},
+    {"name": "Scheduled", "at": 60, "message": "said by somebody else"},
+]
+PHASES = [{"name": name, "at": at} for name, at in (("Running", 40), ("Restarting", 50), ("Pending", 52), ("Running", 58))]
+
+
+def test_what_happened_inside_is_a_span_each() -> None:
+    told = Told(PHASES, STEPS, [pod(0, 31), pod(1, 33), pod(0, 56, version=1), pod(1, 56, version=1)])
+    found = spans_of({**ROW, **WHOLE}, PARENT, told)
+    assert times(found) == [
+        ("job.prepare", 10, 11),
+        ("queue.wait", 11, 12),
+        ("gang.wait", 12, 30),
+        ("pods.start", 30, 40),
+        ("job.run", 40, 90),
+        ("job.end", 90, 90),
+        ("gang.decide", 30, 30),
+        ("gang.decide", 55, 55),
+        ("gang.bind", 31, 33),
+        ("gang.bind", 56, 56),
+        ("policy.action", 50, 52),
+    ]
+    assert len({span.identity for span in found}) == len(found)
+    decide, bind, restart = found[6], found[8], found[10]
+    said = decide.attributes
+    assert (said["session"], said["code_before"], said["nodes_tried"]) == ("s-1", "NodesFull", 7)
+    assert found[7].attributes["code_before"] == ""
+    assert [(event.at, event.attributes["pod"]) for event in bind.events] == [(31, "train-0"), (33, "train-1")]
+    assert restart.attributes["action"] == "RestartJob"
+    assert spans_of({**ROW, **WHOLE}, PARENT, told) == found
+
+
+def test_a_resumed_job_does_not_tell_again_what_was_told_at_its_first_end() -> None:
+    told = Told(PHASES, STEPS, [pod(0, 31), pod(0, 56, version=1)])
+    found = spans_of({**ROW, **WHOLE}, PARENT, told, since=53)
+    assert times(found) == [("job.run", 53, 90), ("job.end", 90, 90), ("gang.decide", 55, 55), ("gang.bind", 56, 56)]
+
+
+def test_many_pods_are_64_events_from_the_first_to_the_last() -> None:
+    (bind,) = [span for span in spans_of({**ROW, **WHOLE}, PARENT, Told(pods=[pod(n, n) for n in range(1000)])) if span.events]
+    assert (len(bind.events), bind.events[0].at, bind.events[-1].at, bind.attributes["pods"]) == (64, 0, 999, 1000)
+
+
+def test_pods_that_were_made_again_are_one_action_and_evicted_ones_none() -> None:
+    pods = [pod(n, 30, finished=44) for n in range(2)] + [pod(n, 45) for n in range(2)]
+    pods += [pod(2, 30, evicted_for="prod"), pod(2, 47)]
+    found = [span for span in spans_of({**ROW, **WHOLE}, PARENT, Told(pods=pods)) if span.name == "policy.action"]
+    assert [(span.begin, span.end, span.attributes["action"], span.attributes["pods"]) for span in found] == [
+        (44, 45, "RestartPod", 2)
+    ]
 
 
 def job(phase: str, at: str) -> Job:
@@ -114,6 +180,37 @@ async def test_a_collector_that_is_away_gets_the_spans_later(new_database: NewDa
         assert [span.name for span in collector.spans] == ["queue.wait", "job.end"]
         await see(tracer, database)
         assert len(collector.spans) == 2
+
+
+@ON_SQLITE
+async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_database: NewDatabase) -> None:
+    collector = Collector()
+    owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="train", uid="u", controller=True)
+    meta = Meta(
+        name="train-u",
+        namespace="team",
+        uid="g",
+        creation_timestamp="2026-01-01T00:00:01Z",
+        annotations={ANNOTATION: PARENT},
+        owner_references=(owner,),
+    )
+    condition = PodGroupCondition(
+        type="Scheduled", status="True", message="session s-1 tried 7 nodes", last_transition_time="2026-01-01T00:00:30Z"
+    )
+    group = PodGroup(metadata=meta, status=PodGroupStatus(phase=PodGroupPhase.RUNNING, conditions=(condition,)))
+    async with new_database() as database:
+        tracer = JobTracer(database, collector)
+        batch = Batch(database.cluster)
+        for table, version, row in tracer.group_rows(group, 1_767_225_640, is_deleted=False):
+            batch.add(table, version or 1, row)
+        batch.add(pods, 1, pod(0, 1_767_225_631, job="u", namespace="team", requests="{}"))
+        await database.write(batch, 0)
+        await see(JobTracer(database, collector), database, (5, job("Completed", "2026-01-01T00:02:00Z")))
+        names = ["job.prepare", "queue.wait", "pods.start", "job.end", "gang.decide", "gang.bind"]
+        assert [span.name for span in collector.spans if span.name != "gang.wait"] == names
+        async with database.reading() as connection:
+            (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
+        assert found["causes"] == [], "steps of a trace are no causes"
 
 
 def test_jobs_without_a_trace_are_not_traced() -> None:

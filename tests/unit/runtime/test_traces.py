@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_of
+from pyroclast.runtime.traces import ANNOTATION, PastSpan, SpanEvent, Traces, context_of
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -68,7 +68,8 @@ async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
 
     server = await asyncio.start_server(collector, "127.0.0.1", 0)
     traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"})
+    event = SpanEvent("bound", 1001.25, {"pod": "train-0"})
+    span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"}, [event])
     for _ in range(2):
         assert await asyncio.to_thread(traces.send, [span])
     await asyncio.to_thread(traces.close)
@@ -79,4 +80,6 @@ async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
     assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received[0]
     assert bytes.fromhex("b7ad6b7169203331") in received[0]
     assert int(1000.5e9).to_bytes(8, "little") in received[0]
+    assert int(1001.25e9).to_bytes(8, "little") in received[0]
+    assert b"train-0" in received[0]
     assert Traces("prog").send([span]), "without an endpoint nothing is sent"

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from pyroclast.api import crds
+from pyroclast.api.keys import TRACEPARENT
 from pyroclast.api.types import CRDS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -34,11 +35,11 @@ class Cluster:
         )
         await self.client.patch(NODES, key, {"spec": {"taints": None}}, PatchKind.MERGE)
 
-    async def gang(self, name, size, *, cpu="1", minimum=None, queue="default", phase="Pending", priority=""):
+    async def gang(self, name, size, *, cpu="1", minimum=None, queue="default", phase="Pending", priority="", trace=""):
         group = {
             "apiVersion": POD_GROUPS.api_version,
             "kind": POD_GROUPS.kind,
-            "metadata": {"namespace": "default", "name": name},
+            "metadata": {"namespace": "default", "name": name, "annotations": {TRACEPARENT: trace} if trace else {}},
             "spec": {"minMember": size if minimum is None else minimum, "queue": queue, "priorityClassName": priority},
             "status": {"phase": phase},
         }

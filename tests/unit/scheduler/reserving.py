@@ -11,6 +11,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.scenarios.taking import take_rests
 
 CONFIGURATION = """
 actions: "enqueue, elect, allocate, backfill, reserve"
@@ -33,6 +34,7 @@ class World:
         self.now = objects.NOW
         self.period = 0
         self.reservations = None
+        self.memory: dict = {}
         self.released: set[str] = set()
         self.binds: dict[str, str] = {}
         self.evicted: list[str] = []
@@ -82,8 +84,9 @@ class World:
     def step(self, *, seconds: float = 1.0, periods: int = 1) -> None:
         self.now += seconds
         self.period += periods
+        self.cache.recheck()
         commits: list = []
-        ports = Ports(self.now, commits.append, period=self.period, reservations=self.reservations)
+        ports = Ports(self.now, commits.append, period=self.period, reservations=self.reservations, memory=self.memory)
         outcome = run_cycle(
             self.cache.snapshot(),
             self.settings,
@@ -92,6 +95,8 @@ class World:
             ports=ports,
             uid="session",
         )
+        take_rests(self.cache, outcome)
+        self.cache.reserve(self.reservations or {}, outcome.reservations)
         self.reservations = dict(outcome.reservations)
         self.released = set(outcome.released)
         self.notes += [(note.job, note.reason) for note in outcome.notes]

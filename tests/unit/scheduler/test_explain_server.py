@@ -20,6 +20,8 @@ from pyroclast_scheduler.explaining.run_times import declared_end
 from pyroclast_scheduler.shell.explain_server import AT_ONCE, ExplainServer, finder
 from pyroclast_standalone.apiserver.running import running_server
 from tests.scenarios import objects
+from tests.unit.scheduler import natives
+from tests.unit.scheduler.deciding import decided
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide, pods
 
 PENDING = {"phase": "Pending"}
@@ -171,3 +173,28 @@ async def test_it_can_only_be_read_and_not_by_many_at_once(client):
         status, answer = await asked(server, "/explain/queues/q")
     assert status == 429
     assert str(AT_ONCE) in answer["message"]
+
+
+async def test_a_podgroup_of_kubernetes_is_found_and_named_as_users_know_it(client):
+    cache = natives.world({"n": 1})
+    cache.natives.group_changed(None, natives.gang())
+    for i in range(2):
+        cache.pod_changed(None, natives.pod(f"p{i}"))
+    outcome, _ = decided(cache, natives.SETTINGS)
+    book = WaitingBook()
+    book.take(outcome.records, outcome.seen, objects.NOW, since={})
+    source = Answerer(book, cache.facts(), objects.NOW, {}, lambda _: "no estimate is made", lambda _: None)
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
+    status, answer = await asked(server, "/explain/podgroups/t/g")
+    assert (status, answer["code"], answer["metadata"]["name"]) == (200, "PodsMissing", "g")
+    _, rows = await asked(server, "/explain/queues/default")
+    assert [(row["name"], row["object"]) for row in rows["items"]] == [("g", "podgroups.scheduling.k8s.io")]
+    assert (await asked(server, "/explain/podgroups/t/other"))[0] == 404
+
+
+async def test_one_that_stands_by_sends_askers_on(client):
+    source = answerer()
+    server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client), leads=lambda: False)
+    status, answer = await asked(server, "/explain/jobs/t/mine")
+    assert status == 503
+    assert "stands by" in answer["message"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.pending import PendingReason
-from pyroclast.api.types import NATIVE_POD_GROUPS, Key, ResourceType
+from pyroclast.api.types import NATIVE_POD_GROUPS, POD_GROUPS, Key, ResourceType
 from pyroclast.kube.basics.errors import ApiError as Unavailable
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.cache.cache import Cache
@@ -21,6 +22,7 @@ from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupSpec, G
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
 from pyroclast_scheduler.shell.writer import Writer
+from tests.scenarios import objects
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.deciding import decided
 
@@ -199,3 +201,99 @@ def test_that_it_is_evicted_is_said_until_its_pods_have_places_again():
     patch = conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW)
     assert patch is not None
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "DisruptionTarget"}]
+
+
+JOB = ("batch.volcano.sh/v1alpha1", "Job", "uid-job")
+
+
+def our_group(minimum: int, uid: str = JOB[2]) -> records.PodGroup:
+    """The PodGroup of a Job."""
+    owner = {"apiVersion": JOB[0], "kind": JOB[1], "name": "job", "uid": uid, "controller": True}
+    metadata = {"name": "g", "namespace": objects.NAMESPACE, "uid": "uid-ours", "ownerReferences": [owner]}
+    spec = {"minMember": minimum, "queue": "default"}
+    return msgspec.convert({"metadata": metadata, "spec": spec}, records.PodGroup)
+
+
+def our_pod(name: str, node: str = "") -> records.Pod:
+    """A pod that our PodGroup places, and that names the other one too."""
+    return natives.pod(name, node=node, annotations={"scheduling.k8s.io/group-name": "g"})
+
+
+class BothServer(Server):
+    """Takes patches of our PodGroups as well."""
+
+    def __init__(self, cache: Cache, ours: records.PodGroup) -> None:
+        super().__init__(cache)
+        self.ours = msgspec.to_builtins(ours)
+
+    async def patch(self, kind: ResourceType, key: Key, patch: dict[str, Any], how: PatchKind, **more: Any) -> dict[str, Any]:
+        if kind is not POD_GROUPS:
+            return await super().patch(kind, key, patch, how, **more)
+        before = msgspec.convert(self.ours, records.PodGroup)
+        self.ours["status"] = {**self.ours.get("status", {}), **patch.get("status", {})}
+        self.cache.group_changed(before, msgspec.convert(self.ours, records.PodGroup))
+        return copy.deepcopy(self.ours)
+
+
+@pytest.mark.looptime
+async def test_a_gang_of_a_job_says_the_same_on_the_podgroup_that_shows_it():
+    cache = natives.world({"n": 3})
+    cache.natives.group_changed(None, natives.gang(owner=JOB))
+    ours = our_group(3)
+    cache.group_changed(None, ours)
+    server = BothServer(cache, ours)
+    writing = asyncio.create_task(sessions(cache, server, 60))
+    for i in range(2):
+        cache.pod_changed(None, our_pod(f"p{i}"))
+    await asyncio.sleep(20)
+    (first,) = {tuple(said) for _, _, said in server.patches}
+    assert [each[:3] for each in first] == [
+        ("PodGroupInitiallyScheduled", "False", "Unschedulable"),
+        ("pyroclast.dev/Queued", "True", "PodsMissing"),
+    ]
+    cache.pod_changed(None, our_pod("p2"))
+    await asyncio.sleep(5)
+    for i in range(3):
+        cache.pod_changed(our_pod(f"p{i}"), our_pod(f"p{i}", node="n"))
+    await writing
+    assert server.patches[-1][2] == [SCHEDULED, ADMITTED]
+    assert len(server.patches) <= 3
+
+
+@pytest.mark.looptime
+async def test_what_comes_later_is_told_what_was_written_before():
+    cache = natives.world({"n": 3})
+    ours = our_group(1)
+    cache.group_changed(None, ours)
+    cache.pod_changed(None, our_pod("p", node="n"))
+    server = BothServer(cache, ours)
+    writing = asyncio.create_task(sessions(cache, server, 30))
+    await asyncio.sleep(15)
+    assert server.patches == []
+    cache.natives.group_changed(None, natives.gang(owner=JOB, minimum=1))
+    await writing
+    assert [said for _, _, said in server.patches] == [[SCHEDULED, ADMITTED]]
+
+
+@pytest.mark.looptime
+async def test_nothing_is_written_on_one_that_another_job_of_the_name_shows():
+    cache = natives.world({"n": 3})
+    cache.natives.group_changed(None, natives.gang(owner=(*JOB[:2], "uid-of-before"), minimum=1))
+    ours = our_group(1)
+    cache.group_changed(None, ours)
+    cache.pod_changed(None, our_pod("p", node="n"))
+    server = BothServer(cache, ours)
+    await sessions(cache, server, 15)
+    assert server.patches == []
+
+
+def test_one_that_goes_is_shown_no_longer():
+    cache = natives.world({"n": 3})
+    shown = natives.gang(owner=JOB)
+    cache.natives.group_changed(None, shown)
+    cache.group_changed(None, our_group(3))
+    group = cache.shown("t/g")
+    assert group is not None
+    assert (group.kind, group.metadata.uid) == (NATIVE_POD_GROUPS, shown.metadata.uid)
+    cache.natives.group_changed(shown, None)
+    assert cache.shown("t/g") is None

@@ -6,13 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-import structlog
-from structlog.testing import capture_logs
 
 from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key
+from pyroclast.kube.http.native_groups import kind_served
 from pyroclast_scheduler.shell import native_watch
-from pyroclast_scheduler.shell.native_watch import kind_served
 from pyroclast_standalone.apiserver.kinds import pod_defaults
+from tests.unit.logs import captured
 from tests.unit.scheduler.conftest import Cluster
 
 _ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -116,19 +115,18 @@ async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
 async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Cluster, monkeypatch):
     monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
-    structlog.reset_defaults()
-    with capture_logs() as logs:
-        async with cluster.scheduler():
-            await cluster.node("n1")
-            await asyncio.sleep(1.5)
-            await serve(cluster, "v1alpha2", "v1beta1")
-            await make_group(cluster, "g", {"basic": {}})
-            await make_pods(cluster, "g", range(1))
+    logs = captured(monkeypatch, native_watch)
+    async with cluster.scheduler():
+        await cluster.node("n1")
+        await asyncio.sleep(1.5)
+        await serve(cluster, "v1alpha2", "v1beta1")
+        await make_group(cluster, "g", {"basic": {}})
+        await make_pods(cluster, "g", range(1))
 
-            async def is_bound() -> bool:
-                return await bound(cluster, "g-") == 1
+        async def is_bound() -> bool:
+            return await bound(cluster, "g-") == 1
 
-            await cluster.until(is_bound)
+        await cluster.until(is_bound)
     told = [each["event"] for each in logs if each["event"].startswith("native_groups.")]
     assert told == ["native_groups.not_served", "native_groups.served"]
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 
+from pyroclast.api import decisions
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
@@ -45,6 +46,20 @@ async def test_queues_are_made_a_gang_is_bound_and_little_is_written(cluster):
         conditions = {each["type"]: each for each in group["status"]["conditions"]}  # a slow arrival leaves Unschedulable too
         scheduled = conditions["Scheduled"]
         assert (scheduled["status"], scheduled["reason"]) == ("True", "tasks in gang are ready to be scheduled")
+
+
+async def test_a_traced_gang_tells_which_session_placed_it_until_another_does(cluster):
+    await cluster.node("n1")
+    await cluster.node("n2")
+    async with cluster.scheduler():
+        await cluster.until(lambda: queues_of(cluster))
+        await cluster.gang("g", 4, cpu="2", trace="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        await cluster.until(all_bound(cluster, "g-"))
+        await cluster.until(phase_is(cluster, "g", "Running"))
+        await cluster.until(lambda: quiet(cluster))
+        conditions = (await cluster.group("g"))["status"]["conditions"]
+        (scheduled,) = [each for each in conditions if each["type"] == "Scheduled"]
+        assert decisions.parse(scheduled["message"]) == decisions.Decision(scheduled["transitionID"], 2)
 
 
 async def test_each_pod_of_a_gang_leads_to_the_one_event_and_no_write_is_added(cluster):

@@ -11,6 +11,7 @@ __all__ = [
     "NativePodGroup",
     "NativePodGroupSpec",
     "NativePodGroupStatus",
+    "PodGroupResourceClaim",
     "SchedulingConstraints",
     "SchedulingPolicy",
     "TopologyConstraint",
@@ -52,6 +53,14 @@ class DisruptionMode(Wire, frozen=True, kw_only=True):
     all: WholeGroup | None = None
 
 
+class PodGroupResourceClaim(Wire, frozen=True, kw_only=True):
+    """A claim on devices that the pods share which name it in the same way: by name, or by the template that it is made from."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
     """What the group needs. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
 
@@ -62,6 +71,7 @@ class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
     priority_class_name: str = ""
     preemption_policy: str = ""
     parent_composite_pod_group_name: str = ""
+    resource_claims: tuple[PodGroupResourceClaim, ...] = ()
 
 
 class NativeCondition(Condition, frozen=True, kw_only=True):

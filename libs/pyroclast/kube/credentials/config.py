@@ -246,8 +246,12 @@ def _credentials(user: Mapping[str, Any], path: Path, files: Sequence[Path], con
     if "username" in user and "password" in user:
         return Fixed.password(str(user["username"]), str(user["password"]))
     if "exec" in user or "auth-provider" in user:
-        from pyroclast.kube.credentials.cloud import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
-
+        try:
+            from pyroclast.kube.credentials.cloud import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need
+        except ModuleNotFoundError as error:
+            way = "a program (exec)" if "exec" in user else "a provider (auth-provider)"
+            told = f"{path} takes its credentials from {way}, which needs {error.name}: pip install 'pyroclast-api[cloud]'"
+            raise ConfigError(told) from None
         return CloudCredentials(path, context, files=files)
     return Anonymous()
 

@@ -24,6 +24,9 @@ __all__ = ["HandedOver", "Lease", "LeaseLost", "LeaseTiming"]
 log = structlog.get_logger()
 
 RELEASE_SECONDS: Final = 3.0
+
+LOOKS: Final = (0.75, 0.9)
+"""Pauses between two looks at a Lease that another holds, in retry periods: the next one leads a retry period after a release."""
 ATTEMPTS_PER_DEADLINE: Final = 3  # so that one request that hangs does not cost the Lease
 HURRY: Final = 4  # times as often as usual is a renewal that failed tried again
 
@@ -96,7 +99,7 @@ class Lease:
         """Return as soon as the Lease is ours; while another holds it, ask for it if `should_ask` says so."""
         self._handed_to = ""
         while not await self._try_to_take(should_ask):
-            await asyncio.sleep(self._timing.retry_period * random.uniform(1.0, 1.2))  # noqa: S311 - not a secret
+            await asyncio.sleep(self._timing.retry_period * random.uniform(*LOOKS))  # noqa: S311 - not a secret
 
     async def keep(self, may_hand_over: Callable[[str], bool]) -> None:
         """Renew the Lease for ever.

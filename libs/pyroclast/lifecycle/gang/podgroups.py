@@ -19,7 +19,7 @@ from pyroclast.lifecycle.ownership import controller_reference
 __all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "patch"]
 
 _DEFAULT_QUEUE: Final = "default"
-_OWN: Final = frozenset({keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
+_OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
 """What the controller and the scheduler say to each other and to people on a PodGroup: no Job says it for them."""
 
 _NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}

@@ -23,7 +23,7 @@ def template_of(pod: records.Pod) -> PodTemplate:
     return PodTemplate(
         labels={key: value for key, value in meta.labels.items() if key != keys.TASK_INDEX},
         annotations={key: value for key, value in meta.annotations.items() if key.startswith(_PREFIXES) and key not in _PER_POD},
-        spec=msgspec.structs.replace(pod.spec, node_name="", volumes=()),
+        spec=msgspec.structs.replace(pod.spec, node_name="", volumes=(), scheduling_group=None),  # our PodGroup goes before that
     )
 
 

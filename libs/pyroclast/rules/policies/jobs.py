@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from pydantic.alias_generators import to_camel
+
 from pyroclast.api.jobplugins import BUILT_IN
+from pyroclast.api.jobs import JobSpec, TaskSpec
 from pyroclast.api.types import JOBS
 from pyroclast.rules.jobs.policies import ACTIONS, EVENTS
 from pyroclast.rules.policies.cel import is_whole, listed, matches
@@ -63,27 +66,11 @@ _CORES = (
 )
 _SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
 _FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
-_SAME_FIELDS = (
-    "schedulerName",
-    "queue",
-    "policies",
-    "plugins",
-    "runningEstimate",
-    "maxRetry",
-    "retry",
-    "ttlSecondsAfterFinished",
-    "minSuccess",
-    "networkTopology",
-)
-_SAME_TASK_FIELDS = (
-    "name",
-    "template",
-    "policies",
-    "topologyPolicy",
-    "maxRetry",
-    "dependsOn",
-    "partitionPolicy",
-)
+_CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "tasks", "volumes"})
+"""Fields of a Job that may change, or have a rule of their own."""
+_CHANGEABLE_OF_TASK: Final = frozenset({"min_available", "replicas"})
+_SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name not in _CHANGEABLE]
+_SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]
 
 _VALIDATIONS: Final = (
     Validation("a job has tasks", "variables.tasks.size() > 0", "No task specified in job spec", operations=_CREATE),

@@ -12,9 +12,9 @@ _HEAD = """# Admission policies instead of webhooks
 
 <!-- made by `python -m pyroclast_admission.policies`; do not edit -->
 
-Clusters that want no webhook for our kinds can have the rules that CEL can express as policies: set `custom.vap_enable` (checks)
-and `custom.map_enable` (defaults) in the chart, and `custom.admission_enable: false` to go without the webhooks. Both can be
-on together. The policies need Kubernetes 1.33; the API version is the newest that the server serves.
+A cluster can have our rules as policies, as far as CEL can express them. Set `custom.vap_enable` (checks) and `custom.map_enable`
+(defaults) in the chart, and `custom.admission_enable: false` to go without the webhooks. Both can be on together.
+The policies need Kubernetes 1.33; the API version is the newest that the server serves.
 """
 
 

@@ -19,6 +19,7 @@ UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
     ("CronJob", "numbers of the schedule are in range; the time zone exists", "needs a parser and the time zone database"),
     ("PodGroup", "the queue is there and open", "needs the queues"),
     ("Queue", "parents exist, are not too deep and not in use", "needs the queues"),
+    ("Queue", "the budget of the annotation can be read", "CEL reads no JSON, and needs the time zone database"),
     ("Queue", "resources fit those of parents, siblings and children", "needs the queues"),
     ("Queue", "the path of the hierarchy is not above another queue's", "needs the queues"),
     ("Queue", "a queue with children, or with allocated pods, is not deleted", "needs the queues"),

@@ -10,6 +10,7 @@ from typing import Any
 from pyroclast.rules.errors import FieldError
 from pyroclast.rules.lookups import DEFAULT_QUEUE, ROOT_QUEUE, QueueLookup, QueueView, queue_not_found
 from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.queues.budgets import check_budget
 from pyroclast.rules.queues.fields import check_resources, check_state
 from pyroclast.rules.queues.hierarchy import check_hierarchy
 from pyroclast.rules.queues.parents import check_parent, parent_warnings
@@ -33,7 +34,7 @@ class QueueLimits:
 def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
     """The verdict on a new Queue. Every fault is named at once; the message starts as the original's."""
     view = QueueView.of(queue)
-    errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues)]
+    errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues), *check_budget(view.budget)]
     placed = list(check_parent(view, queues, limits.max_depth))
     findings = chain(_own(errors), placed, () if placed or view.name == ROOT_QUEUE else check_hierarchy(view, queues))
     return verdict_of(first_only(findings), warnings=tuple(parent_warnings(view, queues)))
@@ -42,7 +43,8 @@ def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: Queue
 def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
     """The verdict on changing `old` to `queue`. The state is not part of the request: the controller owns it."""
     view, before = QueueView.of(queue), QueueView.of(old)
-    errors = [*check_resources(view), *check_paths(view, queues)]
+    budget = () if view.budget == before.budget else check_budget(view.budget)
+    errors = [*check_resources(view), *check_paths(view, queues), *budget]
     moved = view.parent != before.parent
     resized = not all(
         same_meaning({"resource": new}, {"resource": was})

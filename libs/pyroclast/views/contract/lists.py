@@ -15,7 +15,10 @@ __all__ = ["LISTS"]
 
 
 class WaitingJob(Record, frozen=True, kw_only=True):
-    """A Job that waits. `start`: three times, `never`, or null; queue and pods of a Job that its flow creates later are null."""
+    """A Job, or a PodGroup of Kubernetes itself, that waits; `object` says which.
+
+    `start`: three times, `never`, or null. Queue and pods of a Job that its flow creates later are null.
+    """
 
     position: int | None
     namespace: str
@@ -30,10 +33,11 @@ class WaitingJob(Record, frozen=True, kw_only=True):
     never: bool
     sentence: str
     since: str
+    object: str
 
 
 class RunningJob(Record, frozen=True, kw_only=True):
-    """A Job that runs."""
+    """A Job, or a PodGroup of Kubernetes itself, that runs."""
 
     namespace: str
     name: str
@@ -47,6 +51,7 @@ class RunningJob(Record, frozen=True, kw_only=True):
     health: str
     phase: str
     retries: int
+    object: str
 
 
 class WaitingPlace(Record, frozen=True, kw_only=True):
@@ -234,6 +239,45 @@ class WaitRecord(Record, frozen=True, kw_only=True):
     p99: int = msgspec.field(name="p99Seconds")
 
 
+class EstimateRecord(Record, frozen=True, kw_only=True):
+    """How often the foretold starts of a queue came true. `basis`: on what the predictions rested, and how many of them."""
+
+    queue: str
+    predictions: int
+    held: int
+    early: int
+    late: int
+    p50_width_seconds: int | None
+    p50_error_seconds: int | None
+    basis: dict[str, int]
+    held_share: str | None
+    early_share: str | None
+    late_share: str | None
+    basis_text: str | None
+
+
+class QueueBudget(Record, frozen=True, kw_only=True):
+    """What a queue may spend of a resource in a period, and what is left of it; null where nothing is known.
+
+    A budget that makes no sense has a name and a problem.
+    """
+
+    name: str
+    resource: str | UnsetType = UNSET
+    period: str | UnsetType = UNSET
+    limit_hours: float | UnsetType = UNSET
+    spent_hours: float | UnsetType | None = UNSET
+    doubtful_hours: float | UnsetType | None = UNSET
+    left_hours: float | UnsetType | None = UNSET
+    hours_per_day: float | UnsetType | None = UNSET
+    begins: str | UnsetType | None = UNSET
+    ends: str | UnsetType | None = UNSET
+    used_up_at: str | UnsetType | None = UNSET
+    at_end: str | UnsetType = UNSET
+    as_of: str | UnsetType | None = UNSET
+    problem: str | None
+
+
 LISTS: Final[Mapping[str, type[Record]]] = {
     **{
         each.__name__: each
@@ -249,6 +293,8 @@ LISTS: Final[Mapping[str, type[Record]]] = {
             UsageRecord,
             ClusterRecord,
             WaitRecord,
+            EstimateRecord,
+            QueueBudget,
         )
     },
     **dict.fromkeys(("JobUsage", "TaskUsage", "QueueUsage", "NodeUsage"), ResourceUsage),

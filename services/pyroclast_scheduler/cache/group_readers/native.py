@@ -19,7 +19,7 @@ from pyroclast.api.types import ResourceType
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
+from pyroclast_scheduler.model.groups import Group, GroupClaim, GroupSpec, GroupStatus, Hold
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
@@ -98,6 +98,10 @@ def read(
             evicts_whole=spec.disruption_mode is not None and spec.disruption_mode.all is not None,
             is_protected=not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true")),
             never_preempts=_never_preempts(spec, living),
+            claims=tuple(
+                GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name)
+                for each in spec.resource_claims
+            ),
             topology_key=next((each.key for each in _topology(spec)), ""),
         ),
         status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),

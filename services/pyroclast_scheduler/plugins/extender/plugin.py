@@ -47,7 +47,7 @@ class Unanswered(Exception):
 class ExtenderPlugin:
     """Arguments: see `Settings`."""
 
-    is_restless = True
+    is_restless = True  # it may say otherwise at any time, and of each job
 
     def __init__(self, arguments: Arguments) -> None:
         self._settings = Settings.of(arguments)

@@ -13,7 +13,7 @@ import numpy as np
 from pyroclast.api import records
 from pyroclast.api.types import RESOURCE_CLAIMS
 from pyroclast.lifecycle.times import format_time
-from pyroclast_scheduler.model.claims import device_claims
+from pyroclast_scheduler.model.claims import device_claims, shared_claims
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -86,8 +86,9 @@ class Devices:
                 return f'resourceclaim "{key.partition("/")[2]}" not found'
             if claim.metadata.is_terminating:
                 return f'resourceclaim "{claim.metadata.name}" is being deleted'
-            users = {each.uid for each in claim.status.reserved_for} | {each.uid for each in self._users.get(key, ())}
-            if task.uid not in users and len(users) >= _MOST_CONSUMERS:
+            users = {each.uid for each in claim.status.reserved_for}
+            users |= {self._consumer(key, each)["uid"] for each in self._users.get(key, ())}
+            if self._consumer(key, task)["uid"] not in users and len(users) >= _MOST_CONSUMERS:
                 return f'resourceclaim "{claim.metadata.name}" is in use by {_MOST_CONSUMERS} pods'
         return None
 
@@ -174,15 +175,18 @@ class Devices:
         known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
         known = [{name: value for name, value in each.items() if value} for each in known]
         uids = {each.uid for each in claim.status.reserved_for}
-        if claim.status.allocation is not None and task.uid in uids:
+        own = self._consumer(key, task.facts)["uid"]
+        if claim.status.allocation is not None and own in uids:
             return []
-        users = [each for each in self._users.get(key, ()) if each.uid not in uids]
-        consumers = [*known, *({"resource": "pods", "name": each.name, "uid": each.uid} for each in users)]
+        tasks = self._users.get(key, ())
+        users = {each["uid"]: each for each in (self._consumer(key, user) for user in tasks) if each["uid"] not in uids}
+        consumers = [*known, *users.values()]
+        is_shared = len(tasks) > 1 and own != task.uid  # the others of its group go on with it
         status: dict[str, Any] = {"reservedFor": consumers}
-        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each.get("uid") != task.uid]}
+        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if is_shared or each.get("uid") != own]}
         if claim.status.allocation is None:
             status["allocation"] = self._allocation(key, claim, task.row)
-            if len(users) == 1:
+            if len(users) == 1 and not is_shared:
                 undo |= {"allocation": None, "devices": None}
         guard = {"uid": claim.metadata.uid}
         writes: list[Write] = []
@@ -197,6 +201,15 @@ class Devices:
         patch, back = {"metadata": guard, "status": status}, {"metadata": {"uid": claim.metadata.uid}, "status": undo}
         writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim))
         return writes
+
+    def _consumer(self, key: str, task: TaskFacts) -> dict[str, str]:
+        """For whom the claim is reserved that a pod uses: for its group where it is the group's, else for the pod."""
+        job = self._session.job(task.job)
+        group = None if job is None else job.facts.group
+        if group is not None and key in shared_claims(task.pod, group):
+            meta = group.metadata
+            return {"apiGroup": group.kind.group, "resource": group.kind.plural, "name": meta.name, "uid": meta.uid}
+        return {"resource": "pods", "name": task.name, "uid": task.uid}
 
     def _allocation(self, key: str, claim: records.ResourceClaim, row: int) -> dict[str, Any]:
         picked = self._picked_for(key)

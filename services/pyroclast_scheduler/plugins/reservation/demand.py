@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Final
 
 import numpy as np
 
-from pyroclast.api.enums import PodGroupPhase
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.statuses import ALLOCATED
-from pyroclast_scheduler.model.tasks import TaskFacts
+from pyroclast_scheduler.plugins.reservation.candidates import WAITING_PHASES
+from pyroclast_scheduler.plugins.reservation.lasting import LastingPods, is_lasting
 from pyroclast_scheduler.plugins.reservation.promise import estimate, expected_end
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, Piece
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Cluster", "is_waiting", "need_of"]
 
-_WAITING: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
-
 
 def is_waiting(session: Session, job: Job) -> bool:
     """Whether `job` is one that nodes may be reserved for: not let in yet, or let in and without its places."""
-    return job.phase in _WAITING and not (job.facts.tasks and session.job_ready(job))
+    return job.phase in WAITING_PHASES and not (job.facts.tasks and session.job_ready(job))
 
 
 def need_of(session: Session, job: Job) -> Need:
@@ -48,8 +45,9 @@ def need_of(session: Session, job: Job) -> Need:
 class Cluster:
     """The nodes of a session, as a target sees them."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, lasting: LastingPods) -> None:
         self._session = session
+        self._pods = lasting
         self._whole: Floats | None = None
 
     def mask(self, names: Collection[str]) -> Bools:
@@ -78,7 +76,7 @@ class Cluster:
         for row in rows:
             end: float | None = now
             for task in self._session.snapshot.residents[row]:
-                if _is_fixed(task) or task.job == job.facts.key:
+                if is_lasting(task) or task.job == job.facts.key:
                     continue
                 facts = self._session.snapshot.all_jobs.get(task.job)
                 seconds = estimate("" if facts is None else facts.running_estimate, assumed)
@@ -119,15 +117,7 @@ class Cluster:
         if self._whole is None:
             session = self._session
             whole = session.columns.allocatable.astype(np.float64)
-            for row, residents in enumerate(session.snapshot.residents):
-                for task in residents:
-                    if _is_fixed(task):
-                        whole[:, row] -= session.dimensions.vector(task.shape.request)
+            for row, asked in self._pods.of(session.snapshot.residents).items():
+                whole[:, row] -= session.dimensions.sums(asked)
             self._whole = whole
         return self._whole
-
-
-def _is_fixed(task: TaskFacts) -> bool:
-    """Whether a pod stays until somebody takes it away: one of a DaemonSet or of the node itself, or of no gang of ours."""
-    owners = {owner.kind for owner in task.pod.metadata.owner_references}
-    return not task.job or bool(owners & {"DaemonSet", "Node"})

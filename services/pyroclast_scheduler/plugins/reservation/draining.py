@@ -23,7 +23,7 @@ def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
     residents = Residents(session)
     by_owner: dict[str, tuple[Job, list[Task]]] = {}
     for row in rows:
-        for owner, task in residents.on(row, lambda owner, task: _is_lower(job, owner, task)):
+        for owner, task in residents.on(row, lambda owner, task: _is_lower(session, job, owner, task)):
             by_owner.setdefault(owner.facts.key, (owner, []))[1].append(task)
     bundles = []
     for owner, tasks in by_owner.values():
@@ -31,7 +31,7 @@ def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
             if bundle.is_whole:
                 bundle.tasks = [task for task in owner.tasks if task.status in ALLOCATED and task.row >= 0]
             bundles.append(bundle)
-    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks if task.facts.is_preemptable]
+    candidates = [(bundle.job, task) for bundle in bundles for task in bundle.tasks if session.is_preemptable(bundle.job, task)]
     if not candidates:
         return
     wish = GangEviction(job, session.hyper_nodes.top, is_reclaim=False)
@@ -45,5 +45,5 @@ def evict_lower(session: Session, job: Job, rows: Sequence[int]) -> None:
     statement.commit()
 
 
-def _is_lower(job: Job, owner: Job, task: Task) -> bool:
-    return owner is not job and owner.facts.priority < job.facts.priority and task.facts.is_preemptable
+def _is_lower(session: Session, job: Job, owner: Job, task: Task) -> bool:
+    return owner is not job and owner.facts.priority < job.facts.priority and session.is_preemptable(owner, task)

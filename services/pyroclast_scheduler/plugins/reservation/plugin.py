@@ -11,9 +11,11 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.reservations import Reservation, read
+from pyroclast_scheduler.plugins.reservation.candidates import Candidates
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.draining import evict_lower
 from pyroclast_scheduler.plugins.reservation.eligibility import may_let_in, missing_pods, obstacle
+from pyroclast_scheduler.plugins.reservation.lasting import LastingPods
 from pyroclast_scheduler.plugins.reservation.promise import earliest, estimate, promised
 from pyroclast_scheduler.plugins.reservation.settings import Settings
 from pyroclast_scheduler.plugins.reservation.state import covers, next_state
@@ -24,6 +26,7 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["ReservationPlugin"]
 
+_MEMORY: Final = "reservation"
 PATIENCE: Final = 5
 """Schedule periods in which no missing pod of a job comes, after which its nodes are given back."""
 
@@ -31,14 +34,12 @@ PATIENCE: Final = 5
 class ReservationPlugin:
     """Arguments: see `Settings`. Needs the actions elect and reserve."""
 
-    is_restless = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._settings = Settings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
         """Register."""
-        book = _Book(session, self._settings)
+        book = _Book(session, self._settings, session.ports.memory.setdefault(_MEMORY, _Memory()))
         return Extensions(
             target_job=book.target,
             reserve_nodes=book.reserve,
@@ -47,13 +48,25 @@ class ReservationPlugin:
         )
 
 
+class _Memory:
+    """What goes from session to session, so that each reads what changed only."""
+
+    is_derived: Final = True
+
+    def __init__(self) -> None:
+        self.candidates = Candidates()
+        self.lasting = LastingPods()
+
+
 class _Book:
     """The reservations of a session, by the key of the job."""
 
-    def __init__(self, session: Session, settings: Settings) -> None:
+    def __init__(self, session: Session, settings: Settings, memory: _Memory) -> None:
         self._session = session
         self._settings = settings
-        self._cluster = Cluster(session)
+        self._cluster = Cluster(session, memory.lasting)
+        self._candidates = memory.candidates
+        self._candidates.open(session.snapshot, by_queue=settings.by_queue)
         known = session.ports.reservations
         if known is None:  # the first session: what stands in the PodGroups is taken up again
             known = read((facts.group for facts in session.snapshot.all_jobs.values()), session.ports.scheduler)
@@ -67,9 +80,13 @@ class _Book:
         self._renew()
 
     def target(self, jobs: Sequence[Job]) -> Job | None:
-        """Choose a job in every scope that has none, or a more important one; one that was chosen, None if none was."""
+        """Choose a job in every scope that has none, or a more important one; one that was chosen, None if none was.
+
+        All that wait are considered, beside `jobs` those at rest.
+        """
+        del jobs
         first: Job | None = None
-        for chosen in choose(self._session, self._cluster, jobs, self.states, self._settings):
+        for chosen in choose(self._session, self._cluster, self._candidates, self.states, self._settings):
             for old in [key for key, state in self.states.items() if state.scope == chosen.scope]:
                 self._release(old, f"{chosen.job} goes before it")
             self.states[chosen.job] = chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -105,9 +105,12 @@ def next_state(state: Reservation, nodes: Nodes, need: Need, settings: Settings,
     if settings.most_share < 1:
         most = int(settings.most_share * int(nodes.passing.sum())) - int((nodes.passing & nodes.taken).sum())
     count = len(nodes.names) if settings.locks_per_period == ALL else settings.locks_per_period
-    for row in _candidates(nodes, kept, need, settings.order):
-        is_enough = settings.locks_per_period != ALL and not is_short and covers(nodes, _rows(nodes, kept), need)
-        if count == 0 or len(kept) >= most or is_enough:
+    candidates = _candidates(nodes, list(kept), need, settings.order)
+    while count > 0 and len(kept) < most:
+        if settings.locks_per_period != ALL and not is_short and covers(nodes, _rows(nodes, kept), need):
+            break
+        row = next(candidates, None)
+        if row is None:
             break
         kept.append(Lock(nodes.names[row], now))
         count -= 1
@@ -128,8 +131,11 @@ def _without_superfluous(locks: list[Lock], nodes: Nodes, need: Need) -> list[Lo
     return kept
 
 
-def _candidates(nodes: Nodes, locks: list[Lock], need: Need, order: str) -> list[int]:
-    """Nodes that may be locked, the largest first by the resource of which the target needs the greatest part of the cluster."""
+def _candidates(nodes: Nodes, locks: list[Lock], need: Need, order: str) -> Iterator[int]:
+    """Nodes that may be locked, the largest first by the resource of which the target needs the greatest part of the cluster.
+
+    They are sought when the first one is asked for: most of the time the nodes that are locked already do.
+    """
     locked = set(_rows(nodes, locks))
     rows = [row for row in np.flatnonzero(nodes.passing & ~nodes.taken).tolist() if row not in locked]
     total = np.maximum(nodes.whole[:, nodes.passing].sum(axis=1), 1)
@@ -137,4 +143,8 @@ def _candidates(nodes: Nodes, locks: list[Lock], need: Need, order: str) -> list
     shares[PODS] = 0
     by_weight = [at for at in np.argsort(-shares, kind="stable").tolist() if need.total[at] > 0 and at != PODS]
     size = nodes.whole if order == "capacity" else nodes.idle
-    return sorted(rows, key=lambda row: (*(-size[at, row] for at in by_weight), nodes.names[row]))
+    rows.sort(key=nodes.names.__getitem__)
+    if by_weight:
+        best_first = np.lexsort([-size[at, rows] for at in reversed(by_weight)])
+        rows = [rows[position] for position in best_first.tolist()]
+    yield from rows

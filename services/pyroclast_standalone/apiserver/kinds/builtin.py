@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.builtins import Builtin
 from pyroclast_standalone.apiserver.documents import schema
 from pyroclast_standalone.apiserver.documents.metadata import check_finalizer_names, check_metadata, check_metadata_update
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
 from pyroclast_standalone.apiserver.documents.typed import codec_of
+from pyroclast_standalone.apiserver.kinds.builtins import Builtin
 
 from .defaults import fill_in
 from .printed import printed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.builtins import BUILTINS
+from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
 
 from . import (
     access,

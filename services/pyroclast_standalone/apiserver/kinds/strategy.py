@@ -10,11 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from pyroclast_standalone.apiserver.builtins import ALL_VERBS, Subresource
 from pyroclast_standalone.apiserver.documents.schema import Node
 from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
 from pyroclast_standalone.apiserver.documents.structural import Verdict
 from pyroclast_standalone.apiserver.documents.tables import Column
+from pyroclast_standalone.apiserver.kinds.builtins import ALL_VERBS, Subresource
 
 __all__ = ["ALL_VERBS", "Strategy", "Subresource", "Verdict"]
 

@@ -66,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
         parts = url.path.strip("/").split("/")
         version, rest = ("/".join(parts[1:3]), parts[3:]) if parts[0] == "apis" else (parts[1], parts[2:])
         namespace = ""
+        if not rest:  # it is an old one, which has no PodGroups of its own
+            self.answer(404, self.not_found(["groups", parts[-1]]))
+            return
         if rest[0] == "namespaces" and len(rest) > 2:
             namespace, rest = rest[1], rest[2:]
         found = [

@@ -7,6 +7,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast_scheduler.cache.waiting import WaitingJobs
 from pyroclast_scheduler.model.waits import Evicts, Rest
 from tests.scenarios import objects
 
@@ -33,14 +34,22 @@ class World:
 
 
 def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
-    world = World(is_timed=True)
+    world = World(pause=1)
     world.cache.pod_changed(None, objects.pod(["other", "", "small", 1, "1Gi"]))
     assert world.awake() == []
     world.cache.recheck()
     assert world.awake() == ["g"]
-    world.rest(is_timed=True)  # and again in the period after
+    world.rest(pause=1)  # and again in the period after
     world.cache.recheck()
     assert world.awake() == ["g"]
+
+
+def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
+    waiting, facts = WaitingJobs(), World().cache.facts()["t/g"]
+    waiting.add(Rest(facts, pause=3))
+    assert [list(waiting.due()) for _ in range(7)] == [[], [], ["t/g"], [], [], ["t/g"], []]
+    waiting.add(Rest(facts))
+    assert [list(waiting.due()) for _ in range(3)] == [[], [], []]
 
 
 @pytest.mark.parametrize(("node", "want"), [("small", []), ("large", ["g"]), ("unknown", [])])

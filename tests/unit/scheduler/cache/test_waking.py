@@ -3,8 +3,10 @@
 import random
 from dataclasses import replace
 
+import msgspec
 import pytest
 
+from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
@@ -14,40 +16,72 @@ from tests.counts import ONE_IN
 from tests.scenarios import objects
 from tests.scenarios.taking import take
 
-CONFIGURATIONS = {
+PLAIN = {
     "preempt": "allocate, preempt",
     "reclaim": "allocate, reclaim",
     "both": "allocate, preempt, reclaim",
     "gangs": "allocate, gangpreempt, gangreclaim",
 }
+MIXED = {
+    "filling": ("allocate", ""),
+    "evicting": ("allocate, preempt, reclaim", ""),
+    "devices": ("allocate, preempt", "{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}, "),
+    "reservation": ("enqueue, elect, allocate, reserve", "{name: reservation}, "),
+    "by queue": (
+        "enqueue, elect, allocate, reserve",
+        "{name: reservation, arguments: {targetScope: queue, assumeDuration: 9s}}, ",
+    ),
+    "draining": ("enqueue, elect, allocate, preempt, reserve", "{name: reservation, arguments: {preemptive: true}}, "),
+}
 TIERS = """
+actions: %s
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
-- plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+- plugins: [%s{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """
 QUEUES = ("a", "b")
 NODES = 4
+SOAK = 1_000_000
 
 
 class World:
-    """A small cluster in which things come, change and go at random."""
+    """A small cluster in which things come, change and go at random.
 
-    def __init__(self, random_, actions):
-        self.random = random_
-        self.configuration = parse(f"actions: {actions}{TIERS}", actions=registry.actions(), plugins=registry.plugins())
+    `is_mixed`: Jobs have labels of their own, claims, terms, devices and estimates, and nodes send heartbeats.
+    """
+
+    def __init__(self, random_, actions, plugin="", *, is_mixed=False):
+        self.random, self.is_mixed = random_, is_mixed
+        self.configuration = parse(TIERS % (actions, plugin), actions=registry.actions(), plugins=registry.plugins())
+        self.has_devices, self.reserves = "deviceshare" in plugin, "reserve" in actions
         self.cache = Cache()
         self.jobs = {}
         self.pods = {}
-        self.count = 0
+        self.nodes = {}
+        self.count = self.period = 0
+        self.reservations = None
         self.memory = {}
         for name in QUEUES:
             self.cache.queue_changed(None, objects.queue([name, {"weight": random_.randint(1, 3)}]))
         for rank in range(3):
             self.cache.priority_changed(None, objects.priority_class(rank))
         for i in range(NODES):
-            self.cache.node_changed(None, objects.node([f"n{i}", random_.choice((4, 8)), "64Gi"]))
+            self.node_is(f"n{i}", random_.choice((4, 8)))
+        if is_mixed:
+            self.cache.object_changed(None, claim("data", volume="volume"))
+            self.cache.object_changed(None, volume("volume"))
         for _ in range(2 * NODES):
             self.job_comes()
+
+    def node_is(self, name, cpu):
+        old = self.nodes.get(name)
+        options = {"labels": {"kubernetes.io/hostname": name}}
+        if self.has_devices:
+            cards = "".join(f"GPU-{name}-{card},4,8000,NVIDIA-A100,true,hami-core:" for card in range(2))
+            options["annotations"] = {"volcano.sh/node-vgpu-register": cards}
+            options |= {"volcano.sh/vgpu-number": 8, "volcano.sh/vgpu-memory": 16_000}
+        self.nodes[name] = [name, cpu, "64Gi", options]
+        self.cache.node_changed(None if old is None else objects.node(old), objects.node(self.nodes[name]))
 
     def jobs_come(self):
         """Some that are of one kind, or a single one."""
@@ -61,15 +95,35 @@ class World:
         name, size = f"j{self.count}", self.random.randint(1, 3)
         queue, rank, is_running = self.random.choice(QUEUES), self.random.randint(0, 2), self.random.random() < 0.6
         cpu, minimum = self.random.randint(1, 6), self.random.randint(1, size)
-        self.jobs[name] = group = objects.pod_group([name, queue, minimum, {"class": rank}])
+        options, annotations = self.manners(name) if self.is_mixed else ({}, {})
+        self.jobs[name] = group = objects.pod_group([name, queue, minimum, {"class": rank, "annotations": annotations}])
         self.cache.group_changed(None, group)
+        is_running &= not any("/" in key for key in options)
         for i in range(size):
-            row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.4}]
+            row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.4, **options}]
             where = f"n{self.random.randrange(NODES)}"
             free = self.cache.nodes.columns.allocatable - self.cache.nodes.columns.used
-            if is_running and free[0, self.cache.nodes.rows[where]] >= 1000 * cpu:
+            if is_running and where in self.nodes and free[0, self.cache.nodes.rows[where]] >= 1000 * cpu:
                 row[2] = where
             self.pod_is(row)
+
+    def manners(self, name):
+        """What real Jobs carry: options of the pods, and annotations of the PodGroup."""
+        chance, host = self.random.random, "kubernetes.io/hostname"
+        options, annotations = {"labels": {"app": self.random.choice("xy")}}, {}
+        if chance() < 0.5:
+            options["labels"]["run"] = name
+        if chance() < 0.2:
+            options["anti"] = {"key": host, **self.random.choice([options["labels"], {"app": "x"}])}
+        elif chance() < 0.1:
+            options["affine"] = {"key": host, "app": "y"}
+        if chance() < 0.2:
+            options["pvc"] = ["data"]
+        if self.has_devices and chance() < 0.5:
+            options |= {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": self.random.choice((2000, 4000, 8000))}
+        if self.reserves and chance() < 0.5:
+            annotations[keys.RUNNING_ESTIMATE] = self.random.choice(("1s", "5s", "1h"))
+        return options, annotations
 
     def pod_is(self, row):
         old = self.pods.get(row[0])
@@ -88,15 +142,41 @@ class World:
             options = row[5] | {"pre": not row[5].get("pre", True)}
             self.pod_is([*row[:5], options])
 
+    def job_goes(self):
+        """A Job of which no pod is left, or one that nobody wants any more."""
+        if not self.jobs:
+            return
+        name = self.random.choice(sorted(self.jobs))
+        for row in [row for row in self.pods.values() if row[1] == name]:
+            del self.pods[row[0]]
+            self.cache.pod_changed(objects.pod(row), None)
+        self.cache.group_changed(self.jobs.pop(name), None)
+
     def queue_changes(self):
         name = self.random.choice(QUEUES)
         old = self.cache.queues[name].record
-        self.cache.queue_changed(old, objects.queue([name, {"weight": self.random.randint(1, 5)}]))
+        options = {"weight": self.random.randint(1, 5)}
+        if self.is_mixed:
+            options["capability"] = self.random.choice([None, None, {"cpu": 12}])
+        self.cache.queue_changed(old, objects.queue([name, options]))
 
     def node_changes(self):
-        name = f"n{self.random.randrange(NODES)}"
-        old = self.cache.nodes.records[self.cache.nodes.rows[name]]
-        self.cache.node_changed(old, objects.node([name, self.random.choice((4, 8, 16, 32)), "64Gi"]))
+        self.node_is(f"n{self.random.randrange(NODES)}", self.random.choice((4, 8, 16, 32)))
+
+    def heartbeat(self):
+        """A node says what nobody reads."""
+        name = self.random.choice(sorted(self.nodes))
+        old = self.nodes[name]
+        annotations = {**old[3].get("annotations", {}), "seen": str(self.random.random())}
+        self.nodes[name] = [*old[:3], {**old[3], "annotations": annotations}]
+        self.cache.node_changed(objects.node(old), objects.node(self.nodes[name]))
+
+    def claim_changes(self):
+        """A claim that no pod mounts, or another annotation of one that pods do."""
+        name = self.random.choice(("other", "data"))
+        old = self.cache.objects.view().of(records.PersistentVolumeClaim).get(f"{objects.NAMESPACE}/{name}")
+        new = claim(name, volume="volume" if name == "data" else "", seen=str(self.random.random()))
+        self.cache.object_changed(old, new)
 
     def _any(self):
         if not self.pods:
@@ -105,6 +185,9 @@ class World:
 
     def change(self):
         often = [self.pod_changes] * 4
+        if self.is_mixed:
+            often += [self.heartbeat, self.claim_changes, self.pod_goes]
+            often += [self.job_goes] * (1 if len(self.jobs) < 20 else 10)
         self.random.choice([self.jobs_come, self.pod_goes, self.queue_changes, self.node_changes, *often])()
 
     def decided(self, snapshot, memory):
@@ -114,14 +197,17 @@ class World:
             self.configuration,
             actions=registry.actions(),
             plugins=registry.plugins(),
-            ports=Ports(objects.NOW, commits.append, memory=memory),
+            ports=Ports(
+                objects.NOW + self.period, commits.append, memory=memory, period=self.period, reservations=self.reservations
+            ),
             uid="u",
         )
-        binds = {pair for commit in commits for each in commit.binds for pair in each.placed}
+        binds = {pair: each.preparations.get(pair[0], ()) for commit in commits for each in commit.binds for pair in each.placed}
         return outcome, binds, {each.task.uid for commit in commits for each in commit.evictions}
 
     def session(self):
         """What a session decides over the jobs that are awake, and what it would decide over all of them."""
+        self.period += 1
         snapshot = self.cache.snapshot()
         everybody = replace(
             snapshot,
@@ -130,31 +216,70 @@ class World:
             is_ready=snapshot.is_ready.copy(),
             lines=(),
         )
-        _, *want = self.decided(everybody, {})
-        outcome, *found = self.decided(snapshot, self.memory)
-        for uid, node in sorted(found[0]):
+        fresh, binds, evictions = self.decided(everybody, {})
+        want = set(binds), evictions, fresh.reservations
+        outcome, binds, evictions = self.decided(snapshot, self.memory)
+        found = set(binds), evictions, outcome.reservations
+        if outcome.released.difference(outcome.reservations or ()):
+            want = found  # whom nodes open to that a better target took from another wakes for the next session
+        for (uid, node), preparations in sorted(binds.items()):
             self.cache.assume(uid, node)
-            self._is_bound(uid, node)
-        for uid in found[1]:
+            self._is_bound(uid, node, preparations)
+        for uid in sorted(evictions):
             row = self.pods.pop(uid.removeprefix("t-"))
             self.cache.pod_changed(objects.pod(row), None)
         take(self.cache, outcome)
+        if outcome.reservations is not None:
+            self.cache.reserve(self.reservations or {}, outcome.reservations)
+            self.reservations = dict(outcome.reservations)
         return found, want, len(snapshot.jobs)
 
-    def _is_bound(self, uid, node):
+    def _is_bound(self, uid, node, preparations):
         row = self.pods[uid.removeprefix("t-")]
-        self.pod_is([row[0], row[1], node, *row[3:]])
+        annotations = dict(row[5].get("annotations", {}))
+        for each in preparations:
+            annotations |= each.annotations
+        self.pod_is([row[0], row[1], node, *row[3:5], {**row[5], "annotations": annotations}])
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
-@pytest.mark.parametrize("seed", range(8 // ONE_IN))
-def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
-    world = World(random.Random(seed), CONFIGURATIONS[name])
+def claim(name, *, volume="", seen=""):
+    annotations = {"pv.kubernetes.io/bind-completed": "yes", "seen": seen}
+    metadata = {"namespace": objects.NAMESPACE, "name": name, "uid": name, "annotations": annotations}
+    body = {"metadata": metadata, "spec": {"volumeName": volume}, "status": {"phase": "Bound" if volume else "Pending"}}
+    return msgspec.convert(body, records.PersistentVolumeClaim)
+
+
+def volume(name):
+    return msgspec.convert({"metadata": {"name": name, "uid": name}}, records.PersistentVolume)
+
+
+def walk(world, steps):
+    """How many jobs sessions looked at in so many steps, each a change and two sessions."""
     looked_at = 0
-    for _ in range(15):
+    for step in range(steps):
         world.change()
         for _ in range(2):
             found, want, count = world.session()
-            assert found == want
+            assert found == want, f"step {step}"
             looked_at += count
-    assert looked_at
+    return looked_at
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("seed", range(8 // ONE_IN))
+def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
+    assert walk(World(random.Random(seed), PLAIN[name]), 15)
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("seed", range(8 // ONE_IN))
+def test_so_it_does_where_jobs_carry_labels_claims_terms_and_devices_of_their_own(name, seed):
+    assert walk(World(random.Random(seed), *MIXED[name], is_mixed=True), 25)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", MIXED)
+def test_so_it_does_in_a_million_steps(name):
+    steps = SOAK // len(MIXED) // 1000
+    for seed in range(1000):
+        walk(World(random.Random(1000 + seed), *MIXED[name], is_mixed=True), steps)

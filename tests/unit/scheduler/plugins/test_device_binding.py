@@ -14,6 +14,7 @@ from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import claims, objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler import natives
 
 FABRIC = {"bindsToNode": True, "bindingConditions": ["attached"], "bindingFailureConditions": ["lost", "refused"]}
 SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates")),))
@@ -111,3 +112,40 @@ def test_who_uses_a_claim_without_saying_its_uid_is_left_as_it_is():
     stays = {"resource": "pods", "name": "somebody"}
     assert [each["name"] for each in write.patch["status"]["reservedFor"]] == ["somebody", "p"]
     assert write.undo["status"]["reservedFor"] == [stays]
+
+
+def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t") -> Any:
+    """What has to be done before the pods of a gang are bound that share the claim of their PodGroup, in order of the pods."""
+    cache, commits = Cache(), []
+    known = {name: table for name, table in tables().items() if name != "pods"}
+    feed(cache, {"nodes": [["na", 8, "8Gi"]], "queues": [["default", {}]], **known})
+    shared = [{"name": "gpu", "resourceClaimTemplateName": template}]
+    cache.natives.group_changed(None, natives.gang(minimum=pods, spec={"resourceClaims": shared}))
+    for i in range(pods):
+        pod = natives.pod(f"p{i}", spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": mine}]})
+        status = {"phase": "Pending", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
+        cache.pod_changed(None, msgspec.structs.replace(pod, status=msgspec.convert(status, records.PodStatus)))
+    ports = Ports(objects.NOW, commits.append)
+    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
+    made = {uid: found for commit in commits for binds in commit.binds for uid, found in binds.preparations.items()}
+    return [made[uid][0].writes[-1] for uid in sorted(made)]
+
+
+GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
+
+
+def test_a_claim_of_a_group_is_reserved_for_the_group_and_stays_so_when_one_of_several_pods_is_not_bound():
+    writes = native_gang()
+    assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
+    assert [each.undo["status"] for each in writes] == [{"reservedFor": [GROUP]}] * 2
+
+
+def test_the_only_pod_that_uses_it_takes_the_reservation_back():
+    (write,) = native_gang(pods=1)
+    assert write.patch["status"]["reservedFor"] == [GROUP]
+    assert write.undo["status"] == {"reservedFor": [], "allocation": None, "devices": None}
+
+
+def test_a_claim_that_a_pod_makes_in_another_way_is_its_own():
+    (write,) = native_gang(pods=1, mine="other")
+    assert write.patch["status"]["reservedFor"] == [{"resource": "pods", "name": "p0", "uid": "uid-p0"}]

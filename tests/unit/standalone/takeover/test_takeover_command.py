@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pyroclast.api.types import CONFIG_MAPS, LEASES, VALIDATING_WEBHOOKS
+from pyroclast.api.types import CONFIG_MAPS, LEASES, SERVICES, VALIDATING_WEBHOOKS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast_standalone.apiserver.running import running_server
@@ -37,6 +37,9 @@ def deployment(program: str) -> dict[str, Any]:
 
 async def install(client: Client, configuration: str) -> None:
     await client.create(DEPLOYMENTS, deployment("vc-scheduler"), namespace="default")
+    for name, selector in (("vc-scheduler-service", {"app": "vc-scheduler"}), ("other", {"app": "other"})):
+        body = {"metadata": {"name": name}, "spec": {"selector": selector, "ports": [{"port": 8080}]}}
+        await client.create(SERVICES, {"apiVersion": "v1", "kind": "Service", **body}, namespace="default")
     await client.create(
         CONFIG_MAPS,
         {
@@ -106,11 +109,13 @@ async def test_an_installation_that_loses_nothing() -> None:
     assert parts == [
         ["Deployment", "default/vc-scheduler", "replaced"],
         ["flag", "default/vc-scheduler", "--odd"],
+        ["flag", "default/vc-scheduler", "--schedule-period"],
         ["ValidatingWebhookConfiguration", "volcano-admission-service-jobs-validate", "replaced"],
+        ["Service", "default/vc-scheduler-service", "kept"],
         ["Lease", "default/volcano", "kept"],
         ["ConfigMap", "default/volcano-scheduler-configmap", "volcano-scheduler.conf"],
     ]
-    assert (status, lines[-1]) == (0, "2 kept, 2 replaced, 1 ignored. Nothing would be lost.")
+    assert (status, lines[-1]) == (0, "4 kept, 2 replaced, 1 ignored. Nothing would be lost.")
 
 
 async def test_a_plugin_of_others_is_lost() -> None:

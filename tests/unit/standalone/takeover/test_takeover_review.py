@@ -7,21 +7,23 @@ from dataclasses import dataclass, field
 import pytest
 
 from pyroclast.api.types import Key
+from pyroclast_standalone.takeover.configurations import ConfigurationAnswer, check_configuration
 from pyroclast_standalone.takeover.inventory import Inventory, Program, WebhookConfiguration
-from pyroclast_standalone.takeover.programs import ConfigurationAnswer
 from pyroclast_standalone.takeover.review import Effect, Finding, review
 
 SCHEDULER = Key("volcano-system", "volcano-scheduler")
 CONFIGURATION = (Key("volcano-system", "volcano-scheduler-configmap"), "volcano-scheduler.conf")
 NAME = "volcano-system/volcano-scheduler-configmap volcano-scheduler.conf"
-USABLE = "the scheduler can use it as custom.scheduler_config_override"
+USABLE = "give its text to the chart as custom.scheduler_config_override"
+ENTRY = "volcano-controller.conf: networkTopologyDiscovery[0]"
+TEXT = ("volcano-scheduler.conf", "text")
 
 
 @dataclass(frozen=True)
 class Case:
     inventory: Inventory
     want: list[Finding]
-    answers: dict[str, ConfigurationAnswer] = field(default_factory=dict)
+    answers: dict[tuple[str, str], ConfigurationAnswer] = field(default_factory=dict)
 
 
 def _program(name: str, *arguments: str) -> Inventory:
@@ -36,7 +38,27 @@ REPLACED = Finding(
 )
 CASES = {
     "nothing is installed": Case(Inventory(), []),
-    "a program with known flags": Case(_program("vc-scheduler", "--schedule-period=2s", "--logtostderr", "-v=3"), [REPLACED]),
+    "flags that the chart gives, or that nobody needs": Case(
+        _program("vc-scheduler", "--schedule-period=1s", "--logtostderr", "-v=3"), [REPLACED]
+    ),
+    "flags to give to the chart, and paths of its own": Case(
+        _program("vc-scheduler", "--leader-elect=false", "--schedule-period=2s", "--scheduler-conf=/volcano/a.conf"),
+        [
+            REPLACED,
+            Finding(
+                *("flag", "volcano-system/volcano-scheduler --leader-elect", Effect.REPLACED),
+                "--leader-elect=false: our chart gives pyroclast_scheduler its own",
+            ),
+            Finding(
+                *("flag", "volcano-system/volcano-scheduler --schedule-period", Effect.KEPT),
+                "--schedule-period=2s: give it to the chart, at least in custom.scheduler_extra_args",
+            ),
+            Finding(
+                *("flag", "volcano-system/volcano-scheduler --scheduler-conf", Effect.REPLACED),
+                "--scheduler-conf=/volcano/a.conf: our chart gives pyroclast_scheduler its own",
+            ),
+        ],
+    ),
     "a flag that we do not know": Case(
         _program("vc-scheduler", "--odd=1"),
         [
@@ -74,20 +96,27 @@ CASES = {
             ),
         ],
     ),
-    "webhooks, Leases and objects": Case(
+    "webhooks, Leases, Services and objects": Case(
         Inventory(
             webhooks=(WebhookConfiguration("MutatingWebhookConfiguration", "a", ("ns/svc",)),),
             leases={Key("volcano-system", "volcano"): "host_1"},
             counts={"Job": {"Running": 2, "Completed": 1}},
+            services=(Key("volcano-system", "volcano-scheduler-service"),),
         ),
         [
             Finding(
                 "MutatingWebhookConfiguration",
                 "a",
                 Effect.REPLACED,
-                "calls ns/svc now; delete it when our webhooks are installed",
+                "calls ns/svc; the takeover saves and deletes it, our chart has webhooks of its own",
             ),
-            Finding("Lease", "volcano-system/volcano", Effect.KEPT, "held by host_1; stop this program before you install ours"),
+            Finding(
+                *("Service", "volcano-system/volcano-scheduler-service", Effect.KEPT),
+                "leads to nobody while Volcano is stopped; ours has other Services",
+            ),
+            Finding(
+                "Lease", "volcano-system/volcano", Effect.KEPT, "held by host_1; while it is renewed, our program does nothing"
+            ),
             Finding("Job", "Running", Effect.KEPT, "2 objects"),
             Finding("Job", "Completed", Effect.KEPT, "1 object"),
         ],
@@ -99,17 +128,43 @@ CASES = {
             Finding("setting", NAME, Effect.LOST, "line 3: Failed to get plugin magic."),
             Finding("setting", NAME, Effect.IGNORED, "line 4: gang: unknown flag odd"),
         ],
-        {"text": ConfigurationAnswer("", ("line 3: Failed to get plugin magic.", "line 4: gang: unknown flag odd"))},
+        {TEXT: ConfigurationAnswer("", ("line 3: Failed to get plugin magic.", "line 4: gang: unknown flag odd"))},
     ),
     "a configuration that cannot be used": Case(
         Inventory(configurations={CONFIGURATION: "text"}),
-        [Finding("ConfigMap", NAME, Effect.LOST, "the scheduler cannot use it: line 1: not YAML")],
-        {"text": ConfigurationAnswer("line 1: not YAML", ())},
+        [Finding("ConfigMap", NAME, Effect.LOST, "it cannot be used: line 1: not YAML")],
+        {TEXT: ConfigurationAnswer("line 1: not YAML", ())},
     ),
 }
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_review(case: Case) -> None:
-    flags = {"pyroclast_scheduler": {"--schedule-period"}}
-    assert review(case.inventory, crds={"jobs.batch.volcano.sh"}, flags=flags, answers=case.answers) == case.want
+    flags = {"pyroclast_scheduler": {"--schedule-period", "--leader-elect", "--scheduler-conf"}}
+    given = {"pyroclast_scheduler": ["--schedule-period=1s"]}
+    found = review(case.inventory, crds={"jobs.batch.volcano.sh"}, flags=flags, answers=case.answers, given=given)
+    assert found == case.want
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "error", "warnings"),
+    [
+        ("volcano-admission.conf", "", "", ()),
+        ("volcano-admission.conf", "resourceGroups: [{resourceGroup: a, object: {key: namespace, value: [b]}}]", "", ()),
+        ("volcano-admission.conf", "resourceGroups: [{odd: 1}]", "", ("resourceGroups[0].odd: unknown key, without effect",)),
+        ("volcano-admission.conf", "odd: 1", "", ("odd: unknown key, without effect",)),
+        ("volcano-admission.conf", "resourceGroups: 3", "resourceGroups must be a list of mappings", ()),
+        ("volcano-controller.conf", "networkTopologyDiscovery: [{source: label, enabled: true}]", "", ()),
+        (
+            *("volcano-controller.conf", "networkTopologyDiscovery: [{source: odd, enabled: true}]"),
+            f"{ENTRY}.source: unsupported discoverer type: odd; it must be label or ufm",
+            (),
+        ),
+        (
+            *("volcano-controller.conf", "networkTopologyDiscovery: [{source: label, odd: 1}]", ""),
+            ("networkTopologyDiscovery[0].odd: unknown key, without effect",),
+        ),
+    ],
+)
+def test_files_of_admission_and_controllers(file: str, text: str, error: str, warnings: tuple[str, ...]) -> None:
+    assert check_configuration(file, text) == ConfigurationAnswer(error, warnings)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pyroclast.api.types import CONFIG_MAPS, VALIDATING_WEBHOOKS, Key
+from pyroclast.api.types import CONFIG_MAPS, VALIDATING_WEBHOOKS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -22,6 +22,8 @@ from tests.unit.standalone.takeover.test_takeover_command import CONFIGURATION, 
 SCHEDULER = Key("default", "vc-scheduler")
 WEBHOOK = Key("", "volcano-admission-service-jobs-validate")
 SAVED = Key("default", steps.SAVED)
+MANY = 1000
+"""More writes than any step makes."""
 
 
 @pytest.fixture
@@ -72,29 +74,101 @@ async def test_a_repeated_takeover_changes_nothing(volcano: tuple[Client, Path])
     assert await versions(client) == written
 
 
-@pytest.mark.parametrize("step", range(1, 3))
-async def test_an_interrupted_takeover_is_finished_by_the_next(step: int, volcano: tuple[Client, Path]) -> None:
-    """The first try ends right after `step` of its two steps was said."""
-    client, kubeconfig = volcano
-    with pytest.raises(InterruptedError):
-        async with Client(load_config(str(kubeconfig))) as first:
-            await steps.stop_volcano(first, await inventory.read(first), _interrupt_after(step))
-    await take_over(kubeconfig, print)
-    assert (await client.get(DEPLOYMENTS, SCHEDULER))["spec"]["replicas"] == 0
-    await back(kubeconfig, print)
-    assert (await client.get(DEPLOYMENTS, SCHEDULER))["spec"]["replicas"] == 1
-    assert await exists(client, VALIDATING_WEBHOOKS, WEBHOOK)
+class Breaking(Client):
+    """A client whose process is killed before its write number `writes`, counted from 0."""
 
+    def __init__(self, kubeconfig: Path, writes: int) -> None:
+        super().__init__(load_config(str(kubeconfig)))
+        self._left = writes
 
-def _interrupt_after(step: int) -> Callable[[str], None]:
-    said: list[str] = []
+    async def create(self, *arguments: Any, **options: Any) -> Any:
+        self._count()
+        return await super().create(*arguments, **options)
 
-    def say(line: str) -> None:
-        said.append(line)
-        if len(said) == step:
+    async def patch(self, *arguments: Any, **options: Any) -> Any:
+        self._count()
+        return await super().patch(*arguments, **options)
+
+    async def delete(self, *arguments: Any, **options: Any) -> Any:
+        self._count()
+        return await super().delete(*arguments, **options)
+
+    def _count(self) -> None:
+        if self._left == 0:
             raise InterruptedError
+        self._left -= 1
 
-    return say
+
+Step = Callable[[Client, inventory.Inventory, Callable[[str], None]], Awaitable[None]]
+
+
+async def is_finished(kubeconfig: Path, step: Step, writes: int) -> bool:
+    """Whether `step` gets to its end with so many writes; it is killed before the next."""
+    async with Breaking(kubeconfig, writes) as client:
+        try:
+            await step(client, await inventory.read(client), print)
+        except InterruptedError:
+            return False
+    return True
+
+
+async def state(client: Client) -> dict[str, Any]:
+    """What a takeover changes."""
+    programs = {each["metadata"]["name"]: each for each in (await client.list(DEPLOYMENTS, "default"))[0]}
+    return {
+        "replicas": {name: each["spec"]["replicas"] for name, each in programs.items()},
+        "annotations": [each["metadata"].get("annotations") or {} for each in programs.values()],
+        "webhooks": [each["webhooks"] for each in (await client.list(VALIDATING_WEBHOOKS))[0]],
+        "saved": await exists(client, CONFIG_MAPS, SAVED),
+    }
+
+
+async def test_a_takeover_can_be_killed_after_each_write(volcano: tuple[Client, Path]) -> None:
+    """It is then finished by the next one, or undone by the way back; and that can be killed after each write too."""
+    client, kubeconfig = volcano
+    await client.create(DEPLOYMENTS, deployment("vc-webhook-manager"), namespace="default")
+    before = await state(client)
+    stopped: dict[str, Any] = {}
+    writes = 0
+    while not await is_finished(kubeconfig, steps.stop_volcano, writes):
+        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+        assert await state(client) == before, f"undone after {writes} writes"
+        await is_finished(kubeconfig, steps.stop_volcano, writes)
+        assert await is_finished(kubeconfig, steps.stop_volcano, MANY)
+        stopped = await state(client)
+        assert (set(stopped["replicas"].values()), stopped["webhooks"]) == ({0}, []), f"finished after {writes} writes"
+        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+        writes += 1
+    assert writes == 5, "one to delete a webhook configuration, two to save it, and one for each Deployment"
+    assert await state(client) == stopped
+
+    writes = 0
+    while not await is_finished(kubeconfig, steps.start_volcano, writes):
+        assert await is_finished(kubeconfig, steps.start_volcano, MANY)
+        assert await state(client) == before, f"finished after {writes} writes"
+        assert await is_finished(kubeconfig, steps.stop_volcano, MANY)
+        writes += 1
+    assert writes == 4, "one for each Deployment, one to create a webhook configuration, and one to delete what was saved"
+    assert await state(client) == before
+
+
+async def test_webhooks_that_a_manager_makes_while_it_is_stopped_go_too(volcano: tuple[Client, Path]) -> None:
+    """Nobody would answer them."""
+    client, kubeconfig = volcano
+    webhook = await client.get(VALIDATING_WEBHOOKS, WEBHOOK)
+
+    class Registering(Client):
+        async def patch(self, kind: ResourceType, *arguments: Any, **options: Any) -> Any:
+            if kind == DEPLOYMENTS:
+                metadata = {"name": WEBHOOK.name}
+                await super().create(VALIDATING_WEBHOOKS, {**webhook, "metadata": metadata})
+            return await super().patch(kind, *arguments, **options)
+
+    async with Registering(load_config(str(kubeconfig))) as other:
+        await steps.stop_volcano(other, await inventory.read(other), print)
+    assert not await exists(client, VALIDATING_WEBHOOKS, WEBHOOK)
+    await back(kubeconfig, print)
+    assert (await client.get(VALIDATING_WEBHOOKS, WEBHOOK))["webhooks"] == webhook["webhooks"]
 
 
 async def test_nothing_is_changed_where_something_would_be_lost(volcano: tuple[Client, Path]) -> None:

@@ -1,0 +1,155 @@
+"""How long Jobs ran, as the recorder tells the scheduler: quantiles by what tells Jobs alike, in one ConfigMap."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Annotated, Final
+
+import msgspec
+
+from pyroclast.api import keys
+from pyroclast.api.records.meta import Meta
+
+__all__ = [
+    "CONFIG_MAP",
+    "DATA_KEY",
+    "LEAST_ENDS",
+    "LEAST_RATIOS",
+    "MOST_BYTES",
+    "MOST_KEYS",
+    "QUANTILES",
+    "BadRunLengths",
+    "Known",
+    "RunLengths",
+    "alike_keys",
+    "digest",
+    "read_run_lengths",
+    "worth_key",
+    "written_run_lengths",
+]
+
+CONFIG_MAP: Final = "pyroclast-run-lengths"
+DATA_KEY: Final = "run-lengths.json"
+QUANTILES: Final = 16
+"""Quantiles of a key, evenly from the shortest to the longest."""
+
+LEAST_ENDS: Final = 29
+"""Ends below which nothing is told of a key: no 95 % upper bound of the 90th percentile exists then."""
+
+LEAST_RATIOS: Final = 20
+MOST_KEYS: Final = 2_000
+MOST_BYTES: Final = 256 * 1024
+_VERSION: Final = 1
+_DIGITS: Final = re.compile(r"[-.]?\d+$")
+
+Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
+
+
+class BadRunLengths(ValueError):
+    """A ConfigMap does not hold what the recorder writes; the text says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a key: `count` ends, and quantiles from the shortest to the longest."""
+
+    count: int
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLengths:
+    """By digest of a key: how many seconds Jobs ran, and what their users' estimates were worth (actual / declared)."""
+
+    seconds: Mapping[str, Known] = field(default_factory=dict)
+    worth: Mapping[str, Known] = field(default_factory=dict)
+
+
+class _Body(msgspec.Struct, frozen=True):
+    version: int
+    seconds: dict[str, tuple[Count, tuple[Amount, ...]]] = {}
+    worth: dict[str, tuple[Count, tuple[Amount, ...]]] = {}
+
+
+def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: Mapping[str, str | int]) -> list[str]:
+    """What tells Jobs alike, the closest first: the template they come from, their name without number, queue and shape.
+
+    Args:
+        meta: of the PodGroup.
+        namespace: of the Job.
+        queue: where it waits.
+        members: `minMember` of the PodGroup.
+        resources: its `minResources`.
+    """
+    owner = meta.controller
+    name = owner.name if owner is not None else meta.name
+    made_by = next(
+        (meta.labels[key] for key in (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW) if key in meta.labels), ""
+    )
+    asked = ",".join(f"{each}={amount}" for each, amount in sorted(resources.items()))
+    found = [f"name/{namespace}/{_DIGITS.sub('', name)}", f"shape/{queue}/{members}/{asked}"]
+    return [f"made/{namespace}/{made_by}", *found] if made_by else found
+
+
+def worth_key(meta: Meta, namespace: str) -> str:
+    """Whose estimates are judged together: those of one submitter, else of one namespace. The key of all is empty."""
+    return meta.annotations.get(keys.SUBMITTED_BY, "") or namespace
+
+
+def digest(key: str) -> str:
+    """A key as the ConfigMap has it: short, and without the names of others."""
+    return blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def written_run_lengths(found: RunLengths) -> str:
+    """The text of the ConfigMap: at most 2,000 keys and 256 KiB, those that come first in the mappings."""
+    kept: dict[str, dict[str, tuple[int, Sequence[float]]]] = {"seconds": {}, "worth": {}}
+    size, count = 64, 0
+    for part, known in (("worth", found.worth), ("seconds", found.seconds)):
+        for name, each in known.items():
+            entry = (each.count, [_short(value) for value in each.quantiles])
+            size += len(msgspec.json.encode({name: entry}))
+            count += 1
+            if size > MOST_BYTES or count > MOST_KEYS:
+                break
+            kept[part][name] = entry
+    return msgspec.json.encode(
+        {"version": _VERSION, **{part: dict(sorted(each.items())) for part, each in kept.items()}}
+    ).decode()
+
+
+def read_run_lengths(text: str) -> RunLengths:
+    """What a ConfigMap says.
+
+    Raises:
+        BadRunLengths: it is too large, no JSON of this form, or of another version.
+    """
+    if len(text) > MOST_BYTES:
+        raise BadRunLengths(f"{DATA_KEY}: {len(text)} characters; at most {MOST_BYTES} are read")
+    try:
+        body = msgspec.json.decode(text, type=_Body)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        raise BadRunLengths(f"{DATA_KEY}: {error}") from None
+    if body.version != _VERSION:
+        raise BadRunLengths(f"{DATA_KEY}: version is {body.version}; {_VERSION} is read")
+    return RunLengths(_known("seconds", body.seconds), _known("worth", body.worth))
+
+
+def _known(part: str, found: Mapping[str, tuple[int, tuple[float, ...]]]) -> dict[str, Known]:
+    known = {}
+    for name, (count, quantiles) in found.items():
+        if len(quantiles) != QUANTILES or any(later < earlier for earlier, later in pairwise(quantiles)):
+            raise BadRunLengths(f"{DATA_KEY}: {part}.{name[:40]}: there must be {QUANTILES} quantiles, none below the one before")
+        known[name] = Known(count, quantiles)
+    return known
+
+
+def _short(value: float) -> float | int:
+    """Three digits, which is more than anybody knows of a run time."""
+    rounded = float(f"{value:.3g}")
+    return int(rounded) if rounded == int(rounded) else rounded

@@ -1,0 +1,161 @@
+"""PodGroups of Kubernetes itself as views show them: by the conditions that the scheduler writes on them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pyroclast.api import keys
+from pyroclast.api.enums import NativeConditionType
+from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS
+from pyroclast.api.waiting_codes import CODES
+from pyroclast.views.documents import Row, document
+from pyroclast.views.health import health_of, nodes_of
+from pyroclast.views.human_durations import human_duration
+from pyroclast.views.jobs import Group, seconds_since
+
+__all__ = ["OBJECT", "native_explanation", "native_lines", "own_groups", "queue_of", "running_native_rows", "waiting_native_rows"]
+
+OBJECT: Final = NATIVE_POD_GROUPS.qualified
+"""What rows of such PodGroups say that they are of."""
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def own_groups(groups: Iterable[Group]) -> list[Group]:
+    """Those that show no Job of ours, which has a row of its own."""
+    return [each for each in groups if not _shows_a_job(each)]
+
+
+def waiting_native_rows(groups: Iterable[Group], now: float) -> list[Row]:
+    """A row, as of a Job, for each that a scheduler of ours lets wait: those that came first are first."""
+    found = [(each, said) for each in groups if (said := _queued(each)) is not None]
+    found.sort(key=lambda pair: str(pair[0]["metadata"]["creationTimestamp"]))
+    return [
+        {
+            "position": None,
+            **_name(each),
+            "pods": _minimum(each),
+            "asks": {},
+            "waitedSeconds": seconds_since(each["metadata"]["creationTimestamp"], now),
+            "code": said["reason"],
+            "start": None,
+            "never": False,
+            "sentence": said.get("message", ""),
+            "since": said.get("lastTransitionTime", ""),
+        }
+        for each, said in found
+    ]
+
+
+def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
+    """A row, as of a Job, for each that has started and has pods that have not ended. `pods`: those of all."""
+    by_group: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for pod in pods:
+        named = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
+        if named and (pod.get("status") or {}).get("phase") not in _ENDED:
+            by_group.setdefault((pod["metadata"]["namespace"], named), []).append(pod)
+    rows: list[Row] = []
+    for each in groups:
+        said = _condition(each, NativeConditionType.INITIALLY_SCHEDULED)
+        own = by_group.get((each["metadata"]["namespace"], each["metadata"]["name"]))
+        if said.get("status") != "True" or not own or not _condition(each, NativeConditionType.QUEUED):
+            continue
+        rows.append(
+            {
+                **_name(each),
+                "pods": len(own),
+                "ready": sum((pod.get("status") or {}).get("phase") == "Running" for pod in own),
+                "nodes": nodes_of(own),
+                "asks": {},
+                "elapsedSeconds": seconds_since(said["lastTransitionTime"], now),
+                "ends": None,
+                "health": health_of(len(own), own),
+                "phase": "Running",
+                "retries": 0,
+            }
+        )
+    return sorted(rows, key=lambda row: -row["elapsedSeconds"])
+
+
+def native_explanation(group: Group, now: float) -> dict[str, Any]:
+    """The document `Explanation` as far as its conditions tell."""
+    meta = group["metadata"]
+    named = {"metadata": {"namespace": meta["namespace"], "name": meta["name"]}, "queue": queue_of(group)}
+    stamp = datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
+    known = {"asOf": stamp, "complete": False}
+    said = _queued(group)
+    if said is None:
+        has_started = _condition(group, NativeConditionType.INITIALLY_SCHEDULED).get("status") == "True"
+        sentence = "its pods have their nodes" if has_started else "no scheduler of ours has looked at it yet"
+        phase = "Running" if has_started else "Pending"
+        return document("Explanation", {**named, "code": None, "never": False, "sentence": sentence, "phase": phase, **known})
+    code = said["reason"]
+    help_text = CODES[code].help if code in CODES else ""
+    fields = {
+        "phase": "Pending",
+        "code": code,
+        "never": False,
+        "since": said.get("lastTransitionTime", ""),
+        "waitedSeconds": seconds_since(meta["creationTimestamp"], now),
+        "sentence": said.get("message", ""),
+        "help": help_text,
+        "doc": f"docs/codes.md#{code.lower()}",
+    }
+    return document("Explanation", {**named, **fields, **known})
+
+
+def native_lines(answer: Mapping[str, Any]) -> list[str]:
+    """The text of `native_explanation` for people."""
+    name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
+    queue = f" in queue {answer['queue']}" if answer["queue"] else ""
+    if answer["code"] is None:
+        return [f"{name}{queue}: {answer['sentence']}"]
+    lines = [
+        f"{name} waits for {human_duration(answer['waitedSeconds'])}{queue}: {answer['code']}",
+        f"why      {answer['sentence']}",
+    ]
+    if answer["help"]:
+        lines.append(f"help     {answer['help']}; see {answer['doc']}")
+    return [*lines, f"as of    {answer['asOf']}, from the objects in the API server"]
+
+
+def _name(group: Group) -> Row:
+    meta = group["metadata"]
+    priority = (group.get("spec") or {}).get("priorityClassName") or None
+    return {
+        "object": OBJECT,
+        "namespace": meta["namespace"],
+        "name": meta["name"],
+        "queue": queue_of(group),
+        "priority": priority,
+    }
+
+
+def queue_of(group: Group) -> str | None:
+    """The queue that it names itself; another object may name it, which only the scheduler looks up."""
+    meta = group["metadata"]
+    for given in (meta.get("labels"), meta.get("annotations")):
+        if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
+            return str(name)
+    return None
+
+
+def _minimum(group: Group) -> int:
+    policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
+    return int((policy.get("gang") or {}).get("minCount") or 1)
+
+
+def _queued(group: Group) -> Mapping[str, Any] | None:
+    found = _condition(group, NativeConditionType.QUEUED)
+    return found if found.get("status") == "True" else None
+
+
+def _condition(group: Group, kind: str) -> Mapping[str, Any]:
+    listed: Sequence[Mapping[str, Any]] = (group.get("status") or {}).get("conditions") or ()
+    return next((each for each in listed if each["type"] == kind), {})
+
+
+def _shows_a_job(group: Group) -> bool:
+    owners = group["metadata"].get("ownerReferences") or ()
+    return any(each.get("controller") and (each["kind"], each["apiVersion"]) == (JOBS.kind, JOBS.api_version) for each in owners)

@@ -1,0 +1,102 @@
+"""The replicas behind one name: only the one that leads can answer, and which one that is changes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import orjson
+
+from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.errors import ApiError, KubeError
+from pyroclast.kube.credentials.authorization import Anonymous, TokenFile
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client
+
+__all__ = ["Peers"]
+
+SECONDS: Final = 2.0
+RESOLVE_SECONDS: Final = 10.0
+MOST: Final = 64
+ELSEWHERE: Final = frozenset({404, 503})
+"""What a replica answers that stands by, or that does not have the Job asked for; another may."""
+
+
+class Peers:
+    """Asks all addresses of a name until one answers, first the one that did last. To be entered before it is asked.
+
+    Args:
+        url: of all of them; with https its name must stand in their certificate, so that only the name is asked.
+        token_file: a token that they take; empty: none is sent.
+    """
+
+    def __init__(self, url: str, token_file: str) -> None:
+        self._url = url
+        self._credentials = TokenFile(Path(token_file)) if token_file else Anonymous()
+        self._clients: dict[str, Client] = {}
+        self._order: list[str] = []
+        self._resolved_at = float("-inf")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            await client.__aexit__()
+
+    async def ask(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
+        """Status and body of an answer; None where nobody answers."""
+        await self._resolve()
+        answer: tuple[int, bytes] | None = None
+        deadline = Deadline.after(SECONDS)
+        for url in list(self._order):
+            try:
+                body = await self._clients[url].request("GET", path, query=query, deadline=deadline)
+            except ApiError as error:
+                found = error.status, orjson.dumps({"message": error.message})
+                if error.status not in ELSEWHERE:
+                    return found
+                if answer is None or answer[0] == 503:
+                    answer = found
+            except KubeError:
+                continue
+            else:
+                self._order.remove(url)
+                self._order.insert(0, url)
+                return 200, body
+        return None if answer is None or answer[0] == 503 else answer
+
+    async def _resolve(self) -> None:
+        """Find out now and then which addresses there are; where the name cannot be resolved, those known stay."""
+        if time.monotonic() < self._resolved_at + RESOLVE_SECONDS:
+            return
+        urls = await _addresses(self._url)
+        self._resolved_at = time.monotonic()
+        if not urls:
+            return
+        for url in set(self._clients) - set(urls):
+            await self._clients.pop(url).__aexit__()
+        for url in urls:
+            if url not in self._clients:
+                config = ClusterConfig(url, credentials=self._credentials)
+                self._clients[url] = await Client(config, max_attempts=1, user_agent="pyroclast-board").__aenter__()
+        self._order = sorted(urls, key=lambda url: self._order.index(url) if url in self._order else len(self._order))
+
+
+async def _addresses(url: str) -> list[str]:
+    """The URL of each address that the name of `url` leads to; the URL itself where its name is needed."""
+    split = urlsplit(url)
+    if split.scheme != "http" or split.hostname is None:
+        return [url]
+    port = split.port or 80
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(split.hostname, port, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    hosts = dict.fromkeys(str(address[0]) for _, _, _, _, address in found)
+    return [f"http://{f'[{host}]' if ':' in host else host}:{port}{split.path}" for host in hosts][:MOST]

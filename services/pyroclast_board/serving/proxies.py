@@ -1,0 +1,76 @@
+"""Users that an authenticating proxy names in headers, believed only from a client certificate of the proxy's CA. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+__all__ = ["RequestHeaders", "common_names", "forwarded_address"]
+
+EVERYBODY: Final = "system:authenticated"
+LONGEST: Final = 1024
+MOST_GROUPS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaders:
+    """Which headers name users, and whose.
+
+    Args:
+        username_headers: the first of them that a request has names the user.
+        group_headers: all of them name groups, each header one or more with commas between.
+        allowed_names: common names of certificates that may name users; empty: any that the CA has signed.
+        username_prefix: put before names of users, as the API server's `--oidc-username-prefix`.
+        groups_prefix: put before names of groups, as the API server's `--oidc-groups-prefix`.
+    """
+
+    username_headers: tuple[str, ...]
+    group_headers: tuple[str, ...]
+    allowed_names: tuple[str, ...] = ()
+    username_prefix: str = ""
+    groups_prefix: str = ""
+
+    def trusts(self, certificate: Mapping[str, Any] | None) -> bool:
+        """Whether a connection is the proxy's: `certificate` was verified against its CA, as `getpeercert` gives it."""
+        if not certificate:
+            return False
+        return not self.allowed_names or not set(self.allowed_names).isdisjoint(common_names(certificate))
+
+    def user(self, headers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+        """The user that the headers of a trusted request name; None where they name none, or more than one."""
+        for wanted in self.username_headers:
+            named = _values(headers, wanted)
+            if len(named) > 1:  # one was sent by the client, and passed on
+                return None
+            if named and named[0]:
+                return self._user(named[0], headers)
+        return None
+
+    def _user(self, name: str, headers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+        lines = [line for wanted in self.group_headers for line in _values(headers, wanted)]
+        groups = [group.strip() for line in lines for group in line.split(",") if group.strip()]
+        if len(groups) > MOST_GROUPS or any(len(text) > LONGEST or not text.isprintable() for text in (name, *groups)):
+            return None
+        prefixed = [self.groups_prefix + group for group in groups]
+        return {"username": self.username_prefix + name, "groups": list(dict.fromkeys([*prefixed, EVERYBODY]))}
+
+
+def common_names(certificate: Mapping[str, Any]) -> list[str]:
+    """The common names of a certificate, as `getpeercert` gives it."""
+    pairs = [pair for part in certificate.get("subject", ()) for pair in part]
+    return [value for name, value in pairs if name == "commonName"]
+
+
+def forwarded_address(headers: Sequence[tuple[str, str]]) -> str | None:
+    """The address that a trusted proxy was called from: the last of X-Forwarded-For, which it added itself."""
+    last = ",".join(_values(headers, "X-Forwarded-For")).rpartition(",")[2].strip()
+    try:
+        return str(ipaddress.ip_address(last))
+    except ValueError:
+        return None
+
+
+def _values(headers: Sequence[tuple[str, str]], wanted: str) -> list[str]:
+    return [value.strip() for name, value in headers if name.lower() == wanted.lower()]

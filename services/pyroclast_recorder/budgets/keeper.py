@@ -1,0 +1,106 @@
+"""Writes to the queues what they have spent of their budgets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import structlog
+
+from pyroclast.api import keys
+from pyroclast.api.budgets import Spent, hours_text, written_spent
+from pyroclast.api.types import QUEUES, Key
+from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast_recorder.budgets.deciding import BudgetedQueue, budgeted, crossed, in_period, is_worth_a_write, spent_by
+from pyroclast_recorder.budgets.reading import settled_at, use_since
+from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+
+__all__ = ["BudgetKeeper"]
+
+log = structlog.get_logger()
+
+HEARTBEAT: Final = 5
+"""After so many periods an amount is written although it is the same: the scheduler believes none older than ten minutes."""
+
+
+class BudgetKeeper:
+    """Looks at the budgets of all queues each period, and writes what changed.
+
+    Args:
+        client: reads and writes queues.
+        database: what usage is read from.
+        settle: has usage added up until about now.
+        period: seconds between two looks; 0: nothing is written.
+        events: who tells the queues that a share was reached.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        database: Database,
+        settle: Callable[[], Awaitable[None]],
+        period: float,
+        events: EventRecorder | None = None,
+    ) -> None:
+        self._client, self._database, self._settle, self._period, self._events = client, database, settle, period, events
+
+    async def run(self) -> None:
+        """Write, until cancelled."""
+        while self._period > 0:
+            try:
+                await self.write()
+            except (KubeError, DatabaseUnavailable) as error:
+                log.warning("recorder.budgets_not_written", error=str(error))
+            await asyncio.sleep(self._period)
+
+    async def write(self) -> None:
+        """Bring the annotations of all queues up to date.
+
+        Raises:
+            KubeError: the queues cannot be read.
+            DatabaseUnavailable: usage cannot be.
+        """
+        listed, _ = await self._client.list(QUEUES)
+        queues = budgeted(listed, self._client.now())
+        if not queues:
+            return
+        await self._settle()
+        for queue, new in await self._spent(queues):
+            if is_worth_a_write(queue, new, self._period, HEARTBEAT * self._period):
+                await self._annotate(queue, new)
+
+    async def _spent(self, queues: list[BudgetedQueue]) -> list[tuple[BudgetedQueue, Spent]]:
+        """What each has spent; nothing where usage was never added up."""
+        resources = {name for queue in queues for name in queue.budget.limits}
+        cluster = self._database.cluster
+        async with self._database.reading() as connection:
+            as_of = await settled_at(connection, cluster)
+            if as_of is None:
+                return []
+            begins = {queue.span.begin for queue in queues}
+            use = {begin: await use_since(connection, cluster, begin, as_of, resources) for begin in sorted(begins)}
+        return [(queue, spent_by(queue, use[queue.span.begin], as_of)) for queue in queues]
+
+    async def _annotate(self, queue: BudgetedQueue, new: Spent) -> None:
+        body = {"metadata": {"annotations": {keys.QUEUE_BUDGET_SPENT: written_spent(new)}}}
+        try:
+            await self._client.patch(QUEUES, Key("", queue.name), body, PatchKind.MERGE)
+        except NotFound:
+            return
+        except ApiError as error:  # one queue that the API server refuses keeps nothing from the others
+            log.warning("recorder.budget_refused", queue=queue.name, error=str(error))
+            return
+        if self._events is not None:
+            self._tell(self._events, queue, new)
+
+    def _tell(self, events: EventRecorder, queue: BudgetedQueue, new: Spent) -> None:
+        """Tell a queue which shares were reached just now."""
+        reference = Reference(QUEUES.api_version, QUEUES.kind, "", queue.name, queue.uid)
+        for each in crossed(queue, new):
+            has, limit = hours_text(each.resource, each.spent), hours_text(each.resource, each.limit)
+            part = f"{each.share:.0%} of the budget{in_period(queue.budget)}"
+            text = f"{part} is reached: {has} of {limit} of {each.resource} are spent"
+            events.event(reference, "Warning", "BudgetNearlySpent", text)

@@ -1,0 +1,151 @@
+"""The spans of a Job that ended, from recorded times. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from pyroclast.api import decisions, pending
+from pyroclast.api.enums import JobPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.runtime.traces import PastSpan, SpanEvent
+from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, TRACE_STEPS, Row
+
+__all__ = ["Told", "spans_of"]
+
+ACTIONS: Final = {
+    str(JobPhase.RESTARTING): "RestartJob",
+    str(JobPhase.ABORTING): "AbortJob",
+    str(JobPhase.TERMINATING): "TerminateJob",
+    str(JobPhase.COMPLETING): "CompleteJob",
+}
+"""Phases in which an action of a policy or a command is carried out."""
+
+MOST_EVENTS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the database tells of a Job beside its row: rows of its phases, of `job_causes` and of its pods."""
+
+    phases: Sequence[Row] = ()
+    causes: Sequence[Row] = ()
+    pods: Sequence[Row] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """Makes spans of one Job. What was over at `since`, when the Job had ended before, has been told."""
+
+    row: Row
+    context: str
+    since: float
+
+    def span(
+        self,
+        name: str,
+        key: object,
+        begin: float,
+        end: float,
+        more: Mapping[str, str | int] | None = None,
+        *,
+        events: Sequence[SpanEvent] = (),
+    ) -> PastSpan:
+        row = self.row
+        attributes = {"namespace": row["namespace"], "name": row["name"], "uid": row["uid"], "queue": row["queue"] or ""}
+        return PastSpan(name, self.context, f"{row['uid']} {name} {key}", begin, end, {**attributes, **(more or {})}, events)
+
+
+def spans_of(row: Row, context: str, told: Told, since: float | None = None) -> list[PastSpan]:
+    """All spans of a Job.
+
+    Args:
+        row: of the Job.
+        context: its trace.
+        told: what else is known of it.
+        since: when it ended before, if it did, and was resumed.
+    """
+    trace = _Trace(row, context, float("-inf") if since is None else since)
+    inner = [*_decisions(trace, told), *_bindings(trace, told), *_actions(trace, told), *_replacements(trace, told)]
+    return [*_steps(trace, told), *(span for span in inner if span.begin > trace.since)]
+
+
+def _steps(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+    """The spans that follow each other from creation to the end. A step that nobody saw is part of the one before."""
+    row, ended = trace.row, trace.row["ended"]
+    created, prepared = row.get("created"), min((each["at"] for each in told.causes if each["name"] == PREPARED), default=None)
+    times = [
+        ("job.prepare", None if prepared is None else created),
+        ("queue.wait", created if prepared is None else prepared),
+        ("gang.wait", row.get("let_in")),
+        ("pods.start", row.get("placed")),
+        ("job.run", row.get("started")),
+    ]
+    steps: list[tuple[str, float]] = []
+    for name, at in times:
+        if at is not None:
+            steps.append((name, min(ended, max(at, steps[-1][1] if steps else at))))
+    for (name, begin), (_, end) in pairwise([*steps, ("job.end", ended)]):
+        if end > trace.since:
+            yield trace.span(name, ended, max(begin, trace.since), end)
+    yield trace.span("job.end", ended, ended, ended, {"state": row["phase"] or "", "retries": row["retries"] or 0})
+
+
+def _decisions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+    """A span for each decision to place the gang, with the code for which it waited before."""
+    before = ""
+    for cause in sorted(told.causes, key=lambda row: (row["at"], row["name"] in TRACE_STEPS)):
+        name, message = cause["name"], cause["message"] or ""
+        if name not in TRACE_STEPS:
+            before = name if name in set(PendingReason) else pending.reason_of(message) or name
+        elif name == SCHEDULED and (decision := decisions.parse(message)) is not None:
+            session, nodes = decision
+            more: dict[str, str | int] = {"session": session, "code_before": before, "nodes_tried": nodes}
+            yield trace.span("gang.decide", session, cause["at"], cause["at"], more)
+            before = ""
+
+
+def _bindings(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+    """A span for the pods of each try, from the first binding to the last."""
+    tries: dict[int, list[Row]] = defaultdict(list)
+    for pod in told.pods:
+        if pod["bound"] is not None:
+            tries[pod["job_version"] or 0].append(pod)
+    for version, pods in sorted(tries.items()):
+        pods.sort(key=lambda pod: (pod["bound"], pod["name"]))
+        last, count = len(pods) - 1, min(len(pods), MOST_EVENTS)
+        chosen = [pods[at * last // max(1, count - 1)] for at in range(count)]
+        events = [SpanEvent("bound", pod["bound"], {"pod": pod["name"], "node": pod["node"] or ""}) for pod in chosen]
+        more = {"pods": len(pods), "version": version}
+        yield trace.span("gang.bind", version, pods[0]["bound"], pods[-1]["bound"], more, events=events)
+
+
+def _actions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+    """A span for each time that an action moved the whole Job, until the Job came into its next phase."""
+    phases = sorted(told.phases, key=lambda phase: phase["at"])
+    for number, phase in enumerate(phases):
+        action, begin = ACTIONS.get(phase["name"]), phase["at"]
+        if action is not None:
+            end = next((each["at"] for each in phases[number + 1 :]), trace.row["ended"])
+            yield trace.span("policy.action", f"{action} {begin}", begin, max(begin, end), {"action": action})
+
+
+def _replacements(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+    """A span for pods of a task that were made again while the Job went on, by the time when the first of them was."""
+    places: dict[tuple[object, ...], list[Row]] = defaultdict(list)
+    for pod in told.pods:
+        if pod["task_index"] is not None and pod["created"] is not None:
+            places[pod["job_version"], pod["task"], pod["task_index"]].append(pod)
+    again: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for pods in places.values():
+        pods.sort(key=lambda pod: (pod["created"], pod["uid"]))
+        for old, new in pairwise(pods):
+            if old["evicted_for"] is None:
+                again[new["task"] or "", new["created"]].append(old)
+    for (task, at), replaced in sorted(again.items()):
+        begin = min([at, *(old["finished"] for old in replaced if old["finished"] is not None)])
+        more: dict[str, str | int] = {"action": "RestartPod", "task": task, "pods": len(replaced)}
+        yield trace.span("policy.action", f"RestartPod {task} {at}", begin, at, more)

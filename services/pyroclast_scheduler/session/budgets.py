@@ -1,0 +1,232 @@
+"""Budgets of queues in a session: which gangs they keep out, and whose pods they make preemptable. None of them evicts a pod.
+
+A budget counts what runs in its queue and in those below it; of all above a gang the one that keeps it out longest is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from pyroclast.api.budgets import HOUR, AtEnd, WhenUnknown
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast.resources import durations
+from pyroclast_scheduler.model.budgets import BudgetStanding, hours_of, spelled_hours, standing_of
+from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.statuses import ALLOCATED
+from pyroclast_scheduler.model.tasks import placed_at
+from pyroclast_scheduler.session.others_waiting import others_wait
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.session.session import Session
+
+__all__ = ["Budgets"]
+
+_ROOT: Final = "root"
+_EARLIER: Final = frozenset(
+    {PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.ABOVE_QUEUE_LIMIT, PendingReason.ABOVE_CLUSTER}
+)
+"""Causes of not being let in that are told although a budget is used up too."""
+
+
+class Budgets:
+    """The budgets of the queues of one session, at least one of which has any."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._above: dict[str, tuple[str, ...]] = {}
+        self._promised: dict[str, dict[str, float]] = {}
+        self._committed: dict[str, dict[str, float]] = {}
+        self._ran: dict[tuple[str, str], float] = {}
+        self._low: dict[str, bool] = {}
+
+    @cached_property
+    def standings(self) -> Mapping[str, BudgetStanding]:
+        """By queue, those that have a budget."""
+        session, found = self._session, {}
+        allocated: dict[str, dict[str, float]] = {}
+        for name, sums in session.queue_sums.items():
+            for above in self._budgeted(name):
+                limits, total = session.queues[above].facts.budget, allocated.setdefault(above, {})
+                for resource in limits.limits if limits is not None else ():
+                    row = session.dimensions.find(resource)
+                    total[resource] = total.get(resource, 0.0) + (0.0 if row is None else float(sums.allocated[row]))
+        for name, queue in session.queues.items():
+            here = allocated.get(name, {})
+
+            def has(resource: str, here: Mapping[str, float] = here, elsewhere: Amounts = queue.elsewhere) -> float:
+                return here.get(resource, 0.0) + elsewhere.get(resource, 0)
+
+            standing = standing_of(queue.facts, session.ports.now, session.ports.budget_patience, has)
+            if standing is not None:
+                found[name] = standing
+        return found
+
+    def may_enter(self, job: Job, *, is_let_in: bool) -> bool:
+        """Whether a job enters that plugins let in, or do not; if not, its cause is the first of both."""
+        if not is_let_in and job.cause is not None and job.cause.reason in _EARLIER:
+            return False
+        refused = self._refusal(job)
+        if refused is not None:
+            job.cause = refused
+            return False
+        if is_let_in:
+            self._note_entered(job)
+        return is_let_in
+
+    def is_low(self, queue: str) -> bool:
+        """Whether pods of a queue are preemptable since a budget is used up."""
+        found = self._low.get(queue)
+        if found is None:
+            low = (standing for standing in self._of(queue) if standing.budget.at_end is AtEnd.LOW)
+            found = self._low[queue] = any(self._used_up(standing, None) for standing in low)
+        return found
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _of(self, queue: str) -> Iterator[BudgetStanding]:
+        """The budgets that count for a queue, its own first."""
+        return (self.standings[name] for name in self._budgeted(queue))
+
+    def _budgeted(self, queue: str) -> tuple[str, ...]:
+        found = self._above.get(queue)
+        if found is None:
+            queues, path, name, seen = self._session.queues, [], queue, set[str]()
+            while name in queues and name not in seen:
+                seen.add(name)
+                if queues[name].facts.budget is not None:
+                    path.append(name)
+                name = queues[name].facts.parent or _ROOT
+            found = self._above[queue] = tuple(path)
+        return found
+
+    def _refusal(self, job: Job) -> Cause | None:
+        """Why a job is kept out: by the budget whose period ends last; one that never ends counts as the last."""
+        kept = [(each, text) for each in self._of(job.facts.queue) if (text := self._why_not(each, job.facts)) is not None]
+        if not kept:
+            return None
+        _, text = max(kept, key=lambda pair: float("inf") if pair[0].span.end is None else pair[0].span.end)
+        return Cause(PendingReason.BUDGET_SPENT, lambda: text)
+
+    def _why_not(self, standing: BudgetStanding, facts: JobFacts) -> str | None:
+        budget = standing.budget
+        if not standing.is_known:
+            if budget.when_unknown is WhenUnknown.ALLOW or budget.at_end is AtEnd.WARN:
+                return None
+            return f"not now: nobody knows how much of the budget of queue {standing.queue} is spent; it lets nobody in meanwhile"
+        used_up = self._used_up(standing, facts.min_resources)
+        if budget.at_end is AtEnd.WARN or (budget.at_end is not AtEnd.SAFE and not used_up):
+            return None
+        if not used_up:
+            return self._does_not_fit(standing, facts)
+        if budget.at_end is AtEnd.LOW:
+            if not others_wait(self._session, self.is_low):
+                return None
+            text = f"{self._is_used_up(standing, used_up)}, so that it starts only where nobody else waits"
+            return f"not now: {text}; {standing.next_period}"
+        when = "not now" if standing.span.end is not None else "never"
+        return f"{when}: {self._is_used_up(standing, used_up)}; {standing.next_period}"
+
+    def _is_used_up(self, standing: BudgetStanding, resource: str) -> str:
+        spent = standing.written.get(resource, 0.0) + self._ran_exactly(standing, resource)
+        has, limit = spelled_hours(resource, spent), spelled_hours(resource, standing.budget.limits[resource])
+        return f"the budget of queue {standing.queue}{standing.period} is used up: {has} of {limit} hours of {resource} are spent"
+
+    def _used_up(self, standing: BudgetStanding, asked: Amounts | None) -> str:
+        """The first limited resource of those asked for of which nothing is left; empty if there is none."""
+        if not standing.is_known:
+            return ""
+        for name in standing.asked(None if asked is None else [each for each, amount in asked.items() if amount]):
+            if standing.is_used_up(name) and standing.is_used_up(name, self._ran_exactly(standing, name)):
+                return name
+        return ""
+
+    def _does_not_fit(self, standing: BudgetStanding, facts: JobFacts) -> str | None:
+        """Why a gang is kept out of a budget that lets in only what still fits."""
+        least = facts.min_resources or {}
+        names = standing.asked([name for name, amount in least.items() if amount])
+        if not names:
+            return None
+        whose = f"the budget of queue {standing.queue}{standing.period}"
+        seconds = self._seconds(facts)
+        if seconds is None:
+            return f"never: {whose} lets in only gangs that say how long they run: spec.runningEstimate"
+        for name in names:
+            limit = standing.budget.limits[name]
+            needed = hours_of(name, least[name]) * seconds / HOUR
+            spent = standing.written.get(name, 0.0) + self._ran_exactly(standing, name)
+            left = limit - spent - self._committed_of(standing).get(name, 0.0)
+            left -= self._promised.get(standing.queue, {}).get(name, 0.0)
+            if needed > left:
+                asks = f"it may use {spelled_hours(name, needed)} hours of {name} in {durations.shown(int(seconds * 1e9))}"
+                if needed > limit:
+                    return f"never: {asks}; {whose} is {spelled_hours(name, limit)} in all"
+                rest = f"{spelled_hours(name, max(0.0, left))} of {spelled_hours(name, limit)}"
+                when = "not now" if standing.span.end is not None else "never"
+                return f"{when}: {asks}, and of {whose} {rest} are left beside what runs; {standing.next_period}"
+        return None
+
+    def _seconds(self, facts: JobFacts) -> float | None:
+        said = facts.declared_seconds
+        return self._session.ports.usual_seconds(facts) if said is None else said
+
+    def _note_entered(self, job: Job) -> None:
+        for standing in self._of(job.facts.queue):
+            if standing.budget.at_end is AtEnd.SAFE:
+                _add(self._promised.setdefault(standing.queue, {}), standing, job.facts.min_resources, self._seconds(job.facts))
+
+    def _jobs_below(self, standing: BudgetStanding) -> Iterator[JobFacts]:
+        facts = self._session.snapshot.all_jobs.values()
+        return (each for each in facts if standing.queue in self._budgeted(each.queue))
+
+    def _committed_of(self, standing: BudgetStanding) -> dict[str, float]:
+        """What those that run, and those let in before, will still use."""
+        found = self._committed.get(standing.queue)
+        if found is None:
+            found, now = self._committed.setdefault(standing.queue, {}), self._session.ports.now
+            for facts in self._jobs_below(standing):
+                seconds = self._seconds(facts)
+                begun = _began(facts)
+                if seconds is None:
+                    continue
+                if facts.sums.allocated:
+                    _add(found, standing, facts.sums.allocated, seconds if begun is None else max(0.0, begun + seconds - now))
+                elif facts.phase is PodGroupPhase.INQUEUE:
+                    _add(found, standing, facts.min_resources, seconds)
+        return found
+
+    def _ran_exactly(self, standing: BudgetStanding, resource: str) -> float:
+        """Hours since the recorder's last word, from when on each pod has its place."""
+        key = standing.queue, resource
+        found = self._ran.get(key)
+        if found is None:
+            if standing.written.get(resource, 0.0) >= standing.budget.limits[resource] or not standing.ran.get(resource):
+                found = standing.ran.get(resource, 0.0)
+            else:
+                now, whole = self._session.ports.now, 0.0
+                for facts in self._jobs_below(standing):
+                    for task in facts.tasks if facts.sums.allocated.get(resource) else ():
+                        if task.status in ALLOCATED:
+                            begun = max(standing.since, placed_at(task) or standing.since)
+                            whole += hours_of(resource, task.shape.request.get(resource, 0)) * max(0.0, now - begun) / HOUR
+                elsewhere = hours_of(resource, self._session.queues[standing.queue].elsewhere.get(resource, 0))
+                found = whole + elsewhere * max(0.0, now - standing.since) / HOUR
+            self._ran[key] = found
+        return found
+
+
+def _began(facts: JobFacts) -> float | None:
+    """When the first pod got its place."""
+    known = [begun for task in facts.tasks if task.status in ALLOCATED and (begun := placed_at(task)) is not None]
+    return min(known, default=None)
+
+
+def _add(total: dict[str, float], standing: BudgetStanding, amounts: Amounts | None, seconds: float | None) -> None:
+    for name, amount in (amounts or {}).items():
+        if name in standing.budget.limits and seconds is not None:
+            total[name] = total.get(name, 0.0) + hours_of(name, amount) * seconds / HOUR

@@ -1,0 +1,66 @@
+"""Whether anybody else waits for room: asked for gangs that may start only where nobody does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from pyroclast.api.enums import PodGroupPhase
+from pyroclast.api.pending import PendingReason
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.jobs import Job
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.session.session import Session
+
+__all__ = ["others_wait"]
+
+_NOT_PLACED: Final = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE})
+_NOT_FOR_ROOM: Final = frozenset({
+    PendingReason.LEFT_OUT,
+    PendingReason.NOT_LET_IN,
+    PendingReason.QUEUE_CLOSED,
+    PendingReason.ABOVE_QUEUE_LIMIT,
+    PendingReason.ABOVE_CLUSTER,
+    PendingReason.BUDGET_SPENT,
+    PendingReason.PODS_MISSING,
+    PendingReason.GATED,
+    PendingReason.NO_NODE_ALLOWED,
+    PendingReason.NO_NODE_BIG_ENOUGH,
+    PendingReason.TOO_FEW_NODES,
+})  # fmt: skip
+"""Codes of jobs that would not start if there were more room."""
+
+
+def others_wait(session: Session, is_low: Callable[[str], bool]) -> bool:
+    """Whether a job waits for room, in a queue that is not `is_low` itself."""
+    if any(_waits(job.facts) and not is_low(job.facts.queue) and _is_for_room(session, job) for job in session.jobs.values()):
+        return True
+    waiting = session.ports.waiting
+    if waiting is None:
+        at_rest = (facts for key, facts in session.snapshot.all_jobs.items() if key not in session.jobs)
+        return any(_waits(facts) and not is_low(facts.queue) for facts in at_rest)
+    here: dict[tuple[str, PendingReason], int] = {}
+    for key in session.jobs:
+        slot = waiting.slot(key)
+        if slot is not None:
+            here[slot] = here.get(slot, 0) + 1
+    return any(
+        count > here.get((queue, code), 0) and code not in _NOT_FOR_ROOM and not is_low(queue)
+        for (queue, code), count in waiting.counts.items()
+    )
+
+
+def _waits(facts: JobFacts) -> bool:
+    return facts.phase in _NOT_PLACED and facts.tally.ready < facts.min_available
+
+
+def _is_for_room(session: Session, job: Job) -> bool:
+    """What this session says of it; before that what the last one did."""
+    if job.is_ready or job.facts.group.spec.hold is not None:
+        return False
+    if job.cause is not None:
+        return job.cause.reason not in _NOT_FOR_ROOM
+    waiting = session.ports.waiting
+    slot = None if waiting is None else waiting.slot(job.facts.key)
+    return slot is None or slot[1] not in _NOT_FOR_ROOM

@@ -1,0 +1,151 @@
+"""Who asks: client certificates, tokens of service accounts, and impersonation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from pyroclast.resources.go_text import go_quote
+from pyroclast_standalone.apiserver.access.tokens import ISSUER, InvalidToken, TokenSigner
+from pyroclast_standalone.apiserver.requests import status
+from pyroclast_standalone.apiserver.requests.context import ANONYMOUS, User
+from pyroclast_standalone.apiserver.storage.store import Store
+
+__all__ = ["Authenticator", "Peer", "impersonated", "service_account_user"]
+
+AUTHENTICATED: Final = "system:authenticated"
+_EXTRA: Final = "authentication.kubernetes.io/"
+
+
+class Peer(Protocol):
+    """A TLS connection whose client certificate, if there is one, has been verified."""
+
+    def getpeercert(self, binary_form: bool = False) -> Any:  # noqa: ANN401 - the signature of the library
+        """The certificate, as a dictionary or encoded."""
+
+
+def service_account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, list[str]] | None = None) -> User:
+    """The user that a service account is."""
+    return User(
+        f"system:serviceaccount:{namespace}:{name}",
+        ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
+        uid,
+        extra or {},
+    )
+
+
+class Authenticator:
+    """Tells users by certificate or token."""
+
+    def __init__(self, store: Store, signer: TokenSigner, now: Callable[[], float]) -> None:
+        self._accounts = store.collection("serviceaccounts")
+        self._bound = {"pod": store.collection("pods"), "secret": store.collection("secrets"), "node": store.collection("nodes")}
+        self._signer = signer
+        self._now = now
+        self._read: dict[str, dict[str, Any]] = {}
+        self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None: without a certificate
+
+    def user(self, authorization: str, tls: Peer | None) -> User:
+        """The user of a request with this `Authorization` header over this connection.
+
+        Raises:
+            StatusError: 401, credentials were given and are not good.
+        """
+        certified = self._certified_peer(tls) if tls is not None else None
+        if certified is not None:
+            return certified
+        if not authorization:
+            return ANONYMOUS
+        scheme, _, token = authorization.partition(" ")
+        found = self.of_token(token.strip()) if scheme.lower() == "bearer" else None
+        if found is None:
+            raise status.unauthorized()
+        return found
+
+    def _certified_peer(self, tls: Peer) -> User | None:
+        """The user whose certificate came with the connection, None when none did; looked at once for each connection."""
+        try:
+            return self._peers[tls]
+        except KeyError:
+            pass
+        certificate = tls.getpeercert(binary_form=True)
+        found = self._peers[tls] = _of_certificate(tls.getpeercert() or {}, certificate) if certificate else None
+        return found
+
+    def of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:
+        """The user of `token`, None when it is not good, or its account or bound object is gone."""
+        now = self._now()
+        claims = self._read.get(token)
+        try:
+            if claims is None or now >= claims["exp"]:
+                claims = self._signer.read(token, now=now)
+                if len(self._read) > 1000:
+                    self._read.clear()
+                self._read[token] = claims
+        except InvalidToken:
+            return None
+        if not set(audiences) & set(claims["aud"]):
+            return None
+        private = claims["kubernetes.io"]
+        namespace, account = private["namespace"], private["serviceaccount"]
+        stored = self._accounts.items.get(f"{namespace}/{account['name']}")
+        if stored is None or stored.uid != account["uid"]:
+            return None
+        extra = {f"{_EXTRA}credential-id": [f"JTI={claims['jti']}"]}
+        for kind, collection in self._bound.items():
+            if bound := private.get(kind):
+                key = bound["name"] if kind == "node" else f"{namespace}/{bound['name']}"
+                found = collection.items.get(key)
+                if found is None or found.uid != bound["uid"]:
+                    return None
+                extra |= {f"{_EXTRA}{kind}-name": [bound["name"]], f"{_EXTRA}{kind}-uid": [bound["uid"]]}
+        return service_account_user(namespace, account["name"], stored.uid, extra)
+
+    def why_not(self, token: str, audiences: Sequence[str]) -> str:
+        """What is wrong with a token that is not good for `audiences`."""
+        try:
+            claims = self._signer.read(token, now=self._now())
+        except InvalidToken:
+            return "invalid bearer token"
+        if set(audiences) & set(claims["aud"]):
+            return "[invalid bearer token, service account token is not valid]"
+        shown = [f"[{' '.join(map(go_quote, each))}]" for each in (claims["aud"], audiences)]
+        return f"[invalid bearer token, token audiences {shown[0]} is invalid for the target audiences {shown[1]}]"
+
+
+def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:
+    names = [pair for part in certificate.get("subject", ()) for pair in part]
+    name = next((value for kind, value in names if kind == "commonName"), "")
+    groups = [value for kind, value in names if kind == "organizationName"]
+    credential = f"X509SHA256={hashlib.sha256(encoded).hexdigest()}"
+    return User(name, (*groups, AUTHENTICATED), extra={f"{_EXTRA}credential-id": [credential]})
+
+
+def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[str]]) -> User | None:
+    """The user whom the `Impersonate-*` headers name, None without them.
+
+    Raises:
+        StatusError: groups or others without a user.
+    """
+    if not any(name.lower().startswith("impersonate-") for name in headers):
+        return None
+    name = headers.get("Impersonate-User", "")
+    groups = all_values("Impersonate-Group")
+    prefix = "impersonate-extra-"
+    extra = {key[len(prefix) :].lower(): all_values(key) for key in headers if key.lower().startswith(prefix)}
+    uid = headers.get("Impersonate-Uid", "")
+    if not name:
+        if groups or extra or uid:
+            raise status.bad_request("Impersonate-* headers were given without Impersonate-User")
+        return None
+    parts = name.split(":")
+    if len(parts) == 4 and parts[:2] == ["system", "serviceaccount"]:
+        account = service_account_user(parts[2], parts[3], uid, extra)
+        return account if not groups else User(name, _with_authenticated(groups), uid, extra)
+    return User(name, _with_authenticated(groups) if name != ANONYMOUS.name else ANONYMOUS.groups, uid, extra)
+
+
+def _with_authenticated(groups: list[str]) -> tuple[str, ...]:
+    return tuple(groups) if AUTHENTICATED in groups or "system:unauthenticated" in groups else (*groups, AUTHENTICATED)

@@ -1,0 +1,91 @@
+"""Requests that the server makes of itself: its controllers go through the same pipeline as everybody, by their own names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Final, Generic, TypeVar
+
+from pyroclast_standalone.apiserver.access.authn import service_account_user
+from pyroclast_standalone.apiserver.requests.context import Context, User
+from pyroclast_standalone.apiserver.requests.negotiate import Wanted
+from pyroclast_standalone.apiserver.requests.routes import Query, RequestInfo
+from pyroclast_standalone.apiserver.storage.registry import Resource
+
+__all__ = ["GARBAGE_COLLECTOR", "NAMESPACE_CONTROLLER", "KeyedWorker", "request"]
+
+GARBAGE_COLLECTOR: Final = service_account_user("kube-system", "generic-garbage-collector")
+NAMESPACE_CONTROLLER: Final = service_account_user("kube-system", "namespace-controller")
+
+_FIRST_RETRY: Final = 0.05
+_LAST_RETRY: Final = 10.0
+_log = logging.getLogger(__name__)
+K = TypeVar("K", bound=Hashable)
+
+
+def request(user: User, verb: str, resource: Resource, key: str, now: float) -> Context:
+    """The context of a request by a controller for one object."""
+    namespace, _, name = key.rpartition("/")
+    path = f"/internal/{resource.qualified}/{key}"
+    info = RequestInfo(verb, path, resource.group, resource.version, namespace, resource.plural, name)
+    return Context(info, Query({}), {"User-Agent": user.name.rpartition(":")[2]}, b"", user, Wanted(), now)
+
+
+class KeyedWorker(Generic[K]):
+    """Works on keys one after the other; a key that fails comes back, later and later."""
+
+    def __init__(self, name: str, work: Callable[[K], Awaitable[None]]) -> None:
+        self._name = name
+        self._work = work
+        self._waiting: dict[K, None] = {}
+        self._failures: dict[K, int] = {}
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._wake = asyncio.Event()
+        self._is_working = False
+
+    def add(self, key: K) -> None:
+        """Work on `key` soon; adding it again before that changes nothing."""
+        self._waiting[key] = None
+        self._wake.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being worked on or waits, retries included."""
+        return not self._waiting and not self._is_working and not self._timers
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                while not self._waiting:
+                    self._wake.clear()
+                    await self._wake.wait()
+                key = next(iter(self._waiting))
+                del self._waiting[key]
+                self._is_working = True
+                try:
+                    await self._work(key)
+                    self._failures.pop(key, None)
+                except Exception as error:  # noqa: BLE001 - the top of a task: told, and tried again
+                    self._retry(key, error)
+                finally:
+                    self._is_working = False
+                await asyncio.sleep(0)
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def add_after(self, key: K, seconds: float) -> None:
+        """Work on `key` in `seconds`."""
+        if key not in self._timers:
+            self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
+
+    def _retry(self, key: K, error: Exception) -> None:
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        _log.warning("%s.retry: key=%s failures=%d error=%s", self._name, key, failures, error)
+        self.add_after(key, min(_LAST_RETRY, _FIRST_RETRY * 2 ** min(failures, 10)))
+
+    def _due(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)

@@ -1,0 +1,186 @@
+"""Calling a webhook: where it listens, whom it must be, what it is sent and whether its answer is one."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import ssl
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+
+from pyroclast_standalone.apiserver.admission.chain import Review
+from pyroclast_standalone.apiserver.admission.expressions import request_of
+from pyroclast_standalone.apiserver.admission.hooks import Matched
+from pyroclast_standalone.apiserver.storage.store import Store
+
+__all__ = ["CallFailed", "HookClient", "Response"]
+
+_MAX_ANSWER: Final = 4 * 1024 * 1024  # bytes: an object and its patch
+_CONNECTIONS: Final = 100
+
+Response = dict[str, Any]
+"""`response` of an AdmissionReview."""
+
+
+Seen = tuple["dict[str, Any] | None", "dict[str, Any] | None"]
+"""The object and the old object."""
+
+
+class CallFailed(Exception):
+    """No usable answer; the failure policy decides what that means."""
+
+
+class HookClient:
+    """Calls webhooks over kept connections, one pool for each CA."""
+
+    def __init__(self, store: Store) -> None:
+        self._services = store.collection("services")
+        self._endpoints = store.collection("endpoints")
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+
+    async def close(self) -> None:
+        """Drop all connections."""
+        for session in self._sessions.values():
+            await session.close()
+        self._sessions.clear()
+
+    async def call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response:
+        """The answer of a hook to `review`, in which it sees the new and the old object so.
+
+        Raises:
+            CallFailed: it cannot be reached, is too slow, or answers nonsense.
+        """
+        hook = matched.hook
+        if "v1" not in hook.versions:
+            raise CallFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+        uid = str(uuid.uuid4())
+        content = _review(uid, matched, review, seen)
+        try:
+            url, server_name = self._address(hook.client, hook.timeout)
+            answer = await self._post(hook.client, f"{url}?timeout={hook.timeout}s", server_name, content, hook.timeout)
+        except CallFailed as error:
+            raise CallFailed(f'failed calling webhook "{hook.name}": failed to call webhook: {error}') from error.__cause__
+        try:
+            return _checked(answer, uid, mutating=mutating)
+        except ValueError as error:
+            raise CallFailed(f'failed calling webhook "{hook.name}": received invalid webhook response: {error}') from None
+
+    def _address(self, client: Mapping[str, Any], timeout: int) -> tuple[str, str]:
+        """URL and the name that the certificate must have (empty: that of the URL)."""
+        if client.get("url"):
+            return str(client["url"]), ""
+        service = client.get("service") or {}
+        namespace, name = service.get("namespace", ""), service.get("name", "")
+        port, path = service.get("port") or 443, service.get("path") or "/"
+        server_name = f"{name}.{namespace}.svc"
+        url = f"https://{server_name}:{port}/{str(path).lstrip('/')}"
+        stored = self._services.items.get(f"{namespace}/{name}")
+        if stored is None:
+            raise CallFailed(f"Post {json.dumps(f'{url}?timeout={timeout}s')}: service {json.dumps(name)} not found")
+        endpoints = self._endpoints.items.get(f"{namespace}/{name}")
+        host, target = str(stored.load()["spec"].get("clusterIP") or ""), port
+        for subset in (endpoints.load().get("subsets") or ()) if endpoints is not None else ():
+            if subset.get("addresses") and subset.get("ports"):
+                host, target = subset["addresses"][0]["ip"], subset["ports"][0]["port"]
+        if not host or host == "None":
+            why = f"no endpoints available for service {json.dumps(name)}"
+            raise CallFailed(f"Post {json.dumps(f'{url}?timeout={timeout}s')}: {why}")
+        return f"https://{host}:{target}/{path.lstrip('/')}", server_name
+
+    async def _post(self, client: Mapping[str, Any], url: str, server_name: str, content: bytes, seconds: float) -> Any:  # noqa: ANN401 - any JSON
+        session = self._session(str(client.get("caBundle") or ""))
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        try:
+            async with asyncio.timeout(seconds):
+                try:
+                    status, text = await _exchange(session, url, server_name, headers, content)
+                except aiohttp.ServerDisconnectedError:  # a kept connection, closed in this moment: Go's client asks again too
+                    status, text = await _exchange(session, url, server_name, headers, content)
+        except TimeoutError:
+            raise CallFailed(f"Post {json.dumps(url)}: context deadline exceeded") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise CallFailed(f"Post {json.dumps(url)}: {_why(error, url)}") from error
+        if status != 200:
+            raise CallFailed(_refusal(status, text))
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
+
+    def _session(self, authority: str) -> aiohttp.ClientSession:
+        found = self._sessions.get(authority)
+        if found is None:
+            try:
+                pem = base64.b64decode(authority).decode()
+                context = ssl.create_default_context(cadata=pem or None)
+            except (binascii.Error, ValueError, ssl.SSLError) as error:
+                raise CallFailed(f"unable to load root certificates: {error}") from None
+            connector = aiohttp.TCPConnector(ssl=context, limit=_CONNECTIONS)
+            found = self._sessions[authority] = aiohttp.ClientSession(
+                connector=connector, timeout=aiohttp.ClientTimeout(total=None), auto_decompress=True
+            )
+        return found
+
+
+async def _exchange(
+    session: aiohttp.ClientSession, url: str, server_name: str, headers: Mapping[str, str], content: bytes
+) -> tuple[int, bytes]:
+    """Status and body of the answer."""
+    async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
+        return response.status, await response.content.read(_MAX_ANSWER)
+
+
+def _why(error: Exception, url: str) -> str:
+    parts = urlsplit(url)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
+        return f"tls: failed to verify certificate: {error}"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
+        return f"dial tcp {parts.hostname}:{parts.port or 443}: connect: connection refused"
+    return str(error) or type(error).__name__
+
+
+def _refusal(code: int, text: bytes) -> str:
+    said = text.decode(errors="replace").strip()
+    if code >= 500:
+        return f"an error on the server ({json.dumps(said or 'unknown')}) has prevented the request from succeeding"
+    return f"the server rejected our request for an unknown reason ({code}: {said})"
+
+
+def _review(uid: str, matched: Matched, review: Review, seen: Seen) -> bytes:
+    request = {"uid": uid, **request_of(review, matched.resource), "object": seen[0], "oldObject": seen[1]}
+    return orjson.dumps({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request})
+
+
+def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN401 - any JSON
+    """`response` of the answer.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if (
+        not isinstance(answer, dict)
+        or answer.get("kind") != "AdmissionReview"
+        or answer.get("apiVersion") != "admission.k8s.io/v1"
+    ):
+        got = f"{answer.get('apiVersion')}, Kind={answer.get('kind')}" if isinstance(answer, dict) else "something else"
+        raise ValueError(f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
+    response = answer.get("response")
+    if not isinstance(response, dict):
+        raise ValueError("webhook response is absent")  # noqa: TRY004 - one kind of failure for all of them
+    if response.get("uid") != uid:
+        raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if not mutating and (patch or patch_type):
+        raise ValueError("webhook response for a validating webhook may not have a patch")
+    if patch and not patch_type:
+        raise ValueError("webhook returned response.patch but not response.patchType")
+    if patch and patch_type != "JSONPatch":
+        raise ValueError(f'invalid response.patchType: "{patch_type or ""}"')
+    return response

@@ -1,0 +1,148 @@
+"""Resource quotas: spent at the commit of each new object, counted anew when objects go."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyroclast_standalone.apiserver.access.internal import KeyedWorker
+from pyroclast_standalone.apiserver.admission import usage
+from pyroclast_standalone.apiserver.admission.chain import Review
+from pyroclast_standalone.apiserver.storage.registry import Registry
+from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change, Collection, Store, Stored
+
+__all__ = ["Quotas"]
+
+_RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, so that many ends cost one
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+class Quotas:
+    """Admission guard and controller of quotas."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._quotas = store.collection("resourcequotas")
+        self.worker: KeyedWorker[str] = KeyedWorker("quota", self._recount)
+        store.listeners.append(self._on_change)
+
+    def start(self) -> None:
+        """Count everything."""
+        for stored in self._quotas.select():
+            self.worker.add(stored.key)
+
+    def _on_change(self, collection: Collection, change: Change) -> None:
+        if collection is self._quotas:
+            if change.kind is ADDED or (change.kind is not DELETED and _spec(change.previous) != _spec(change.current)):
+                self.worker.add(change.current.key)
+        elif self._quotas.items and change.current.namespace and _frees(collection, change):
+            for key in self._quotas.keys(change.current.namespace):
+                self.worker.add_after(key, _RECOUNT_SECONDS)
+
+    # --- admission ----------------------------------------------------------------------------------------------
+
+    def guard(self, review: Review) -> None:
+        """Spend what a new object uses.
+
+        Raises:
+            StatusError: 403, some quota does not allow it.
+        """
+        body = review.body
+        if review.operation != "CREATE" or review.subresource or body is None or not review.namespace:
+            return
+        keys = self._quotas.keys(review.namespace)
+        if not keys:
+            return
+        wanted = usage.usage_of(review.resource.qualified, body)
+        spent: list[tuple[str, dict[str, Any]]] = []
+        for key in list(keys):
+            quota = self._quotas.items[key].load()
+            if self._fits(review, body, wanted, quota):
+                spent.append((key, quota))
+        if not review.dry_run:
+            for key, quota in spent:
+                self._store.put(self._quotas, key, quota)
+
+    def _fits(self, review: Review, body: dict[str, Any], wanted: usage.Usage, quota: dict[str, Any]) -> bool:
+        """Whether the quota is about the object; its status then counts it."""
+        spec = quota["spec"]
+        hard = usage.parse(spec.get("hard"))
+        if review.resource.qualified == "pods":
+            if not usage.within_scopes(spec, body):
+                return False
+            missing = usage.missing_resources(body["spec"], hard)
+            if missing:
+                text = "; ".join(f"{each} for: {','.join(names)}" for each, names in missing.items())
+                why = f"failed quota: {quota['metadata']['name']}: must specify {text}"
+                raise review.refusal(why)
+        elif spec.get("scopes") or spec.get("scopeSelector"):
+            return False
+        delta = {each: value for each, value in wanted.items() if each in hard and value}
+        if not delta:
+            return False
+        state = quota.setdefault("status", {})
+        used = usage.parse(state.get("used"))
+        for each in hard:
+            used.setdefault(each, usage.parse({each: "0"})[each])
+        over = {each: value for each, value in delta.items() if hard[each] < used[each] + value}
+        if over:
+            why = (
+                f"exceeded quota: {quota['metadata']['name']}, requested: {usage.shown(over)}, "
+                f"used: {usage.shown({each: used[each] for each in over})}, "
+                f"limited: {usage.shown({each: hard[each] for each in over})}"
+            )
+            raise review.refusal(why)
+        usage.add(used, delta)
+        state["hard"], state["used"] = usage.wire(hard), usage.wire(used)
+        return True
+
+    # --- counting -----------------------------------------------------------------------------------------------
+
+    async def _recount(self, key: str) -> None:
+        stored = self._quotas.items.get(key)
+        if stored is None or stored.deleting:
+            return
+        quota = stored.load()
+        spec = quota["spec"]
+        hard = usage.parse(spec.get("hard"))
+        used = {name: usage.parse({name: "0"})[name] for name in hard}
+        for collection in self._counted(hard):
+            resource = self._registry.over(collection.name)
+            if resource is None or not resource.namespaced:
+                continue
+            for item in collection.select(stored.namespace):
+                body = item.load()
+                if resource.qualified != "pods" or usage.within_scopes(spec, body):
+                    usage.add(used, usage.usage_of(resource.qualified, body))
+        state = {"hard": usage.wire(hard), "used": usage.wire(used)}
+        if quota.get("status") != state:
+            quota["status"] = state
+            self._store.put(self._quotas, key, quota)
+
+    def _counted(self, hard: usage.Usage) -> list[Collection]:
+        names: set[str] = set()
+        for name in hard:
+            if name.startswith("count/"):
+                names.add(name.removeprefix("count/"))
+            elif name.startswith("services"):
+                names.add("services")
+            elif name == "requests.storage" or name.endswith("persistentvolumeclaims"):
+                names.add("persistentvolumeclaims")
+            elif name in {"configmaps", "secrets", "replicationcontrollers", "resourcequotas"}:
+                names.add(name)
+            else:
+                names.add("pods")
+        return [self._store.collection(name) for name in sorted(names)]
+
+
+def _spec(stored: Stored | None) -> Any:  # noqa: ANN401 - any JSON
+    return stored.load().get("spec") if stored is not None else None
+
+
+def _frees(collection: Collection, change: Change) -> bool:
+    """Whether something is used no longer: an object went, or a pod finished."""
+    if change.kind is DELETED:
+        return True
+    if collection.name != "pods" or change.previous is None:
+        return False
+    return change.current.fields.get("status.phase") in _FINISHED and change.previous.fields.get("status.phase") not in _FINISHED

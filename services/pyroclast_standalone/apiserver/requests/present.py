@@ -1,0 +1,127 @@
+"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else tables made of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from pyroclast_standalone.apiserver.documents import tables
+from pyroclast_standalone.apiserver.requests import status
+from pyroclast_standalone.apiserver.requests.context import Answer, Context
+from pyroclast_standalone.apiserver.requests.negotiate import Form, Wanted
+from pyroclast_standalone.apiserver.storage.registry import Resource
+from pyroclast_standalone.apiserver.storage.store import Stored
+
+__all__ = ["json_answer", "list_answer", "object_answer", "partial", "row", "served"]
+
+
+def served(resource: Resource, stored: Stored) -> dict[str, Any]:
+    """A copy of `stored` in the version of `resource`."""
+    body = stored.load()
+    return body if resource.from_stored is None else resource.from_stored(body)
+
+
+def partial(body: Mapping[str, Any], version: str) -> dict[str, Any]:
+    """The PartialObjectMetadata of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
+
+
+def _unfit(wanted: Wanted, resource: Resource, why: str, suffix: str = "") -> status.StatusError:
+    """406 for metadata of a list that is asked for as that of an object, or the other way round."""
+    kind = (
+        f"*unstructured.Unstructured{suffix}"
+        if resource.is_custom
+        else f"*{resource.group.partition('.')[0] or 'core'}.{resource.kind}{suffix}"
+    )
+    return status.StatusError(406, "NotAcceptable", f"you requested {wanted.form}, but the requested object is {why} ({kind})")
+
+
+def json_answer(body: Mapping[str, Any], code: int = 200) -> Answer:
+    """`body` as JSON."""
+    return Answer(code, orjson.dumps(body))
+
+
+def object_answer(context: Context, resource: Resource, found: Stored | dict[str, Any], code: int = 200) -> Answer:
+    """One object."""
+    wanted = context.wanted
+    if isinstance(found, Stored):
+        if wanted.form is Form.OBJECT and resource.from_stored is None:
+            return Answer(code, found.data)
+        body = served(resource, found)
+    else:
+        body = found
+    match wanted.form:
+        case Form.METADATA_LIST:
+            raise _unfit(wanted, resource, "not a list")
+        case Form.METADATA:
+            body = partial(body, wanted.version)
+        case Form.TABLE:
+            body = row(context, resource, body)
+        case _:
+            pass
+    return json_answer(body, code)
+
+
+def list_answer(context: Context, resource: Resource, items: Iterable[Stored], metadata: Mapping[str, Any]) -> Answer:
+    """A list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
+    wanted = context.wanted
+    if wanted.form is Form.TABLE:
+        bodies = [served(resource, item) for item in items]
+        table = tables.render(resource.strategy, bodies, now=time.time(), include=_included(context), metadata=metadata)
+        return json_answer(_versioned(table, wanted))
+    if wanted.form is Form.METADATA:
+        raise _unfit(wanted, resource, "a list", "List")
+    if wanted.form is Form.METADATA_LIST:
+        found = [partial(served(resource, item), wanted.version) for item in items]
+        version = f"meta.k8s.io/{wanted.version}"
+        return json_answer({"kind": wanted.form, "apiVersion": version, "metadata": metadata, "items": found})
+    head = orjson.dumps({"kind": resource.kind + "List", "apiVersion": resource.api_version, "metadata": dict(metadata)})
+    if resource.from_stored is None:
+        parts = [item.data for item in items]
+    else:
+        parts = [orjson.dumps(served(resource, item)) for item in items]
+    if not resource.is_custom:  # items of built-in lists carry no kind of their own
+        prefix = _type_prefix(resource.kind, resource.api_version)
+        parts = [b"{" + part[len(prefix) :] if part.startswith(prefix) else part for part in parts]
+    body = b'%s,"items":[%s]}' % (head[:-1], b",".join(parts))
+    return Answer(200, body)
+
+
+@lru_cache(maxsize=512)
+def _type_prefix(kind: str, api_version: str) -> bytes:
+    return orjson.dumps({"kind": kind, "apiVersion": api_version})[:-1] + b","
+
+
+def row(context: Context, resource: Resource, body: Mapping[str, Any], *, definitions: bool = True) -> dict[str, Any]:
+    """The table of one object; a bookmark has no name and no times, and prints so."""
+    metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
+    table = tables.render(
+        resource.strategy,
+        [body],
+        now=time.time(),
+        include=_included(context),
+        metadata=metadata,
+        definitions=definitions,
+    )
+    return _versioned(table, context.wanted)
+
+
+def _included(context: Context) -> str:
+    """What the rows of a table carry.
+
+    Raises:
+        StatusError: 400, something else than there is.
+    """
+    wanted = context.query.text("includeObject")
+    if wanted not in {"", "Metadata", "Object", "None"}:
+        fault = f"includeObject: Invalid value: \"{wanted}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise status.bad_request(f"Unable to convert to Table as requested: {fault}")
+    return wanted or "Metadata"
+
+
+def _versioned(table: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
+    return table if wanted.version == "v1" else {**table, "apiVersion": f"meta.k8s.io/{wanted.version}"}

@@ -1,0 +1,197 @@
+"""Which resources are served: the built-in ones and those of custom resource definitions, found by group, version and plural.
+
+Separate from the store because a resource is a view: two versions, or the two event groups, share one collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import orjson
+
+from pyroclast_standalone.apiserver.documents.selectors import FieldReaders
+from pyroclast_standalone.apiserver.kinds.strategy import Strategy, Subresource
+from pyroclast_standalone.apiserver.storage.store import Collection, Store
+
+__all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
+
+View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+"""Turns an object of one version into another; may change its argument."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resource:
+    """One served resource of one version: a strategy over a collection.
+
+    `from_stored` and `to_stored` are None where the served form is the stored one, which then goes out as it is.
+    """
+
+    strategy: Strategy
+    collection: Collection
+    from_stored: View | None = None
+    to_stored: View | None = None
+    warning: str = ""  # sent with every answer, for deprecated versions and kinds
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    kind: str = ""
+    namespaced: bool = True
+    api_version: str = ""
+    qualified: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        strategy: Strategy,
+        collection: Collection,
+        *,
+        from_stored: View | None = None,
+        to_stored: View | None = None,
+        warning: str = "",
+    ) -> Resource:
+        """The resource that `strategy` describes."""
+        return cls(
+            strategy,
+            collection,
+            from_stored,
+            to_stored,
+            warning or strategy.deprecation,
+            strategy.group,
+            strategy.version,
+            strategy.plural,
+            strategy.kind,
+            strategy.namespaced,
+            strategy.api_version,
+            f"{strategy.plural}.{strategy.group}" if strategy.group else strategy.plural,
+        )
+
+    def seen_as(self, body: dict[str, Any], other: Resource) -> dict[str, Any]:
+        """`body`, an object as this resource serves it, as `other` serves the same; a copy where that is not the same."""
+        if other is self:
+            return body
+        copy: dict[str, Any] = orjson.loads(orjson.dumps(body))
+        if self.to_stored is not None:
+            copy = self.to_stored(copy)
+        return other.from_stored(copy) if other.from_stored is not None else copy
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether a custom resource definition brought it."""
+        return self.strategy.is_custom
+
+    @property
+    def collection_group(self) -> str:
+        """The group of the kind that is stored, by which its faults are told."""
+        return self.group if self.is_custom else self.collection.name.partition(".")[2]
+
+    @property
+    def stores(self) -> bool:
+        """Whether objects of it are kept, in contrast to reviews, which are only answered."""
+        return "get" in self.strategy.verbs
+
+    def subresource(self, name: str) -> Subresource | None:
+        """The subresource of that name, None when it has none."""
+        return next((each for each in self.strategy.subresources if each.name == name), None)
+
+
+class Registry:
+    """All served resources. `generation` grows whenever they change."""
+
+    def __init__(self, store: Store, strategies: Iterable[Strategy], views: Mapping[str, tuple[View, View]]) -> None:
+        """Serve `strategies`; `views` converts for the versions whose objects are stored as others of the same plural."""
+        self.generation = 0
+        self._resources: dict[tuple[str, str, str], Resource] = {}
+        self._by_collection: dict[str, Resource] = {}
+        self._by_kind: dict[tuple[str, str, str], Resource] = {}
+        self._versions: dict[str, list[str]] = {}
+        self._custom_versions: dict[str, list[str]] = {}
+        for strategy in strategies:
+            conversions = views.get(f"{strategy.api_version}/{strategy.plural}")
+            shared = conversions is not None
+            name = strategy.plural if shared or not strategy.group else f"{strategy.plural}.{strategy.group}"
+            collection = store.collection(name)
+            if conversions is None:
+                collection.fields_of = reader_of(strategy.fields)
+                resource = Resource.of(strategy, collection)
+            else:
+                resource = Resource.of(strategy, collection, from_stored=conversions[0], to_stored=conversions[1])
+            versions = self._versions.setdefault(strategy.group, [])
+            if strategy.version not in versions:
+                versions.append(strategy.version)
+            self._put(resource)
+
+    def _put(self, resource: Resource) -> None:
+        if resource.stores and (resource.from_stored is None or resource.collection.name not in self._by_collection):
+            self._by_collection[resource.collection.name] = resource
+        self._resources[resource.group, resource.version, resource.plural] = resource
+        if resource.stores or resource.kind not in {"Binding", "Eviction"}:
+            self._by_kind[resource.group, resource.version, resource.kind] = resource
+
+    def find(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource of that path, None when it is not served."""
+        return self._resources.get((group, version, plural))
+
+    def require(self, group: str, version: str, plural: str) -> Resource:
+        """The resource of that path, which is known to be served."""
+        return self._resources[group, version, plural]
+
+    def over(self, collection: str) -> Resource | None:
+        """The resource whose objects are stored in `collection` as they are served; None when no version of it is served."""
+        return self._by_collection.get(collection)
+
+    def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
+        """The resource whose objects have that kind."""
+        return self._by_kind.get((group, version, kind))
+
+    def is_builtin_group(self, group: str) -> bool:
+        """Whether the group is built in."""
+        return group in self._versions
+
+    def groups(self) -> dict[str, list[str]]:
+        """Versions by group in the order of preference, built-in groups first."""
+        return {**self._versions, **{group: self._custom_versions[group] for group in sorted(self._custom_versions)}}
+
+    def resources(self, group: str | None = None, version: str | None = None) -> list[Resource]:
+        """Resources of a group and version, or of all, sorted by plural."""
+        found = [
+            resource
+            for resource in self._resources.values()
+            if (group is None or resource.group == group) and (version is None or resource.version == version)
+        ]
+        found.sort(key=lambda resource: resource.plural)
+        return found
+
+    def serve_custom(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
+        """Serve exactly `resources` as the versions of a custom resource; none to stop serving it."""
+        for key in [key for key, each in self._resources.items() if each.is_custom and (key[0], key[2]) == (group, plural)]:
+            gone = self._resources.pop(key)
+            self._by_collection.pop(gone.collection.name, None)
+            self._by_kind.pop((gone.group, gone.version, gone.kind), None)
+        for resource in resources:
+            self._put(resource)
+        versions = {each.version for each in self._resources.values() if each.is_custom and each.group == group}
+        if versions:
+            self._custom_versions[group] = sorted(versions, key=version_order)
+        else:
+            self._custom_versions.pop(group, None)
+        self.generation += 1
+
+
+def reader_of(fields: FieldReaders | None) -> Callable[[dict[str, Any]], Mapping[str, str]]:
+    """Reads the selectable fields of an object all at once."""
+    if not fields:
+        return lambda _: {}
+    readers = tuple(fields.items())
+    return lambda body: {name: read(body) for name, read in readers}
+
+
+def version_order(version: str) -> tuple[int, int, int, str]:
+    """Sort key: GA before beta before alpha, newer first, anything else last by name."""
+    stable = version.removeprefix("v")
+    for rank, word in enumerate(("beta", "alpha"), 1):
+        major, found, minor = stable.partition(word)
+        if found and major.isdigit() and minor.isdigit():
+            return rank, -int(major), -int(minor), ""
+    return (0, -int(stable), 0, "") if stable.isdigit() and stable != version else (3, 0, 0, version)

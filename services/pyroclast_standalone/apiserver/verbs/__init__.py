@@ -1,0 +1,1 @@
+"""What each request does: reads, writes, deletes, watches, subresources, discovery."""

@@ -1,0 +1,237 @@
+"""The four kinds of patch, from a request body to the object they make of another."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from pyroclast.resources.go_text import go_kind, go_value
+from pyroclast_standalone.apiserver.documents import apply as server_side
+from pyroclast_standalone.apiserver.documents import json_patch, merge_patch, strategic, strict
+from pyroclast_standalone.apiserver.documents.errors import DocumentError, FieldError, Undecodable, forbidden, invalid, required
+from pyroclast_standalone.apiserver.documents.typed import WrongType
+from pyroclast_standalone.apiserver.requests import bodies, status
+from pyroclast_standalone.apiserver.requests.context import Context
+from pyroclast_standalone.apiserver.storage.registry import Resource
+
+__all__ = ["APPLY", "check_kind", "check_options", "patcher"]
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE: Final = "application/merge-patch+json"
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+_MAP: Final = "map[string]interface {}"
+
+
+def check_options(context: Context) -> None:
+    """Refuse parameters that do not fit the kind of patch.
+
+    Raises:
+        StatusError: 422, naming them.
+    """
+    faults: list[FieldError] = []
+    if context.content_type == APPLY:
+        if not context.query.text("fieldManager"):
+            faults.append(required("fieldManager", "is required for apply patch"))
+    elif "force" in context.query:
+        faults.append(forbidden("force", "may not be specified for non-apply patch"))
+    context.check_options(*faults)
+
+
+def check_kind(context: Context, resource: Resource) -> None:
+    """Refuse a kind of patch that is not accepted here.
+
+    Raises:
+        StatusError: 415.
+    """
+    if context.content_type not in {JSON_PATCH, MERGE, APPLY} and (resource.is_custom or context.content_type != STRATEGIC):
+        raise status.unsupported_media_type((JSON_PATCH, MERGE, APPLY) if resource.is_custom else ())
+
+
+def patcher(
+    context: Context, resource: Resource, now: str, subresource: str
+) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+    """What turns the present object (None when it is missing: apply makes it) into the patched one, decoded.
+
+    Raises:
+        StatusError: it cannot be read.
+    """
+    try:
+        match context.content_type:
+            case content_type if content_type == JSON_PATCH:
+                operations, twice = _parsed(context)
+                strange = [f"json patch {problem}" for problem in (*twice, *json_patch.unknown_fields(operations))]
+                return lambda live: _decoded(
+                    context, resource, _applied(lambda: json_patch.apply(live, operations)), live, problems=strange
+                )
+            case content_type if content_type == MERGE:
+                patch, twice = _parsed(context)
+                if patch is None:
+                    raise status.bad_request("Invalid JSON Patch")
+                if not isinstance(patch, dict):
+                    raise status.bad_request(
+                        f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}"
+                    )
+                return lambda live: _decoded(context, resource, merge_patch.merge(live, patch), live, problems=twice)
+            case content_type if content_type == STRATEGIC and not resource.is_custom:
+                patch, twice = _parsed(context, prefix="")
+                if patch is None:
+                    patch = {}
+                if not isinstance(patch, dict):
+                    raise status.bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type {_MAP}")
+                return lambda live: _decoded(
+                    context,
+                    resource,
+                    _applied(lambda: strategic.merge(live or {}, patch, resource.strategy.schema)),
+                    live,
+                    shown=go_value(patch),
+                    problems=twice,
+                )
+            case content_type if content_type == APPLY:
+                return _apply(context, resource, now, subresource)
+            case _:
+                pass
+    except DocumentError as error:
+        raise status.of_document(error) from None
+    raise AssertionError(context.content_type)
+
+
+def _parsed(context: Context, *, prefix: str = "error decoding patch: ") -> tuple[Any, list[str]]:
+    """The value in the body, and a sentence for each field that is given twice."""
+    try:
+        return strict.parse_json(context.body, duplicates=context.field_validation != "Ignore")
+    except DocumentError as error:
+        raise status.bad_request(f"{prefix}{error.message}") from None
+
+
+def _applied(work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return work()
+    except DocumentError as error:
+        raise status.of_document(error) from None
+
+
+def _decoded(
+    context: Context,
+    resource: Resource,
+    document: Any,  # noqa: ANN401 - any JSON
+    live: Mapping[str, Any] | None = None,
+    *,
+    shown: str = "",
+    problems: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The patched object in the form of its kind; what is wrong with it and with the patch is told about field `patch`.
+
+    Parts that the patch left as they are in `live` are in form already.
+    """
+    if not isinstance(document, dict):
+        raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
+    before = orjson.dumps(document)
+    result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with themselves
+
+    def refused(why: str) -> status.StatusError:
+        return status.invalid("", "", "", [invalid("patch", shown or _shown(before, resource), why)])
+
+    try:
+        bodies.check_type(resource.strategy, result, before)
+    except status.StatusError as error:
+        if resource.is_custom:
+            raise
+        why = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2] or error.message
+        raise refused(why) from None
+    try:
+        strategy = resource.strategy
+        untouched = _untouched(document, live or {})
+        unknown = (
+            strategy.decode(result, is_applied=True) if context.content_type == APPLY else strategy.decode(result, untouched)
+        )
+    except Undecodable as error:
+        if context.content_type == APPLY:
+            raise
+        if context.content_type == STRATEGIC and isinstance(error, WrongType):
+            raise refused(error.of_map()) from None
+        raise refused(error.message) from None
+    if found := [*problems, *unknown]:
+        if context.field_validation == "Strict":
+            raise refused(strict.strict_message(found))
+        if context.field_validation == "Warn":
+            for problem in found:
+                context.warn(problem)
+    return result
+
+
+def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
+    """The fields of a patched object that are those of the object as it was."""
+    return [name for name, part in document.items() if part is not None and part is live.get(name)]
+
+
+def _configuration(body: bytes) -> tuple[Any, list[str]]:
+    """The applied configuration: YAML, which most clients write as JSON; and a sentence for each key that is given twice."""
+    if body.lstrip()[:1] == b"{":
+        with contextlib.suppress(DocumentError):
+            value, twice = strict.parse_json(body)
+            if not twice:
+                return value, []
+    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - few send it
+
+    return yaml.parse_yaml(body)
+
+
+def _shown(data: bytes, resource: Resource) -> str:
+    """The object as an error shows it: sorted as the server's own maps are."""
+    document = orjson.loads(data)
+    if resource.is_custom:
+        return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
+    return orjson.dumps({name: document[name] for name in sorted(document)}).decode()
+
+
+def _apply(context: Context, resource: Resource, now: str, subresource: str) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+    try:
+        configuration, problems = _configuration(context.body)
+    except DocumentError as error:
+        raise status.bad_request(f"error decoding YAML: error converting YAML to JSON: {error.message}") from None
+    if configuration is None:
+        configuration = {}
+    if not isinstance(configuration, dict):
+        why = f"json: cannot unmarshal {go_kind(configuration)} into Go value of type {_MAP}"
+        raise status.bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+    kind, version = configuration.get("kind") or "", configuration.get("apiVersion") or ""
+    if (kind, version) != (resource.kind, resource.api_version):
+        group, _, short = str(version).rpartition("/")
+        given = f"{group}/{short}, Kind={kind}" if "/" not in group else "/, Kind="
+        raise status.bad_request(f"invalid object type: {given}")
+
+    def merged(live: dict[str, Any] | None) -> dict[str, Any]:
+        document = _applied(
+            lambda: server_side.apply(
+                live,
+                configuration,
+                resource.strategy.schema,
+                manager=context.query.text("fieldManager"),
+                api_version=resource.api_version,
+                now=now,
+                force=context.query.flag("force"),
+                subresource=subresource,
+            )
+        )
+        _tell_twice(context, problems)
+        try:
+            return _decoded(context, resource, document)
+        except Undecodable as error:
+            kind = f"{resource.api_version}, Kind={resource.kind}"
+            raise status.unreasoned(500, f"failed to convert new object to {kind}: {error.message}") from None
+
+    return merged
+
+
+def _tell_twice(context: Context, problems: Sequence[str]) -> None:
+    """Refuse or tell keys of a configuration that are given twice, as the request wants it."""
+    if problems and context.field_validation == "Strict":
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        raise status.bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n{lines}")
+    if context.field_validation == "Warn":
+        for problem in problems:
+            context.warn(problem)

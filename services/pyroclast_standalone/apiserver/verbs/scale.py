@@ -1,0 +1,163 @@
+"""Scale: replicas of any kind that has them, in one shape."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyroclast_standalone import times
+from pyroclast_standalone.apiserver.documents import scale_owners
+from pyroclast_standalone.apiserver.documents.errors import invalid
+from pyroclast_standalone.apiserver.kinds.builtin import BuiltinStrategy
+from pyroclast_standalone.apiserver.kinds.builtins import Builtin
+from pyroclast_standalone.apiserver.kinds.rules import Rules
+from pyroclast_standalone.apiserver.requests import bodies, status
+from pyroclast_standalone.apiserver.requests.context import Answer, Context
+from pyroclast_standalone.apiserver.requests.present import json_answer
+from pyroclast_standalone.apiserver.storage.registry import Resource
+from pyroclast_standalone.apiserver.verbs import patching
+from pyroclast_standalone.apiserver.verbs.write import Change, Writer, check_place, check_uid
+
+__all__ = ["Scales"]
+
+_UNSET: Final = -(2**31)  # replicas that a custom resource does not tell
+_NO_FORMER_OWNER: Final = (
+    "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
+    "version: request to convert CR to an invalid group/version: autoscaling/v1"
+)
+_NO_KIND: Final = 'no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"'
+_STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale"), Rules())
+
+
+class Scales:
+    """Reads and writes Scale objects over others."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._scales = Resource.of(_STRATEGY, writer.store.collection("scales.autoscaling"))
+
+    async def answer(self, context: Context, resource: Resource, method: str) -> Answer:
+        """GET, PUT or PATCH of a scale."""
+        key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
+        stored = resource.collection.items.get(key)
+        if method not in {"GET", "PUT", "PATCH"}:
+            raise status.method_not_allowed()
+        if method == "GET":
+            if stored is None:
+                raise status.not_found(resource.group, resource.plural, context.info.name)
+            body = stored.load()
+            path = _paths(resource)[0]
+            if resource.is_custom and _at(body, path) is None:
+                raise status.internal(f'the spec replicas field "{path}" does not exist')
+            return json_answer(self._of(resource, body))
+        if method == "PUT":
+            context.check_options()
+            document = _decoded(context, resource)
+            check_place(context, self._scales, document["metadata"])
+            change: Change = lambda _: document  # noqa: E731 - the same each time
+        else:
+            patching.check_kind(context, resource)
+            patching.check_options(context)
+            if stored is None:
+                raise status.not_found(resource.group, resource.plural, context.info.name)
+            change = patching.patcher(context, self._scales, times.rfc3339(self._writer.now()), "scale")
+
+        _, shown = await self._writer.change(
+            context,
+            resource,
+            key,
+            lambda live: self._scaled(context, resource, live or {}, change),
+            subresource="scale",
+            is_tracked=True,
+            show=lambda body: self._of(resource, body),
+        )
+        return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
+
+    def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
+        """`live` as it is after its Scale was changed."""
+        path, owners = _paths(resource)[0], live["metadata"].get("managedFields")
+        scale = self._of(resource, live)
+        entries = scale_owners.of_scale(owners, resource.api_version, path)
+        if entries:
+            scale["metadata"]["managedFields"] = entries
+        elif resource.is_custom and context.content_type == patching.APPLY:
+            raise status.unreasoned(500, _NO_FORMER_OWNER)
+        if resource.is_custom and _at(live, path) is None:
+            scale["spec"]["replicas"] = _UNSET
+        new = change(scale)
+        check_place(context, self._scales, new["metadata"])
+        if context.content_type != patching.APPLY:
+            self._writer.track(context, self._scales, new, scale, now=self._writer.now(), subresource="scale")
+        replicas = new["spec"].get("replicas", 0)
+        check_uid(context, resource, new["metadata"], live["metadata"])
+        _check(context, resource, replicas)
+        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+        if version := new["metadata"].get("resourceVersion"):
+            metadata["resourceVersion"] = version
+        entries = scale_owners.of_object(owners, new["metadata"].get("managedFields"), resource.api_version, path)
+        if entries:
+            metadata["managedFields"] = entries
+        return {**_with(live, path, replicas), "metadata": metadata}
+
+    def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
+        """The Scale of an object."""
+        metadata = body["metadata"]
+        spec_path, status_path, selector_path = _paths(resource)
+        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        replicas = _at(body, spec_path)
+        state: dict[str, Any] = {"replicas": _at(body, status_path) or 0}
+        selector = _at(body, selector_path) if selector_path else None
+        if isinstance(selector, dict):
+            selector = ",".join(f"{name}={value}" for name, value in sorted(selector.get("matchLabels", selector).items()))
+        if selector:
+            state["selector"] = selector
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {name: metadata[name] for name in kept if name in metadata},
+            "spec": {"replicas": replicas} if replicas else {},
+            "status": state,
+        }
+
+
+def _paths(resource: Resource) -> tuple[str, str, str]:
+    """Paths of the wished replicas, the present ones, and the selector."""
+    declared = getattr(resource.strategy, "scale", None)
+    if declared:
+        return declared["specReplicasPath"], declared["statusReplicasPath"], declared.get("labelSelectorPath", "")
+    return ".spec.replicas", ".status.replicas", ".spec.selector"
+
+
+def _at(body: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON
+    """The value at `path`; None where there is nothing."""
+    value: Any = body
+    for step in path.strip(".").split("."):
+        value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
+def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
+    """A copy of `body` with `replicas` at `path`; only what is on the way is copied."""
+    first, *rest = path.strip(".").split(".")
+    if not rest:
+        return {**body, first: replicas}
+    return {**body, first: _with(body.get(first) or {}, ".".join(rest), replicas)}
+
+
+def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
+    """The Scale in the body; of that of a custom resource the real server says no more than that it is none."""
+    try:
+        return bodies.decode(context, _STRATEGY)
+    except status.StatusError as error:
+        if resource.is_custom and error.code == 400:
+            raise status.bad_request(_NO_KIND) from None
+        raise
+
+
+def _check(context: Context, resource: Resource, replicas: int) -> None:
+    """See that the wished scale is one."""
+    if resource.is_custom:
+        if replicas == _UNSET:
+            raise status.bad_request(f'the spec replicas field "{_paths(resource)[0]}" cannot be empty')
+    elif replicas < 0:
+        fault = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid("autoscaling", "Scale", context.info.name, [fault])

@@ -1,0 +1,84 @@
+"""Volcano can live with what we write: each field that we add is pruned by its definitions, and missed by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyroclast.api.crds import custom_resource_definitions
+from tests.volcano.definitions import added, definitions, fields, schema_of
+
+ADDED = {path: (schema, required) for path, schema, required in added()}
+
+
+def test_all_fields_of_volcano_are_there() -> None:
+    ours = {each["spec"]["names"]["kind"]: schema_of(each) for each in custom_resource_definitions()}
+    missing = [path for kind, known in fields().items() for path in _missing(kind, ours[kind], known)]
+    assert missing == []
+
+
+def test_no_added_field_is_required() -> None:
+    """An object that Volcano has written, or pruned, must be valid."""
+    assert [path for path, (_, required) in ADDED.items() if required] == []
+
+
+def test_no_added_field_is_filled_in() -> None:
+    """A default would change what users of Volcano get back."""
+    assert [path for path, (schema, _) in ADDED.items() if "default" in schema] == []
+
+
+def test_what_we_add_to_volcanos_kinds() -> None:
+    """A new field belongs into this list, and into the page on moving, when it is meant to be more than Volcano has."""
+    assert sorted(ADDED) == [
+        "CronJob.spec.jobTemplate.spec.retry",
+        "Job.spec.retry",
+        "Job.status.delayedActions",
+        "Job.status.lastCommand",
+        "Job.status.observedGeneration",
+        "Job.status.restartTime",
+        "Job.status.terminatingByController",
+        "Job.status.unknownPodGroup",
+        "Job.status.waiting",
+        "JobFlow.spec.failurePolicy",
+        "JobFlow.spec.flows.dependsOn.strategy",
+        "JobFlow.spec.flows.else",
+        "JobFlow.spec.flows.for",
+        "JobFlow.spec.flows.if",
+        "JobFlow.spec.flows.patch.spec",
+        "JobFlow.spec.flows.retry",
+        "JobFlow.spec.flows.switch",
+        "JobFlow.status.completionTime",
+        "JobFlow.status.conditions.*.completionTime",
+        "JobFlow.status.conditions.*.message",
+        "JobFlow.status.conditions.*.reason",
+        "JobFlow.status.jobStatusList.exitCode",
+        "JobFlow.status.jobStatusList.podFailureRatio",
+        "JobFlow.status.jobStatusList.pods",
+        "JobFlow.status.jobStatusList.retries",
+        "JobFlow.status.nextJobs",
+        "JobFlow.status.startTime",
+        "JobTemplate.spec.retry",
+        "Queue.status.lastCommand",
+    ]
+
+
+def test_the_definitions_of_volcano_lack_them() -> None:
+    theirs = {each["spec"]["names"]["kind"]: schema_of(each) for each in definitions()}
+    assert "retry" not in theirs["Job"]["properties"]["spec"]["properties"]
+    assert "lastCommand" not in theirs["Queue"]["properties"]["status"]["properties"]
+    assert set(theirs) == set(fields())
+    (flow,) = [theirs["JobFlow"]["properties"]["spec"]["properties"]["flows"]["items"]["properties"]]
+    assert set(flow) == {"name", "dependsOn", "patch"}
+
+
+def _missing(path: str, schema: Mapping[str, Any], known: Mapping[str, Any] | None) -> Iterator[str]:
+    while schema.get("type") == "array":
+        schema = schema["items"]
+    if known is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for name, below in known.items():
+        field = schema.get("additionalProperties") if name == "*" else schema.get("properties", {}).get(name)
+        if field is None:
+            yield f"{path}.{name}"
+        else:
+            yield from _missing(f"{path}.{name}", field, below)

@@ -1,0 +1,187 @@
+"""A proxy that logs users in and names them in headers: believed by its certificate, and by nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from pydantic import ValidationError
+
+from pyroclast_board.serving import server
+from pyroclast_board.serving.proxies import RequestHeaders, forwarded_address
+from pyroclast_board.settings import BoardSettings
+from tests.control_plane.certificates import Certificates
+from tests.unit.logs import captured
+
+from .conftest import Board, fill, running_board
+
+ADMIN = {"X-Remote-User": "ann", "X-Remote-Group": "system:masters"}
+
+
+class Proxied(Board):
+    """A board behind a proxy, asked with different certificates."""
+
+    certificates: Certificates
+    foreign: Certificates
+
+    async def ask(self, path: str, certificate: str = "", *, method: str = "GET", **given: Any) -> tuple[int, str]:
+        """Status and text; `certificate` is the name of a pair, empty for none."""
+        async with self.asking(path, certificate, method=method, **given) as answer:
+            return answer.status, await answer.text()
+
+    @contextlib.asynccontextmanager
+    async def asking(
+        self, path: str, certificate: str = "", *, method: str = "GET", **given: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer while it comes."""
+        context = ssl.create_default_context(cafile=str(self.certificates.ca))
+        if certificate:
+            owner = self.foreign if certificate == "foreign" else self.certificates
+            context.load_cert_chain(owner.certificate_of(certificate), owner.key_of(certificate))
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
+            session.request(method, f"{self.url}{path}", allow_redirects=False, **given) as answer,
+        ):
+            yield answer
+
+
+@pytest.fixture
+async def proxied(tmp_path: Path) -> AsyncIterator[Proxied]:
+    certificates, foreign = Certificates(tmp_path / "ours"), Certificates(tmp_path / "theirs")
+    certificates.server("board")
+    for name in ("proxy", "visitor"):
+        certificates.client(name, name)
+    foreign.client("foreign", "proxy")
+    settings = {
+        "login": "proxy",
+        "page_cert_file": str(certificates.certificate_of("board")),
+        "page_key_file": str(certificates.key_of("board")),
+        "requestheader_client_ca_file": str(certificates.ca),
+        "requestheader_allowed_names": "proxy",
+        "review_period": timedelta(seconds=0.5),
+    }
+    async with running_board(**settings) as board:
+        found = Proxied(board.server, board.client, board.url)
+        found.certificates, found.foreign, found.session = certificates, foreign, board.session
+        yield found
+
+
+async def test_headers_count_only_from_the_proxy(proxied: Proxied) -> None:
+    uids = await fill(proxied)
+    status, page = await proxied.ask("/jobs", "proxy", headers=ADMIN)
+    assert (status, "ann" in page, "Log out" in page) == (200, True, False)
+    for path in ("/", "/jobs", "/live/jobs", "/jobs.csv", f"/jobs/{uids['train']}", "/explain/queues/research", "/login"):
+        for certificate in ("", "visitor"):
+            assert (await proxied.ask(path, certificate, headers=ADMIN))[0] == 401, (path, certificate)
+    with pytest.raises((aiohttp.ClientError, ConnectionError)):
+        await proxied.ask("/jobs", "foreign", headers=ADMIN)
+    assert (await proxied.ask("/jobs", "proxy"))[0] == 401
+    twice = [("X-Remote-User", "admin"), ("X-Remote-User", "ann")]
+    assert (await proxied.ask("/jobs", "proxy", headers=twice))[0] == 401
+    assert (await proxied.ask("/jobs", "proxy", method="POST", headers=ADMIN))[0] == 405
+    assert (await proxied.ask("/login", "proxy", method="POST", headers=ADMIN))[0] == 405
+
+
+async def test_a_user_of_the_proxy_sees_what_the_api_server_grants(proxied: Proxied) -> None:
+    await fill(proxied)
+    status, page = await proxied.ask("/jobs", "proxy", headers={"X-Remote-User": "stranger"})
+    assert (status, "<b>0</b> Jobs" in page, "hidden-job" in page) == (200, True, False)
+
+
+async def test_programs_show_a_token_and_their_headers_mean_nothing(proxied: Proxied) -> None:
+    token = await proxied.token("member", "team")
+    headers = {"Authorization": f"Bearer {token}", **ADMIN}
+    status, page = await proxied.ask("/", headers=headers)
+    assert (status, "serviceaccount:default:member" in page, "ann" in page) == (200, True, False)
+    assert (await proxied.ask("/", headers={"Authorization": "Bearer forged", **ADMIN}))[0] == 401
+
+
+async def test_a_stream_comes_through_the_proxy_again_and_again(proxied: Proxied) -> None:
+    async with proxied.asking("/live/jobs", "proxy", headers=ADMIN) as stream:
+        rest = await stream.content.read()  # it ends by itself
+    assert rest.startswith(b"retry")
+    assert b"event: reload" not in rest
+
+
+async def test_a_forwarded_address_counts_only_from_the_proxy(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {"X-Forwarded-For": "127.0.0.9, 203.0.113.7"}
+    for certificate, address in (("proxy", "203.0.113.7"), ("visitor", "127.0.0.1"), ("", "127.0.0.1")):
+        logs = captured(monkeypatch, server)
+        assert (await proxied.ask("/jobs", certificate, headers=headers))[0] == 401
+        (line,) = [each for each in logs if each["event"] == "board.denied"]
+        assert (line["address"], line["path"], line["status"]) == (address, "/jobs", 401)
+
+
+@pytest.mark.parametrize(
+    ("headers", "user"),
+    [
+        ([("X-Remote-User", "ann")], {"username": "ann", "groups": ["system:authenticated"]}),
+        (
+            [("x-remote-user", " ann "), ("X-Remote-Group", "a, b"), ("X-Remote-Group", "c")],
+            {"username": "ann", "groups": ["a", "b", "c", "system:authenticated"]},
+        ),
+        ([("X-Forwarded-Email", "ann@example.org")], {"username": "ann@example.org", "groups": ["system:authenticated"]}),
+        ([("X-Remote-User", ""), ("X-Forwarded-Email", "a@b")], {"username": "a@b", "groups": ["system:authenticated"]}),
+        ([("X-Remote-User", "ann"), ("X-Remote-User", "bob")], None),
+        ([("X-Remote-User", "an\tn")], None),
+        ([("X-Remote-User", "x" * 2000)], None),
+        ([("X-Remote-Group", "a")], None),
+        ([], None),
+    ],
+)
+def test_the_user_of_headers(headers: list[tuple[str, str]], user: dict[str, Any] | None) -> None:
+    found = RequestHeaders(("X-Remote-User", "X-Forwarded-Email"), ("X-Remote-Group",))
+    assert found.user(headers) == user
+
+
+def test_names_are_prefixed_as_the_api_server_prefixes_them() -> None:
+    headers = RequestHeaders(("X-Remote-User",), ("X-Remote-Group",), username_prefix="oidc:", groups_prefix="oidc:")
+    user = headers.user([*ADMIN.items()])
+    assert user == {"username": "oidc:ann", "groups": ["oidc:system:masters", "system:authenticated"]}
+
+
+def test_certificates_are_trusted_by_their_common_name() -> None:
+    certificate = {"subject": ((("organizationName", "proxy"),), (("commonName", "edge"),))}
+    anybody, edge, proxy = (RequestHeaders((), (), names) for names in ((), ("edge",), ("proxy",)))
+    assert [each.trusts(certificate) for each in (anybody, edge, proxy)] == [True, True, False]
+    assert [each.trusts(nothing) for each in (anybody, edge) for nothing in (None, {})] == [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("value", "address"),
+    [("203.0.113.7", "203.0.113.7"), ("evil, 2001:db8::1", "2001:db8::1"), ("203.0.113.7, unknown", None), ("", None)],
+)
+def test_the_forwarded_address_is_the_one_that_the_proxy_added(value: str, address: str | None) -> None:
+    assert forwarded_address([("x-forwarded-for", value)]) == address
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"login": "proxy"}, "believes headers only of a client certificate"),
+        ({"login": "proxy", "page_cert_file": "a", "page_key_file": "b"}, "--requestheader-client-ca-file"),
+        ({"page_cert_file": "a"}, "only of use together"),
+        ({"requestheader_client_ca_file": "a"}, "has no effect with --login=token"),
+        (
+            {
+                "login": "proxy",
+                "page_cert_file": "a",
+                "page_key_file": "b",
+                "requestheader_client_ca_file": "c",
+                "requestheader_username_headers": "",
+            },
+            "name a header",
+        ),
+        ({"review_period": timedelta(minutes=6)}, "at most 5m"),
+        ({"review_period": timedelta(0)}, "above 0"),
+    ],
+)
+def test_settings_that_would_believe_anybody_are_refused(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        BoardSettings(**given)

@@ -1,0 +1,102 @@
+"""PodGroups of Kubernetes itself in the lists of those that wait and run, and explained by their conditions."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pyroclast.views.native_groups import native_explanation, native_lines, own_groups, running_native_rows, waiting_native_rows
+
+BEGIN = datetime(2026, 11, 24, 12, 0, tzinfo=UTC)
+NOW = (BEGIN + timedelta(minutes=10)).timestamp()
+WHY = "not now: 2 of 3 have room"
+
+
+def at(minutes):
+    return (BEGIN + timedelta(minutes=minutes)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def condition(kind, status, reason, message="", minutes=2):
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(minutes)}
+
+
+WAITS = (
+    condition("PodGroupInitiallyScheduled", "False", "Unschedulable", WHY),
+    condition("pyroclast.dev/Queued", "True", "NodesFull", WHY),
+)
+RUNS = (condition("PodGroupInitiallyScheduled", "True", "Scheduled"), condition("pyroclast.dev/Queued", "False", "Admitted"))
+
+
+def group(name, *conditions, minutes=0, owner=None, **meta):
+    owners = [{**owner, "name": "j", "uid": "u", "controller": True}] if owner else []
+    return {
+        "metadata": {"name": name, "namespace": "t", "creationTimestamp": at(minutes), "ownerReferences": owners, **meta},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 3}}},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def pod(name, of, *, phase="Running", node="n"):
+    return {
+        "metadata": {"name": name, "namespace": "t"},
+        "spec": {"nodeName": node, "schedulingGroup": {"podGroupName": of}},
+        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def test_those_that_wait_are_listed_by_age_with_what_they_say():
+    labelled = {"labels": {"scheduling.volcano.sh/queue-name": "q"}}
+    rows = waiting_native_rows([group("late", *WAITS, minutes=5), group("early", *WAITS, **labelled), group("runs", *RUNS)], NOW)
+    assert [(row["name"], row["queue"], row["waitedSeconds"], row["pods"]) for row in rows] == [
+        ("early", "q", 600, 3),
+        ("late", None, 300, 3),
+    ]
+    assert {(row["object"], row["code"], row["sentence"]) for row in rows} == {("podgroups.scheduling.k8s.io", "NodesFull", WHY)}
+
+
+def test_one_that_no_scheduler_of_ours_looks_at_is_not_listed():
+    theirs = group("theirs", condition("PodGroupInitiallyScheduled", "False", "Unschedulable", "x"))
+    started = group("started", RUNS[0])
+    assert waiting_native_rows([theirs, group("new")], NOW) == []
+    assert running_native_rows([started], [pod("p", "started")], NOW) == []
+
+
+def test_those_that_run_are_listed_while_they_have_pods():
+    pods = [
+        pod("a", "g"),
+        pod("b", "g", phase="Pending", node="m"),
+        pod("c", "g", phase="Succeeded"),
+        pod("d", "over", phase="Failed"),
+    ]
+    (row,) = running_native_rows([group("g", *RUNS), group("over", *RUNS), group("waits", *WAITS)], pods, NOW)
+    assert (row["name"], row["pods"], row["ready"], row["nodes"], row["elapsedSeconds"]) == ("g", 2, 1, 2, 480)
+
+
+@pytest.mark.parametrize(
+    ("owner", "is_own"),
+    [
+        (None, True),
+        ({"apiVersion": "batch/v1", "kind": "Job"}, True),
+        ({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job"}, False),
+    ],
+    ids=["made by hand", "of a Job of Kubernetes", "shows a Job of ours"],
+)
+def test_one_that_shows_a_job_of_ours_has_no_row_of_its_own(owner, is_own):
+    assert bool(own_groups([group("g", *WAITS, owner=owner)])) is is_own
+
+
+def test_why_one_waits_is_told_by_its_conditions():
+    answer = native_explanation(group("g", *WAITS), NOW)
+    assert (answer["kind"], answer["code"], answer["sentence"], answer["complete"]) == ("Explanation", "NodesFull", WHY, False)
+    first, why, help_, as_of = native_lines(answer)
+    assert first == "t/g waits for 10m: NodesFull"
+    assert why == f"why      {WHY}"
+    assert "docs/codes.md#nodesfull" in help_
+    assert as_of.endswith("from the objects in the API server")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"), [(RUNS, "its pods have their nodes"), ((), "no scheduler of ours has looked at it")]
+)
+def test_one_that_does_not_wait_says_what_it_does(said, sentence):
+    (line,) = native_lines(native_explanation(group("g", *said), NOW))
+    assert line.startswith(f"t/g: {sentence}")

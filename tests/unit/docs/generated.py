@@ -1,0 +1,126 @@
+"""The pages of the reference that are made from code: `python -m tests.unit.docs.generated` writes them anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import yaml
+
+from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.runtime.durations import format_duration
+from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
+from tests.unit.docs.pages import DOCS
+
+REFERENCE = DOCS / "reference"
+_BUILT_IN: Final = ("metadata", "template", "volumeClaim")
+"""Properties whose fields Kubernetes documents."""
+_NOTE: Final = "<!-- made by `python -m tests.unit.docs.generated`; do not edit -->"
+_PROGRAMS: Final = {"controller": "job-controller", "jobflow": "jobflow-controller"}
+
+
+def pages() -> dict[str, str]:
+    """The content of each page by its file name."""
+    return {"fields.md": fields_page(), "chart-values.md": values_page(), "settings.md": settings_page()}
+
+
+def fields_page() -> str:
+    """Every field of every kind, from the CRDs."""
+    parts = [
+        f"# Fields of all objects\n\n{_NOTE}\n",
+        "From the CRDs. `[]` marks a list, `{}` a map. `kubectl explain vcjob.spec` tells the same on a cluster.\n",
+    ]
+    for definition in sorted(custom_resource_definitions(), key=lambda each: str(each["spec"]["names"]["kind"])):
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            parts.append(f"## {spec['names']['kind']}\n\n`{spec['group']}/{version['name']}`. {schema.get('description', '')}\n")
+            rows = [row for name in ("spec", "status") if name in schema["properties"] for row in _field_rows(name, schema)]
+            if not rows:
+                rows = [row for name in schema["properties"] if name not in _COMMON for row in _field_rows(name, schema)]
+            parts.append(_table(("Field", "Type", "Meaning"), rows))
+    return "\n".join(parts)
+
+
+_COMMON: Final = ("apiVersion", "kind", "metadata")
+
+
+def _field_rows(name: str, schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, ...]]:
+    field = schema["properties"][name]
+    path, of = f"{prefix}{name}", field
+    while True:
+        if "items" in of:
+            path, of = f"{path}[]", of["items"]
+        elif isinstance(of.get("additionalProperties"), dict):
+            path, of = f"{path}{{}}", of["additionalProperties"]
+        else:
+            break
+    required = ", required" if name in schema.get("required", ()) else ""
+    yield f"`{path}`", f"{_type(of)}{required}", field.get("description") or of.get("description", "")
+    if name not in _BUILT_IN:
+        for inner in of.get("properties", ()):
+            yield from _field_rows(inner, of, f"{path}.")
+
+
+def _type(field: dict[str, Any]) -> str:
+    if field.get("x-kubernetes-int-or-string"):
+        return "integer or string"
+    if "enum" in field:
+        return "one of " + ", ".join(f"`{value}`" for value in field["enum"])
+    return str(field.get("format") or field.get("type", "any"))
+
+
+def values_page() -> str:
+    """Every value of the chart, from its values file and schema."""
+    schema, defaults = json.loads(SCHEMA.read_text()), yaml.safe_load(VALUES.read_text())
+    parts = [f"# Values of the chart\n\n{_NOTE}\n", "From `charts/pyroclast/values.yaml`.\n"]
+    for section, values in defaults.items():
+        told = schema["properties"][section]
+        known = told.get("properties", {})
+        rows = [
+            (f"`{section}.{name}`", _code(value), known.get(name, {}).get("description", "")) for name, value in values.items()
+        ]
+        parts += [f"## {section}\n\n{told['description']}\n", _table(("Value", "Default", "Meaning"), rows)]
+    return "\n".join(parts)
+
+
+def settings_page() -> str:
+    """Every flag of every program, from its settings."""
+    parts = [
+        f"# Settings of the programs\n\n{_NOTE}\n",
+        "A flag `--some-name` is also the variable `PYROCLAST_SOME_NAME`, and the key `some-name` of the file of `--config`.",
+        "Flags win over variables, and variables over the file.\n",
+    ]
+    for name, settings in SETTINGS.items():
+        rows = [
+            (f"`--{field.replace('_', '-')}`", _code(info.default), info.description or "")
+            for field, info in sorted(settings.model_fields.items())
+        ]
+        parts += [f"## pyroclast-{_PROGRAMS.get(name, name)}\n", _table(("Flag", "Default", "Meaning"), rows)]
+    return "\n".join(parts)
+
+
+def _code(value: object) -> str:
+    if isinstance(value, timedelta):
+        value = format_duration(value)
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return f"`{text}`" if text else ""
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return (
+        "\n".join("| " + " | ".join(" ".join(cell.replace("|", "\\|").split()) for cell in line) + " |" for line in lines) + "\n"
+    )
+
+
+def main() -> None:
+    """Write the pages."""
+    for name, text in pages().items():
+        (REFERENCE / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

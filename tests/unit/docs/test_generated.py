@@ -1,0 +1,10 @@
+"""The pages of the reference that are made from code are current."""
+
+import pytest
+
+from tests.unit.docs.generated import REFERENCE, pages
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_page_says_what_the_code_says(name):
+    assert (REFERENCE / name).read_text() == pages()[name], "stale; `python -m tests.unit.docs.generated` writes it anew"

@@ -1,0 +1,136 @@
+"""PodGroups that the controllers create: the rules of the webhooks, which leave the account of the controllers out."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import NAMESPACES, POD_GROUPS, QUEUES, Key
+from pyroclast.kube.http.client import PatchKind
+from pyroclast.runtime.settings import parse
+from pyroclast_job_controller.podgroup.admission import PATHS
+from pyroclast_job_controller.settings import ControllerSettings
+
+from .cluster import NS
+from .memory_cluster import MemoryCluster, in_virtual_time
+from .test_plain_pods import pod, replica_set
+
+
+def namespace_with_queue(cluster: MemoryCluster, name: str, queue: str) -> None:
+    annotations = {"scheduling.volcano.sh/queue-name": queue}
+    cluster.server.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": annotations}}
+    )
+
+
+def queue(cluster: MemoryCluster, name: str, state: str) -> None:
+    body = {
+        "apiVersion": QUEUES.api_version,
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"weight": 1, "parent": "root"},
+    }
+    cluster.server.create(QUEUES, {**body, "status": {"state": state}})
+
+
+def queues_of_groups(cluster: MemoryCluster) -> list[str]:
+    return [group["spec"].get("queue", "") for group in cluster.server.of(POD_GROUPS).values()]
+
+
+def test_the_group_of_a_job_in_the_default_queue_takes_the_queue_of_its_namespace() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[str]:
+        queue(cluster, "research", "Open")
+        namespace_with_queue(cluster, NS, "research")
+        await asyncio.sleep(1)
+        cluster.job("a")
+        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+        return queues_of_groups(cluster)
+
+    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == ["research"]
+
+
+def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[str]:
+        queue(cluster, "research", "Open")
+        namespace_with_queue(cluster, NS, "research")
+        await asyncio.sleep(1)
+        owner = replica_set(cluster, 1)
+        await asyncio.sleep(1)
+        pod(cluster, "w-0", owner)
+        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+        return queues_of_groups(cluster)
+
+    assert in_virtual_time(scenario, workloads=True, in_process_webhooks=PATHS) == ["research"]
+
+
+@pytest.mark.parametrize("webhooks", [(), PATHS[1:]])
+def test_a_webhook_that_is_called_defaults_alone(webhooks: tuple[str, ...]) -> None:
+    async def scenario(cluster: MemoryCluster) -> list[str]:
+        namespace_with_queue(cluster, NS, "research")
+        await asyncio.sleep(1)
+        cluster.job("a")
+        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+        return queues_of_groups(cluster)
+
+    assert in_virtual_time(scenario, in_process_webhooks=webhooks) == ["default"]
+
+
+def test_a_job_whose_group_the_rules_refuse_is_told_what_the_webhook_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def event(_about: object, _type: str, _reason: str, message: str, **_: object) -> None:
+        told.append(message)
+
+    async def scenario(cluster: MemoryCluster) -> int:
+        monkeypatch.setattr(cluster.replica.shared.recorder, "event", event)
+        queue(cluster, "other", "Closed")
+        await asyncio.sleep(1)
+        cluster.job("a", queue="other")
+        await cluster.until(lambda: told)
+        return len(cluster.server.of(POD_GROUPS))
+
+    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == 0
+    said = "can only submit PodGroup to queue with state `Open`, queue `other` status is `Closed`."
+    assert (
+        told[0] == f'Failed to create PodGroup, err: admission webhook "validatepodgroup.volcano.sh" denied the request: {said}'
+    )
+
+
+def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_group_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(cluster: MemoryCluster) -> list[str]:
+        queue(cluster, "other", "Closed")
+        await asyncio.sleep(1)
+        view = cluster.replica.shared.caches.queues
+        closed = view.get(Key("", "other"))
+        cluster.server.patch(QUEUES, Key("", "other"), {"status": {"state": "Open"}}, PatchKind.MERGE)
+        await asyncio.sleep(1)
+        known = view.get
+
+        def lags(key: Key) -> Any:
+            return closed if key.name == "other" else known(key)
+
+        monkeypatch.setattr(view, "get", lags)
+        cluster.job("a", queue="other")
+        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+        return queues_of_groups(cluster)
+
+    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == ["other"]
+
+
+def test_namespaces_that_webhooks_leave_out_are_left_out_here() -> None:
+    async def scenario(cluster: MemoryCluster) -> list[str]:
+        queue(cluster, "other", "Closed")
+        await asyncio.sleep(1)
+        cluster.job("a", queue="other")
+        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+        return queues_of_groups(cluster)
+
+    assert in_virtual_time(scenario, in_process_webhooks=PATHS, leader_elect_resource_namespace=NS) == ["other"]
+
+
+def test_a_webhook_whose_rules_the_controllers_do_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(ControllerSettings, ["--in-process-webhooks=/pods/validate"], "controllers")
+    assert "/pods/validate is applied by the admission service alone" in capsys.readouterr().err

@@ -1,0 +1,452 @@
+"""Budgets of queues: whom they keep out, for how long, what the gang is told, and that nobody is evicted for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from pyroclast.api import pending, records
+from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
+from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT, RUNNING_ESTIMATE
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.budgets import BudgetStanding
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.outcome import Outcome
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell.budget_reports import BudgetReports
+from tests.scenarios import objects
+from tests.scenarios.taking import take
+
+GPU = "nvidia.com/gpu"
+HOUR = 3600.0
+TEXT = """
+actions: "{actions}"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang, enablePreemptable: false}}]
+- plugins: [{{name: predicates}}, {{name: {quota}}}, {{name: nodeorder}}]
+"""
+MONTH_ENDS = "2027-02-01T00:00:00+00:00"  # the scenarios' now is 2027-01-15T08:00:00Z
+
+
+def text_of(limit: str = "100h", **fields: Any) -> str:
+    return json.dumps({"period": "month", "limits": {GPU: limit}, **fields})
+
+
+def spent_of(budget: str, hours: float, *, age: float = 0.0, since: int | None = None, now: float = objects.NOW) -> str:
+    read = read_budget(budget)
+    begin = period_at(read.period, read.zone, now - age, first=int(now - HOUR)).begin if since is None else since
+    return written_spent(Spent(int(now - age), begin, {GPU: hours}, {}))
+
+
+class World:
+    """Sixteen GPUs, queues `above` and `team` below it, and `others`; gangs come as the tests say."""
+
+    def __init__(self, *, actions: str = "enqueue, allocate, backfill", quota: str = "proportion") -> None:
+        text = TEXT.format(actions=actions, quota=quota)
+        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.cache = Cache()
+        self.queues: dict[str, records.Queue] = {}
+        self.evicted: list[str] = []
+        self.queue("root")
+        self.queue("above")
+        self.queue("team", parent="above")
+        self.queue("others")
+        self.cache.node_changed(None, objects.node(["n", 64, "64Gi", {GPU: 16}]))
+
+    def queue(self, name: str, budget: str = "", spent: str = "", **options: Any) -> None:
+        annotations = {QUEUE_BUDGET: budget, QUEUE_BUDGET_SPENT: spent}
+        before = self.queues.get(name)
+        if before is not None and before.spec.parent:
+            options.setdefault("parent", before.spec.parent)
+        options["annotations"] = {key: value for key, value in annotations.items() if value}
+        made = self.queues[name] = objects.queue([name, options])
+        self.cache.queue_changed(before, made)
+
+    def gang(self, name: str, queue: str = "team", gpus: int = 1, *, is_running: bool = False, **options: Any) -> None:
+        estimate = options.pop("estimate", "")
+        shown = {"annotations": {RUNNING_ESTIMATE: estimate}} if estimate else {}
+        resources = options.pop("resources", {GPU: gpus})
+        phase = "Running" if is_running else "Pending"
+        row = [name, queue, 1, {"phase": phase, "minRes": resources, **shown, "class": options.pop("class", None)}]
+        self.cache.group_changed(None, objects.pod_group(row))
+        if is_running:
+            self.cache.pod_changed(None, objects.pod([f"{name}-0", name, "n", 1, "1Gi", {GPU: gpus, **options}]))
+
+    def session(self, after: float = 0.0, **ports: Any) -> Outcome:
+        commits: list[Any] = []
+        outcome = run_cycle(
+            self.cache.snapshot(),
+            self.configuration,
+            actions=registry.actions(),
+            plugins=registry.plugins(),
+            ports=Ports(objects.NOW + after, commits.append, **ports),
+            uid="u",
+        )
+        take(self.cache, outcome)
+        self.evicted += [each.task.name for commit in commits for each in commit.evictions]
+        return outcome
+
+    def decided(self, name: str, after: float = 0.0, **ports: Any) -> str:
+        """The phase that a session leaves a gang in, or why it waits."""
+        self.session(after, **ports)
+        return self.state(name)
+
+    def state(self, name: str) -> str:
+        group = self.cache.group(f"t/{name}")
+        assert group is not None
+        if group.status.phase != "Pending":
+            return str(group.status.phase)
+        messages = [each.message for each in group.status.conditions if each.type == "Unschedulable"]
+        return pending.summary_of(messages[-1]) if messages else "Pending"
+
+
+def test_a_budget_that_is_used_up_keeps_new_gangs_out_until_a_date() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 100.5))
+    world.gang("runs", gpus=4, is_running=True)
+    world.gang("new")
+    want = f"BudgetSpent: not now: the budget of queue team for this month is used up: 100 of 100 hours of {GPU} are spent; "
+    assert world.decided("new") == f"{want}the next one begins at {MONTH_ENDS}"
+    assert world.evicted == []
+
+
+def test_one_that_is_not_used_up_lets_them_in() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 99.5))
+    world.gang("new")
+    assert world.decided("new") == "Inqueue"
+
+
+def test_what_runs_since_the_last_amount_counts() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 99.5, age=300))
+    world.gang("runs", gpus=8, is_running=True, placed=3600)
+    world.gang("new")
+    assert world.decided("new").startswith("BudgetSpent: not now: ")
+
+
+def test_what_has_run_for_a_moment_counts_for_that() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 99.5, age=300))
+    world.gang("runs", gpus=8, is_running=True, placed=60)
+    world.gang("new")
+    assert world.decided("new") == "Inqueue"
+
+
+def test_a_queue_counts_for_those_above_it_and_not_for_its_neighbours() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("above", budget, spent_of(budget, 99.5, age=300))
+    world.gang("runs", "team", gpus=8, is_running=True, placed=3600)
+    world.gang("new")
+    world.gang("free", "others")
+    world.session()
+    assert world.state("new").startswith("BudgetSpent: not now: the budget of queue above for this month")
+    assert world.state("free") == "Inqueue"
+
+
+def test_of_several_budgets_the_one_that_ends_last_is_told() -> None:
+    world = World()
+    day, year = text_of(period="day"), text_of(period="year")
+    world.queue("team", day, spent_of(day, 200))
+    world.queue("above", year, spent_of(year, 200))
+    world.gang("new")
+    assert "queue above for this year" in world.decided("new")
+
+
+def test_only_what_a_gang_asks_for_keeps_it_out() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("new", resources={"cpu": 1})
+    assert world.decided("new") == "Inqueue"
+
+
+def test_a_raised_budget_lets_a_gang_at_rest_in() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("new")
+    assert world.decided("new").startswith("BudgetSpent")
+    world.session()
+    assert "t/new" not in world.session().seen, "it costs nothing while nothing changes"
+    raised = text_of("500h")
+    world.queue("team", raised, spent_of(raised, 200))
+    assert world.decided("new") == "Inqueue"
+
+
+def test_the_next_period_begins_anew() -> None:
+    world = World()
+    budget = text_of(period="day")
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("new")
+    assert world.decided("new").startswith("BudgetSpent")
+    midnight = 16 * HOUR  # it is eight in the morning
+    world.queue("team", budget, spent_of(budget, 300, age=60, now=objects.NOW + midnight))
+    assert world.decided("new", midnight - 30).startswith("BudgetSpent")
+    world.cache.queue_turned("team")
+    assert world.decided("new", midnight + 1) == "Inqueue"
+
+
+def test_a_budget_without_period_has_no_date() -> None:
+    world = World()
+    budget = text_of(period="none")
+    world.queue("team", budget, spent_of(budget, 200, since=int(objects.NOW - HOUR)))
+    world.gang("new")
+    text = world.decided("new")
+    assert text.startswith("BudgetSpent: never: the budget of queue team is used up")
+    assert text.endswith("it does not begin anew")
+
+
+UNKNOWN = {
+    "never written": ("", 0.0),
+    "written long ago": (spent_of(text_of(), 200, age=601), 0.0),
+    "of another period": (spent_of(text_of(), 200, since=int(objects.NOW) - 86_400), 0.0),
+    "nonsense": ("{", 0.0),
+}
+
+
+@pytest.mark.parametrize(("spent", "after"), UNKNOWN.values(), ids=UNKNOWN)
+def test_nobody_is_held_while_nobody_knows_what_is_spent(spent: str, after: float) -> None:
+    world = World()
+    world.queue("team", text_of(), spent)
+    world.gang("new")
+    assert world.decided("new", after) == "Inqueue"
+
+
+def test_unless_the_budget_says_so() -> None:
+    world = World()
+    world.queue("team", text_of(whenUnknown="hold"), "")
+    world.gang("new")
+    want = "BudgetSpent: not now: nobody knows how much of the budget of queue team is spent; it lets nobody in meanwhile"
+    assert world.decided("new") == want
+
+
+def test_an_annotation_that_is_no_budget_is_told_of_and_passed_over() -> None:
+    world = World()
+    world.queue("team", text_of(atEnd="kill"), "")
+    world.gang("new")
+    assert world.decided("new") == "Inqueue"
+    want = "atEnd: 'kill': is unknown; it is one of warn, low, hold, safe; it is passed over"
+    assert want in world.cache.problems["queue team"]
+
+
+def test_warn_lets_in() -> None:
+    world = World()
+    budget = text_of(atEnd="warn", whenUnknown="hold")
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("new")
+    assert world.decided("new") == "Inqueue"
+
+
+def test_low_lets_in_only_where_nobody_else_waits() -> None:
+    world = World()
+    budget = text_of(atEnd="low")
+    world.queue("team", budget, spent_of(budget, 200))
+    world.queue("others", deserved={}, capability={GPU: 1})
+    world.gang("runs", "others", gpus=1, is_running=True)
+    world.gang("waits", "others")
+    world.gang("new")
+    text = world.decided("new")
+    assert text.startswith("BudgetSpent: not now: the budget of queue team for this month is used up: 200 of 100 hours of")
+    assert "so that it starts only where nobody else waits" in text
+    waits = objects.pod_group(["waits", "others", 1, {"phase": "Pending", "minRes": {GPU: 1}}])
+    world.cache.group_changed(waits, None)
+    assert world.decided("new") == "Inqueue"
+
+
+def test_two_low_gangs_do_not_wait_for_each_other() -> None:
+    world = World()
+    budget = text_of(atEnd="low")
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("one")
+    world.gang("two")
+    world.session()
+    assert [world.state(name) for name in ("one", "two")] == ["Inqueue", "Inqueue"]
+
+
+@pytest.mark.parametrize(("hours", "evicted"), [(200.0, 1), (50.0, 0)])
+def test_low_makes_what_runs_preemptable(hours: float, evicted: int) -> None:
+    world = World(actions="allocate, reclaim")
+    budget = text_of(atEnd="low")
+    world.queue("team", budget, spent_of(budget, hours))
+    world.queue("others", weight=9)
+    world.gang("runs", "team", gpus=4, is_running=True, pre=False)
+    for number in (1, 2, 3):
+        world.cache.pod_changed(None, objects.pod([f"runs-{number}", "runs", "n", 1, "1Gi", {GPU: 4, "pre": False}]))
+    world.cache.group_changed(None, objects.pod_group(["waits", "others", 1, {"phase": "Inqueue"}]))
+    world.cache.pod_changed(None, objects.pod(["waits-0", "waits", "-", 1, "1Gi", {GPU: 4}]))
+    world.session()
+    assert len(world.evicted) == evicted
+
+
+SAFE: dict[str, tuple[str, float, str]] = {
+    "it fits": ("10h", 89.0, "Inqueue"),
+    "it does not fit any more": (
+        "10h",
+        91.0,
+        "not now: it may use 10.00 hours of nvidia.com/gpu in 10h0m0s, and of",
+    ),
+    "it never fits": (
+        "200h",
+        0.0,
+        "never: it may use 200 hours of nvidia.com/gpu in 200h0m0s; the budget of queue team",
+    ),
+    "nobody knows how long it runs": (
+        "",
+        0.0,
+        "never: the budget of queue team for this month lets in only gangs that",
+    ),
+}
+
+
+@pytest.mark.parametrize(("estimate", "spent", "want"), SAFE.values(), ids=SAFE)
+def test_safe_lets_in_what_still_fits(estimate: str, spent: float, want: str) -> None:
+    world = World()
+    budget = text_of(atEnd="safe")
+    world.queue("team", budget, spent_of(budget, spent))
+    world.gang("new", estimate=estimate)
+    assert world.decided("new").removeprefix("BudgetSpent: ").startswith(want)
+
+
+def test_safe_counts_what_was_let_in_and_what_runs() -> None:
+    world = World()
+    budget = text_of(atEnd="safe")
+    world.queue("team", budget, spent_of(budget, 40))
+    world.gang("runs", estimate="30h", is_running=True, placed=10 * 3600)  # 20 more
+    world.gang("one", estimate="30h")
+    world.gang("two", estimate="30h")
+    world.session()
+    assert sorted(state.split(":")[0] for state in (world.state("one"), world.state("two"))) == ["BudgetSpent", "Inqueue"]
+    world.gang("three", estimate="11h")
+    world.gang("four", estimate="9h")
+    world.session()
+    assert world.state("three").startswith("BudgetSpent: not now: it may use 11.00 hours")
+    assert world.state("four") == "Inqueue"
+
+
+def test_safe_takes_what_is_usual_where_nothing_is_declared() -> None:
+    world = World()
+    budget = text_of(atEnd="safe")
+    world.queue("team", budget, spent_of(budget, 91))
+    world.gang("new")
+    assert world.decided("new", usual_seconds=lambda _: 5 * HOUR) == "Inqueue"
+
+
+def test_a_closed_queue_and_a_gang_that_is_too_large_are_told_of_first() -> None:
+    world = World(quota="capacity")
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 200), capability={GPU: 2})
+    world.gang("large", gpus=3)
+    assert world.decided("large").startswith("AboveQueueLimit: ")
+    world.queue("team", budget, spent_of(budget, 200), state="Closed")
+    world.gang("new")
+    assert world.decided("new").startswith("QueueClosed: ")
+
+
+def test_a_gang_that_says_nothing_of_what_it_needs_is_held_too() -> None:
+    world = World()
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 200))
+    world.cache.group_changed(None, objects.pod_group(["new", "team", 1, {"phase": "Pending"}]))
+    assert world.decided("new").startswith("BudgetSpent: ")
+
+
+def test_it_holds_where_nothing_is_enqueued() -> None:
+    world = World(actions="allocate")
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 200))
+    world.gang("new")
+    world.cache.pod_changed(None, objects.pod(["new-0", "new", "-", 1, "1Gi", {GPU: 1}]))
+    assert world.decided("new").startswith("BudgetSpent: ")
+
+
+def test_without_a_budget_nothing_is_worked_out() -> None:
+    world = World()
+    world.gang("new")
+    assert world.session().measures.budgets == {}
+
+
+# -- what is told ----------------------------------------------------------------------------------------------------
+
+
+class Events:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def event(self, about: Any, kind: str, reason: str, message: str) -> None:
+        self.said.append(f"{about.name} {kind} {reason} {message}")
+
+
+class Reports:
+    """The reports on one queue with a budget, as sessions bring them about."""
+
+    def __init__(self) -> None:
+        self.registry, self.events, self.world = CollectorRegistry(), Events(), World()
+        self._reports = BudgetReports(self.registry, self.events, 600.0)  # type: ignore[arg-type]
+
+    def take(self, after: float = 0.0) -> list[str]:
+        standings: dict[str, BudgetStanding] = dict(self.world.session(after).measures.budgets)
+        return self._reports.take(standings, self.world.cache.queues, objects.NOW + after)
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(f"pyroclast_budget_{name}", {"queue": "team", **labels})
+
+
+def test_the_ratio_is_shown_and_goes_on_while_things_run() -> None:
+    reports = Reports()
+    budget = text_of()
+    reports.world.queue("team", budget, spent_of(budget, 80))
+    reports.world.gang("runs", gpus=8, is_running=True)
+    assert reports.take() == []
+    assert reports.sample("spent_ratio", resource=GPU) == pytest.approx(0.8)
+    reports.take(450)
+    assert reports.sample("spent_ratio", resource=GPU) == pytest.approx(0.81)
+    assert reports.sample("unknown") == 0
+
+
+def test_who_is_not_heard_of_for_too_long_is_told_of_once() -> None:
+    reports = Reports()
+    budget = text_of()
+    reports.world.queue("team", budget, spent_of(budget, 80))
+    reports.take()
+    assert reports.take(601) == ["team"], "its jobs are looked at again"
+    reports.take(602)
+    assert len(reports.events.said) == 1
+    assert reports.events.said[0].startswith("team Warning BudgetUnknown the recorder has not written for 10m0s what is spent")
+    assert reports.sample("unknown") == 1
+    assert reports.sample("spent_ratio", resource=GPU) == pytest.approx(0.8), "the last that is known"
+    reports.world.queue("team", budget, spent_of(budget, 81, now=objects.NOW + 660))
+    assert reports.take(660) == ["team"]
+    assert reports.sample("unknown") == 0
+
+
+def test_a_budget_that_was_made_a_moment_ago_is_not_unknown() -> None:
+    reports = Reports()
+    reports.world.queue("team", text_of())
+    reports.take()
+    reports.take(599)
+    assert (reports.events.said, reports.sample("unknown")) == ([], 0)
+    reports.take(601)
+    assert (len(reports.events.said), reports.sample("unknown")) == (1, 1)
+
+
+def test_a_new_period_and_a_low_budget_are_news() -> None:
+    reports = Reports()
+    budget = text_of(period="day", atEnd="low")
+    reports.world.queue("team", budget, spent_of(budget, 99.9))
+    reports.world.gang("runs", gpus=8, is_running=True)
+    reports.take()
+    assert reports.take(90) == ["team"]
+    reports.world.queue("team", budget, spent_of(budget, 101, now=objects.NOW + 16 * HOUR - 1))
+    reports.take(16 * HOUR - 1)
+    assert reports.take(16 * HOUR) == ["team"]

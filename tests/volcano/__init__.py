@@ -1,0 +1,1 @@
+"""What Volcano's own programs and CustomResourceDefinitions write and know, for tests of moving from it and back."""
