@@ -44,7 +44,6 @@ _SIZES: Final = (1, 1, 1, 2, 2, 4, 8)
 _POD_CPU: Final = 4
 _EPOCH: Final = 1_800_000_000.0
 _QUEUES: Final = ("declared", "history")
-_PASS_SECONDS: Final = 60.0
 _CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -55,12 +54,16 @@ tiers:
 
 @dataclass(frozen=True)
 class Day:
-    """`load`: what comes, as a part of what the cluster can do. `slower`: from that time on jobs run so many times longer."""
+    """`load`: what comes, as a part of what the cluster can do. `slower`: from that time on jobs run so many times longer.
+
+    `pause`: seconds between two passes of the estimator.
+    """
 
     load: float
     seconds: float = 86400.0
     seed: int = 14
     slower: tuple[float, float] | None = None
+    pause: float = 60.0
 
 
 @dataclass
@@ -94,8 +97,8 @@ class Held:
 
 @dataclass(frozen=True)
 class Told:
-    """What one pass told a queue: when, after how many Jobs of the day, to how many that wait, to how many of them a start, and
-    how wide its interval was in the median, in seconds.
+    """What one pass told a queue: when, after how many Jobs of the day, to how many that wait, to how many of them a start, how
+    wide its interval was in the median, in seconds, and which part of the last estimates held.
     """
 
     at: float
@@ -103,6 +106,7 @@ class Told:
     waiting: int
     starts: int
     width: float
+    held: float | None
 
 
 class _Noting(Calibration):
@@ -152,7 +156,7 @@ class _World:
             self._session(at)
             if at == estimate:
                 self._estimate(at)
-                estimate = at + _PASS_SECONDS
+                estimate = at + self._day.pause
 
     def _estimate(self, at: float) -> None:
         if not len(self.book):
@@ -164,7 +168,8 @@ class _World:
         for queue, noted in self.told.items():
             starts = [self.estimator.start(each.key) for each in self.book.between(queue, 0, self.book.length(queue))]
             widths = [start.latest - start.earliest for start in starts if isinstance(start, Start)]
-            noted.append(Told(at, self._submitted, len(starts), len(widths), statistics.median(widths) if widths else 0.0))
+            width, held = statistics.median(widths) if widths else 0.0, self.estimator.calibration.held(queue)
+            noted.append(Told(at, self._submitted, len(starts), len(widths), width, held))
 
     def _session(self, at: float) -> None:
         commits: list[Commit] = []
