@@ -17,7 +17,7 @@ from pyroclast.views.documents import Row
 from pyroclast.views.flows import OpenEntry
 from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
-from pyroclast.views.jobs import JobView, seconds_since
+from pyroclast.views.jobs import Group, JobView, seconds_since
 from pyroclast.views.native_groups import running_native_rows, waiting_native_rows
 from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import is_waiting
@@ -159,7 +159,7 @@ def _ends(view: JobView) -> str | None:
 async def _waiting(context: Context) -> None:
     async def read() -> Table:
         now = context.client.now()
-        rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await natives_of(context), now)
+        rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await _natives_of(context), now)
         is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
         if is_every and context.text("output") != "name":  # which names what is there
             rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
@@ -179,8 +179,13 @@ async def _running(context: Context) -> None:
     await show(context, read, JOBS, namespace=namespaces_of(context))
 
 
+async def _natives_of(context: Context) -> list[Group]:
+    """Those that the flags select; none where names are asked for, which are those of Jobs."""
+    return [] if context.text("output") == "name" else await natives_of(context)
+
+
 async def _running_natives(context: Context) -> list[Row]:
-    groups = await natives_of(context)
+    groups = await _natives_of(context)
     if not groups:
         return []  # a list of all pods is worth no more
     pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
