@@ -13,7 +13,7 @@ import structlog
 
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.runtime.traces import Traces
-from pyroclast_admission.doubts import Doubt, View, noting, with_read
+from pyroclast_admission.fresh_reads import Doubt, View, noting, with_read
 from pyroclast_admission.handlers import Webhook, answer
 from pyroclast_admission.known import Known
 from pyroclast_admission.metrics import ReviewMetrics

@@ -15,7 +15,7 @@ from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast_admission.caches import QueueCache, flow_view, queue_view
-from pyroclast_admission.doubts import Doubt, View
+from pyroclast_admission.fresh_reads import Doubt, View
 
 __all__ = ["Fetcher"]
 

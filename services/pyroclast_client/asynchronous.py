@@ -20,7 +20,7 @@ from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
-from pyroclast_client.marks import SUBMISSION
+from pyroclast_client.labels import SUBMISSION
 from pyroclast_client.sessions import Session, here
 from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, withdraw
 from pyroclast_client.sweeps import AsyncSweep

@@ -14,7 +14,7 @@ from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
 from pyroclast_client.documents import Document
 from pyroclast_client.errors import Usage
-from pyroclast_client.marks import PAYLOAD, STORE, SUBMISSION, secret_name
+from pyroclast_client.labels import PAYLOAD, STORE, SUBMISSION, secret_name
 from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data

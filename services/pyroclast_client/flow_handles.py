@@ -15,8 +15,8 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.handle import Handle
 from pyroclast_client.handles import AsyncJob
+from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION
 from pyroclast_client.loops import run
-from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION
 from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
 from pyroclast_client.states import status_of

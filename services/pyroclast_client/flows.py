@@ -19,7 +19,7 @@ from pyroclast_client.compilation import Surroundings, function_name, job_spec, 
 from pyroclast_client.documents import Document
 from pyroclast_client.entries import Entry, Gathered, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
-from pyroclast_client.marks import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
+from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
 from pyroclast_client.nodes import Node, building
 from pyroclast_client.options import TaskOptions
 from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data

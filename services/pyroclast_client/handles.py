@@ -20,9 +20,9 @@ from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
 from pyroclast_client.handle import Handle
+from pyroclast_client.labels import PAYLOAD
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
-from pyroclast_client.marks import PAYLOAD
 from pyroclast_client.podreading import LogLine, Pod, log_of, pod_of, pods_of, text_of
 from pyroclast_client.progress import ProgressLine
 from pyroclast_client.results import Outcome, Started

@@ -9,7 +9,7 @@ from pyroclast.api.types import SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import parse_time
-from pyroclast_client.marks import PAYLOAD
+from pyroclast_client.labels import PAYLOAD
 
 __all__ = ["orphans", "remove_orphans"]
 

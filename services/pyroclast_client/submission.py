@@ -13,7 +13,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, Forbidden, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_client import errors
 from pyroclast_client.documents import Document, label_of
-from pyroclast_client.marks import PAYLOAD, SUBMISSION
+from pyroclast_client.labels import PAYLOAD, SUBMISSION
 from pyroclast_client.translation import translating
 
 __all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "withdraw"]

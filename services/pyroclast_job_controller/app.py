@@ -21,7 +21,8 @@ from pyroclast.lifecycle.job.facts import JobNotice
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
-from pyroclast_job_controller import beside, selection
+from pyroclast_job_controller import other_controllers as beside
+from pyroclast_job_controller import selection
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.commands import CommandController
 from pyroclast_job_controller.controllers import Controller, work_queue
@@ -36,7 +37,7 @@ from pyroclast_job_controller.job.pod_actions import PodActions
 from pyroclast_job_controller.job.seats import SeatPublisher
 from pyroclast_job_controller.job.watch import JobWatch
 from pyroclast_job_controller.metrics import ControllerMetrics
-from pyroclast_job_controller.orders import Orders, Targets, target_of
+from pyroclast_job_controller.pending_commands import Orders, Targets, target_of
 from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.podgroup.controller import PlainPodController
 from pyroclast_job_controller.podgroup.workloads import Owners, WorkloadController

@@ -12,7 +12,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast_job_controller.orders import Orders, Stage, Targets, is_meant, target_of
+from pyroclast_job_controller.pending_commands import Orders, Stage, Targets, is_meant, target_of
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["ISSUED", "CommandController"]

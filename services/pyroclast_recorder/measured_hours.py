@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.usage import Held, hours_between
+from pyroclast_recorder.hourly_usage import Held, hours_between
 
 __all__ = ["DAY", "OF_THE_WHOLE_RUN", "means_in", "measured_hours"]
 

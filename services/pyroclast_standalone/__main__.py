@@ -20,8 +20,8 @@ from typing import NoReturn
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import ConfigError
 from pyroclast.runtime import logs
+from pyroclast_standalone import control_plane, manifests
 
-from . import control_plane, manifests
 from .directory import DataDirectory
 from .errors import CommandError
 
@@ -122,7 +122,8 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
-    from . import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+    from pyroclast_standalone import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+
     from .display import Display  # noqa: PLC0415
 
     display = Display()

@@ -17,8 +17,8 @@ from pyroclast.kube.basics.errors import KubeError, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.leadership import identity
+from pyroclast_standalone import installation
 
-from . import installation
 from .accounts import Accounts
 from .directory import DataDirectory
 from .errors import CommandError

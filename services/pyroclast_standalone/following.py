@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyroclast.api import keys, pending
+from pyroclast.api import keys
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import FlowPhase, JobPhase, JobReason, PodGroupPhase, PodPhase
 from pyroclast.api.records import HyperJob, Job, JobState, Pod, PodGroup
 

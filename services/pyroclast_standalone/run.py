@@ -14,8 +14,8 @@ from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOB_TEMPLATES,
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast_standalone import manifests, views
 
-from . import manifests, views
 from .display import QUIET_SECONDS, Display
 from .errors import CommandError
 from .manifests import Catalogue, Manifest

@@ -11,8 +11,8 @@ from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, JOBS, POD_GROUPS, PODS, K
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
+from pyroclast_standalone import following
 
-from . import following
 from .errors import CommandError
 from .following import Progress
 from .following_flows import flow_progress

@@ -24,8 +24,8 @@ from pyroclast.runtime.tls import ServingTls
 from pyroclast_admission.certificates.material import Material
 from pyroclast_admission.certificates.plan import Policy, Step
 from pyroclast_admission.certificates.steps import carry_out
-from pyroclast_admission.doubts import Doubt, View
 from pyroclast_admission.engine import Engine, Fetch
+from pyroclast_admission.fresh_reads import Doubt, View
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known, Options
 from pyroclast_admission.metrics import ReviewMetrics

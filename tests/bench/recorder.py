@@ -22,9 +22,9 @@ from sqlalchemy import text
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import job_phases, jobs, pods
+from pyroclast_recorder.hourly_usage import HOUR
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
-from pyroclast_recorder.usage import HOUR
 
 START = 1_767_225_600
 REQUESTS = '{"cpu":4000,"memory":16384,"nvidia.com/gpu":1000}'

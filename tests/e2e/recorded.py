@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pyroclast.api import keys, pending
+from pyroclast.api import keys
+from pyroclast.api import waiting_reasons as pending
 
 __all__ = ["ORIGINAL", "RECORDED", "SCHEDULER", "answered", "difference", "names", "value_at"]
 

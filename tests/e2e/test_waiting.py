@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.keys import QUEUE_BUDGET
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import (
     COMMANDS,
     HYPER_NODES,
@@ -23,6 +22,7 @@ from pyroclast.api.types import (
     ResourceType,
 )
 from pyroclast.api.waiting_codes import TOLD_BY_SCHEDULER
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.http.client import Client
 from tests.e2e.cluster import Cluster, places_before_pods, running
 from tests.e2e.waiting import JOB, STUCK, Asked, Case, ask_everywhere
@@ -331,6 +331,7 @@ def test_causes_of_other_plugins_and_without_nodes(elsewhere: Asked, title: str)
 
 def test_there_is_a_case_for_every_reason() -> None:
     elsewhere = {
+        PendingReason.BUDGET_SPENT,  # tests of budgets make that one
         PendingReason.KEPT_FOR_ANOTHER,  # tests of reservations make that one
         PendingReason.PODS_MISSING,  # the Job says why its pods are refused
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.types import EVENTS, JOBS, NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config

@@ -12,11 +12,11 @@ from collections import Counter
 import yaml
 
 from pyroclast_scheduler.cache.cache import Cache
+from tests.reference import additions, networks
 from tests.scenarios.objects import NOW
 from tests.scenarios.profiles import configuration, profile_of
 from tests.scenarios.runner import Seen, cycle, feed, outside
 
-from . import additions, networks
 from .decide import Outcome, decide
 from .generator import covered, make
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-from . import quotas, topologies
+from tests.scenarios import quotas, topologies
+
 from .runner import Result, cases_of, run
 from .tables import TABLE_KINDS
 

@@ -16,8 +16,8 @@ from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
+from tests.scenarios import objects
 
-from . import objects
 from .runner import Result, feed
 
 PLUGINS = ("gang", "priority", "conformance", "predicates")

@@ -30,8 +30,8 @@ from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.ports import NodeUsage, Ports
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.shell.extender import LARGEST_ANSWER, HttpExtender
+from tests.scenarios import objects
 
-from . import objects
 from .runner import Result, feed
 
 TOLERANCE = 1e-2

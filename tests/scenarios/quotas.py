@@ -13,8 +13,8 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
 from pyroclast_scheduler.plugins.capacity.dra import Accounts, limits_of
+from tests.scenarios import claims, objects
 
-from . import claims, objects
 from .profiles import configuration, profile_of
 from .runner import Result, Seen, cycle, feed
 

@@ -16,13 +16,13 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Commit, Outcome
-from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.session_close import close
+from tests.scenarios import claims, cpus, extenders, objects, storage
 
-from . import claims, cpus, extenders, objects, storage
 from .profiles import configuration, profile_of
 from .taking import take
 

@@ -19,8 +19,8 @@ from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Binds, Commit
+from tests.scenarios import objects
 
-from . import objects
 from .objects import NAMESPACE
 
 

@@ -34,8 +34,8 @@ from pyroclast_scheduler.session.session_close import close
 from pyroclast_scheduler.shell.patches import without_queue_gate
 from pyroclast_standalone.apiserver import kinds
 from pyroclast_standalone.apiserver.documents import strategic
+from tests.scenarios import devices, gangs, numa, objects, plugin_tables, quotas, topologies
 
-from . import devices, gangs, numa, objects, plugin_tables, quotas, topologies
 from .runner import Result, cases_of, feed, run
 
 

@@ -14,11 +14,11 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
-from pyroclast_scheduler.session.points import Purpose
+from pyroclast_scheduler.session.extension_points import Purpose
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
+from tests.scenarios import objects
 
-from . import objects
 from .runner import Result, feed, run
 
 TOPOLOGIES: Mapping[str, Mapping[str, Any]] = {

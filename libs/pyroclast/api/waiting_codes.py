@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 
 __all__ = ["CODES", "NEVER", "NOT_NOW", "TOLD_BY_SCHEDULER", "Actor", "CodeFacts", "Stage", "codes_page", "main", "says_never"]
 

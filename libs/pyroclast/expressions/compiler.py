@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from . import values as t
+from pyroclast.expressions import values as t
+
 from .functions import LOOPS, TABLE, Eval, call, decided, steps
 from .tokens import ExpressionError, Literal, Token, tokens_of
 from .values import KINDS, METER, EvaluationError, Frame, Value, contains, equal, item_of, optional, truth

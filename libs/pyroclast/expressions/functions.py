@@ -10,10 +10,10 @@ from itertools import product
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
+from pyroclast.expressions import values as t
 from pyroclast.resources import quantity
 from pyroclast.resources.patterns import BadPattern, compile_pattern
 
-from . import values as t
 from .values import KINDS, BudgetExceeded, Duration, EvaluationError, Frame, Timestamp, Value, held, overload, spend, truth
 
 __all__ = ["LOOPS", "TABLE", "Eval", "call", "decided", "steps"]

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.lease.leases import ShardLeases
 from pyroclast.kube.lease.predecessors import Predecessors
+from pyroclast.kube.lease.shard_leases import ShardLeases
 from pyroclast.runtime.settings import LeaderElectionSettings
 
 __all__ = ["identity", "lead", "shard_leases"]

@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
-from pyroclast.api.pending import PendingReason, reason_of
 from pyroclast.api.waiting_codes import CODES
+from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.views.amounts import added, amount, as_text, main_resources, readable
 from pyroclast.views.documents import document
 from pyroclast.views.flows import OpenEntry

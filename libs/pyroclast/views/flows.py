@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pyroclast.api.enums import FlowReason
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.pictures.layers import depths_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import seconds_since

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobPhase, JobReason
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import says_never
+from pyroclast.api.waiting_reasons import PendingReason
 
 __all__ = ["WAITS", "WaitingCause", "is_waiting", "running_cause", "waiting_cause"]
 

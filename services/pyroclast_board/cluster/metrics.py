@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.views.amounts import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow

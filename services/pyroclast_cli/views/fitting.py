@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import CODES, NEVER, NOT_NOW
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources import quantity
 from pyroclast.resources.pods import effective
 from pyroclast.resources.quantity import Quantity

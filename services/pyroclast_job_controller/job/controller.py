@@ -26,7 +26,7 @@ from pyroclast_job_controller.job.facts import facts_of
 from pyroclast_job_controller.job.lost_nodes import LostNodes
 from pyroclast_job_controller.job.memory import JobMemory, Memories
 from pyroclast_job_controller.job.orphans import Orphans
-from pyroclast_job_controller.orders import Orders
+from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobController"]

@@ -33,7 +33,7 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
-from pyroclast_job_controller.job.line import Line
+from pyroclast_job_controller.job.creation_queue import Line
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.use import adapted, plugins_of

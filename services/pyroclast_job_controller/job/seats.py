@@ -23,8 +23,8 @@ from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, SeatsError, TaskSeats, encode
+from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
 from pyroclast.lifecycle.seats.pods import template_of
-from pyroclast.lifecycle.seats.ways import Way, way_of_job, way_of_pod
 from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.use import adapted, plugins_of

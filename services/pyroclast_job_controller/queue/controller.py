@@ -22,7 +22,7 @@ from pyroclast.lifecycle import queues
 from pyroclast.lifecycle.queues import ROOT, Operation, Step
 from pyroclast_job_controller.blocked import Cause, pause_after
 from pyroclast_job_controller.commands import ISSUED
-from pyroclast_job_controller.orders import Orders
+from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["QueueController"]

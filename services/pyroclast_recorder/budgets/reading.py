@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pyroclast_recorder.budgets.deciding import Use
 from pyroclast_recorder.database.database import SETTLED
 from pyroclast_recorder.database.tables import cursors, jobs, pods, usage_hours
-from pyroclast_recorder.usage import HOUR, held, share_of
+from pyroclast_recorder.hourly_usage import HOUR, held, share_of
 
 __all__ = ["settled_at", "use_since"]
 

@@ -30,8 +30,8 @@ from pyroclast_recorder.database.tables import (
     pods,
     usage_hours,
 )
+from pyroclast_recorder.hourly_usage import HOUR, HourUsage, changed_hours, held, hours_between
 from pyroclast_recorder.measured_hours import means_in, measured_hours
-from pyroclast_recorder.usage import HOUR, HourUsage, changed_hours, held, hours_between
 
 __all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
 

@@ -15,8 +15,8 @@ from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import Row, pod_use
 from pyroclast_recorder.facts.prometheus import METRICS, BadAnswer, Round, query_of, read_answer, rows_of
 from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.measured_hours import OF_THE_WHOLE_RUN
-from pyroclast_recorder.usage import held
 
 __all__ = ["PrometheusMeter"]
 

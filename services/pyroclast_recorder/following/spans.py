@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from pyroclast.api import decisions, pending
+from pyroclast.api import decisions
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.runtime.traces import PastSpan, SpanEvent
 from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, TRACE_STEPS, Row
 

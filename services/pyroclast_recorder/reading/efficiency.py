@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.usage import held
+from pyroclast_recorder.hourly_usage import held
 
 __all__ = ["Measured", "measured_of", "use_of"]
 

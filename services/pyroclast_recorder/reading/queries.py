@@ -25,13 +25,13 @@ from pyroclast_recorder.database.tables import (
     predictions,
     usage_hours,
 )
+from pyroclast_recorder.hourly_usage import HOUR, held
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
 from pyroclast_recorder.reading.states import STATES, state_of
-from pyroclast_recorder.usage import HOUR, held
 
 __all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
-from pyroclast_scheduler.eviction.lost import Lost, LostSearches
+from pyroclast_scheduler.eviction.infeasible import Lost, LostSearches
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
@@ -21,8 +21,8 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.search import fits, ranked, resolvable
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement

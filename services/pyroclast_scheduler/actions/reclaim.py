@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.lost import Lost
+from pyroclast_scheduler.eviction.infeasible import Lost
 from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job

@@ -20,11 +20,11 @@ from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.retry_triggers import Wakes
 from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
-from pyroclast_scheduler.cache.shifts import Shifts
 from pyroclast_scheduler.cache.tasks import TaskTable
+from pyroclast_scheduler.cache.victim_changes import Shifts
 from pyroclast_scheduler.cache.views import view_of
-from pyroclast_scheduler.cache.wakes import Wakes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
@@ -32,11 +32,11 @@ from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.retry_conditions import Rest
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, task_of
-from pyroclast_scheduler.model.waits import Rest
 
 __all__ = ["Cache"]
 

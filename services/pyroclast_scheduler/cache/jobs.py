@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from pyroclast.api import pending, records
+from pyroclast.api import records
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast_scheduler.cache.changes import same_but_told
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast_scheduler.cache.changes import count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.shifts import Shifts
+from pyroclast_scheduler.cache.victim_changes import Shifts
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 

@@ -8,13 +8,13 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from pyroclast_scheduler.cache.lines import Line
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.shifts import Victims
+from pyroclast_scheduler.cache.victim_changes import Victims
+from pyroclast_scheduler.cache.wait_queue import Line
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Rows
+from pyroclast_scheduler.model.retry_conditions import Evicts, Rest
 from pyroclast_scheduler.model.shapes import Shape
-from pyroclast_scheduler.model.waits import Evicts, Rest
 
 __all__ = ["WaitingJobs", "Who"]
 

@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate
+from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.search import resolvable
 from pyroclast_scheduler.session.session import Session
 

@@ -22,8 +22,8 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
+from pyroclast_scheduler.session.extension_points import GangEviction, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.points import GangEviction, Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement

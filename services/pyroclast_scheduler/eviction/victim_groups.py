@@ -13,7 +13,7 @@ from pyroclast_scheduler.eviction.victims import compare_queues
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.points import Candidate
+from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Bundle", "allowed", "ordered", "split"]

@@ -14,8 +14,8 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
+from pyroclast_scheduler.session.extension_points import Candidate
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.points import Candidate
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Residents", "compare_queues", "first_to_go", "has_enough", "may_hold", "needed"]

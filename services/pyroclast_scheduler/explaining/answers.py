@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import CODES, Stage
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast.views.amounts import main_resources
 from pyroclast.views.documents import document

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import says_never
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
 
 __all__ = ["Past", "WaitingBook", "WaitingEntry"]

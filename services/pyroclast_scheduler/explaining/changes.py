@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from pyroclast.api.pending import PendingReason as Code
+from pyroclast.api.waiting_reasons import PendingReason as Code
 from pyroclast.resources import quantity
 from pyroclast.resources.vectors import stored_amount
 from pyroclast_scheduler.model.amount_text import number

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast.api.pending import PendingReason as Code
+from pyroclast.api.waiting_reasons import PendingReason as Code
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.job_facts import JobFacts
 
 __all__ = ["Waits", "measured"]

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from pyroclast.api import records
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
 
 __all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]

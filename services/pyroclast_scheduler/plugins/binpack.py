@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Binpack"]

@@ -10,7 +10,7 @@ from pyroclast.resources import durations
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task, TaskFacts, seconds_of
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Cdp"]

@@ -8,7 +8,7 @@ from typing import Final
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Conformance"]

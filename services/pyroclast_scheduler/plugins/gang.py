@@ -9,7 +9,7 @@ from pyroclast_scheduler.model.jobs import Condition, Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Invalid, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Gang", "is_left_alone"]

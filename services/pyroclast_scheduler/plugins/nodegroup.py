@@ -19,7 +19,7 @@ from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -10,7 +10,7 @@ from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Overcommit"]

@@ -8,7 +8,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Priority"]

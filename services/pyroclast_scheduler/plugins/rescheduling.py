@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.dimensions import CPU, MEMORY
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Rescheduling"]

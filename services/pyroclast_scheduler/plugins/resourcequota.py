@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from functools import partial
 
 from pyroclast.api import records
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import RESOURCE_QUOTAS
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["ResourceQuota"]

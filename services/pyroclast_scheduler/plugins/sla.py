@@ -6,7 +6,7 @@ from pyroclast.api import keys
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Rank, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Rank, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Sla"]

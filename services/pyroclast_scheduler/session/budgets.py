@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyroclast.api.budgets import HOUR, AtEnd, WhenUnknown
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.budgets import BudgetStanding, hours_of, spelled_hours, standing_of
 from pyroclast_scheduler.model.causes import Cause

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pyroclast_scheduler.session import points
+from pyroclast_scheduler.session import extension_points as points
 from pyroclast_scheduler.session.documents import BadDocument, Lines, load
 
 __all__ = ["DEFAULT_CONFIGURATION", "BadConfiguration", "Configuration", "PluginEntry", "parse"]

@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, locate, sub_job_limit
-from pyroclast_scheduler.session.points import Purpose
+from pyroclast_scheduler.session.extension_points import Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from pyroclast.api import pending
-from pyroclast.api.pending import PendingReason
+from pyroclast.api import waiting_reasons as pending
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.amount_text import listed, number, spelled
 from pyroclast_scheduler.model.causes import Cause, Shortage

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 

@@ -13,8 +13,8 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.model.retry_conditions import Rest
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.model.waits import Rest
 from pyroclast_scheduler.session.measures import Measures
 
 __all__ = ["Await", "Binds", "Commit", "Eviction", "Note", "Outcome", "Preparation", "WaitingTask", "Write"]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
 from pyroclast_scheduler.session.whole_units import agreed_whole
 
 __all__ = ["Rules"]

@@ -23,20 +23,20 @@ from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.resource_sums import QueueSums
+from pyroclast_scheduler.model.retry_conditions import Evicts
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.model.terms import Term, TermCounts
-from pyroclast_scheduler.model.waits import Evicts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.budgets import Budgets
 from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo

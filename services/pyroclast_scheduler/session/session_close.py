@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from pyroclast.api import decisions, keys, pending
+from pyroclast.api import decisions, keys
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
@@ -19,8 +20,8 @@ from pyroclast_scheduler.model.reservations import read
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
-from pyroclast_scheduler.session.resting import WAITING, rest_of
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.unschedulable import WAITING, rest_of
 from pyroclast_scheduler.session.waiting_causes import cause_of
 from pyroclast_scheduler.session.waiting_records import record_of
 

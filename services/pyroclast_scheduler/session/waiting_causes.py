@@ -12,7 +12,7 @@ import numpy as np
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.amount_text import listed, number, spelled

@@ -18,7 +18,7 @@ from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
-from pyroclast_scheduler.session.points import Rank
+from pyroclast_scheduler.session.extension_points import Rank
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["WaitingOrder", "before", "let_in_before"]

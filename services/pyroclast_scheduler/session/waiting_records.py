@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import PodGroupConditionType
 from pyroclast_scheduler.model.causes import Cause, WaitingRecord
 from pyroclast_scheduler.model.groups import GroupStatus

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from pyroclast.api import pending, records
+from pyroclast.api import records
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client

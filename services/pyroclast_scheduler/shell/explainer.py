@@ -11,8 +11,8 @@ from typing import Final
 import structlog
 
 from pyroclast.api import keys
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, Turns, is_worth_a_write, waiting_of
 from pyroclast_scheduler.explaining.answers import Answerer

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.basics.time_slices import Turn, in_turns
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.times import format_time

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupConditionType, PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pyroclast.api import keys, pending, records
+from pyroclast.api import keys, records
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import DisruptionReason, PodGroupPhase
 from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.dimensions import Amounts, amounts_of

@@ -19,7 +19,7 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
-from pyroclast.lifecycle.seats.ways import Way
+from pyroclast.lifecycle.seats.eligibility import Way
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import Outstanding
 from pyroclast_scheduler.model.features import tolerates

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyroclast.resources import quantity
-
-from . import records
+from pyroclast_standalone.nodes import records
 
 __all__ = ["Ledger", "Refusal", "pod_requests"]
 

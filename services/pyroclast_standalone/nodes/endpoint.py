@@ -14,8 +14,8 @@ from pathlib import Path
 from aiohttp import web
 
 from pyroclast.api.types import Key
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .environment import ConfigurationError
 from .lives import ContainerLife, PodLife
 from .logs import LogLine, LogOptions, selected, written

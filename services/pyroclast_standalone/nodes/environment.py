@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyroclast.api.types import Key
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .fields import field_value, resource_value
 from .sources import Reference
 

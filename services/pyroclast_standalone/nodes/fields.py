@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast.resources import quantity
-
-from . import records
+from pyroclast_standalone.nodes import records
 
 __all__ = ["field_value", "resource_value"]
 

@@ -16,8 +16,8 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.kube.workqueue.workers import run_workers
+from pyroclast_standalone.nodes import machines, records
 
-from . import machines, records
 from .capacity import Ledger
 from .injections import SIMULATED, NodeState, of_node
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyroclast_standalone import times
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .injections import Injection
 from .lives import (
     AskProbe,

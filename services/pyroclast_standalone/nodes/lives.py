@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-from . import records
+from pyroclast_standalone.nodes import records
+
 from .probes import ProbeKind, ProbeState, Verdict
 
 __all__ = [

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pyroclast_standalone import times
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .injections import SIMULATED, NodeState
 
 __all__ = ["Shape", "lease", "node_object", "node_status", "taints"]

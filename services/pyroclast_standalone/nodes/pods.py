@@ -16,8 +16,8 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .addresses import AddressPool
 from .capacity import pod_requests
 from .fleet import Fleet, Served

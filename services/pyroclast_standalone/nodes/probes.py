@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from . import records
+from pyroclast_standalone.nodes import records
 
 __all__ = ["ProbeKind", "ProbeResult", "ProbeState", "Verdict"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyroclast_standalone import times
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .lifecycle import Backoff
 from .lives import ContainerLife, Ending, Phase, PodLife, Role, born
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from . import environment, records, volumes
+from pyroclast_standalone.nodes import environment, records, volumes
+
 from .lives import ContainerLife, Execution, PodLife
 from .logs import LogLine
 from .probes import ProbeKind, ProbeResult

@@ -17,8 +17,8 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.runtime.service import Service
+from pyroclast_standalone.nodes import machines, records
 
-from . import machines, records
 from .addresses import AddressPool
 from .endpoint import Endpoint
 from .environment import Place

@@ -9,7 +9,8 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-from . import environment, records, volumes
+from pyroclast_standalone.nodes import environment, records, volumes
+
 from .environment import ConfigurationError, Place
 from .injections import of_pod
 from .lives import ContainerLife, Ending, Execution, PodLife, Trouble

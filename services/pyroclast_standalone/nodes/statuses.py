@@ -6,8 +6,8 @@ import hashlib
 from typing import Any, Final
 
 from pyroclast_standalone import times
+from pyroclast_standalone.nodes import records
 
-from . import records
 from .injections import Injection
 from .lives import ContainerLife, Ending, Phase, PodLife, Role
 

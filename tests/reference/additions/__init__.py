@@ -11,8 +11,20 @@ from __future__ import annotations
 from random import Random
 
 from tests.reference import generator
-
-from . import ascend, claims, devices, evictions, extenders, numa, queues, quotas, reserving, topologies, usage, volumes
+from tests.reference.additions import (
+    ascend,
+    claims,
+    devices,
+    evictions,
+    extenders,
+    numa,
+    queues,
+    quotas,
+    reserving,
+    topologies,
+    usage,
+    volumes,
+)
 
 ADDITIONS = {
     "pdb": (evictions.add_pdb, {"preempt", "reclaim", "gangpreempt", "gangreclaim"}),

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.rules.lookups import FlowView, QueueView
 from pyroclast_admission import engine as engines
-from pyroclast_admission.doubts import Doubt, View
+from pyroclast_admission.fresh_reads import Doubt, View
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Known
 from pyroclast_admission.metrics import ReviewMetrics

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from . import cases
+from tests.unit.apiserver_documents import cases
 
 RECORDED = Path(__file__).parent / "recorded"
 PROTOBUF = "application/vnd.kubernetes.protobuf"

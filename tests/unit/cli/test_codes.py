@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting_codes import CODES, Stage, codes_page
+from pyroclast.api.waiting_reasons import PendingReason
 
 PAGE = Path(__file__).parents[3] / "docs" / "codes.md"
 

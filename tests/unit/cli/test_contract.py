@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.views.contract.lists import LISTS
 from pyroclast.views.contract.schema import SINGLE, schema
 

@@ -19,10 +19,10 @@ from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import in_tree_order, queue_rows
 from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import waiting_cause
-from pyroclast_cli.views.jobs import entry_rows, running_rows, waiting_rows
 from pyroclast_cli.views.tiers import tier_groups
 from pyroclast_cli.views.timeline import trace_events
 from pyroclast_cli.views.wait import is_out_of_reach
+from pyroclast_cli.views.waiting_and_running import entry_rows, running_rows, waiting_rows
 
 START = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOW = (START + timedelta(minutes=10)).timestamp()

@@ -9,7 +9,8 @@ import yaml
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session import configuration, points
+from pyroclast_scheduler.session import configuration
+from pyroclast_scheduler.session import extension_points as points
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pyroclast_job_controller.job.line import PATIENCE_SECONDS, Line
+from pyroclast_job_controller.job.creation_queue import PATIENCE_SECONDS, Line
 
 pytestmark = pytest.mark.looptime
 

@@ -19,8 +19,8 @@ from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import AlreadyExists, Conflict, ConnectionFailed, NotFound
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
-from pyroclast.kube.lease.leases import ShardLeases
 from pyroclast.kube.lease.record import LeaseView, Watcher, held_by, released
+from pyroclast.kube.lease.shard_leases import ShardLeases
 from pyroclast.kube.lease.shards import shard_of
 from tests.counts import examples
 

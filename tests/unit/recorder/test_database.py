@@ -21,7 +21,7 @@ from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
 from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_hours
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.usage import HOUR
+from pyroclast_recorder.hourly_usage import HOUR
 from tests.counts import examples
 
 from .conftest import CLUSTER, NewDatabase

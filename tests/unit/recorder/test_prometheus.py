@@ -18,8 +18,8 @@ from pyroclast_recorder.database.tables import jobs, pod_use, pods, usage_hours
 from pyroclast_recorder.facts.prometheus import METRICS, BadAnswer, Round, query_of, read_answer, rows_of
 from pyroclast_recorder.following.prometheus import PrometheusMeter, rounds_of
 from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.hourly_usage import HOUR
 from pyroclast_recorder.settings import RecorderSettings
-from pyroclast_recorder.usage import HOUR
 from tests.e2e.cluster import wait_until
 from tests.e2e.test_prometheus import ask, prometheus
 

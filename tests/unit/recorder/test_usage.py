@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast_recorder.usage import HOUR, Held, HourUsage, changed_hours, held
+from pyroclast_recorder.hourly_usage import HOUR, Held, HourUsage, changed_hours, held
 
 TEN = 10 * HOUR
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from pyroclast.api import pending, records
+from pyroclast.api import records
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT, RUNNING_ESTIMATE
 from pyroclast_scheduler import registry

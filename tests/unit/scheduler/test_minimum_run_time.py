@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from pyroclast.api import pending, records
+from pyroclast.api import records
+from pyroclast.api import waiting_reasons as pending
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle

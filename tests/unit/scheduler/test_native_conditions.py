@@ -13,8 +13,8 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import NATIVE_POD_GROUPS, POD_GROUPS, Key, ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.basics.errors import ApiError as Unavailable
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.cache.cache import Cache

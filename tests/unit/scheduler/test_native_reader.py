@@ -10,8 +10,8 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import NATIVE_POD_GROUPS
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.groups import Group, Hold

@@ -7,8 +7,8 @@ import random
 import msgspec
 import pytest
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.waiting import MOST_BYTES, Waiting, ahead_step, read_waiting, written_waiting
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, waiting_of

@@ -23,8 +23,8 @@ from pyroclast.lifecycle.flow.facts import (
     Report,
 )
 from pyroclast.lifecycle.flow.judge import judge
+from pyroclast.lifecycle.flow.next_starts import Starts, plan_starts
 from pyroclast.lifecycle.flow.phases import next_phase, tally
-from pyroclast.lifecycle.flow.starts import Starts, plan_starts
 from pyroclast.lifecycle.flow.states import Stage, States
 from pyroclast.lifecycle.flow.status import status_of
 

@@ -20,8 +20,8 @@ from pyroclast.lifecycle.flow.cache import JobReport
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
+from pyroclast.lifecycle.flow.next_starts import Obstacle, obstacle_of
 from pyroclast.lifecycle.flow.sizes import fitted
-from pyroclast.lifecycle.flow.starts import Obstacle, obstacle_of
 from pyroclast.lifecycle.flow.states import EntryState, Stage, States
 from pyroclast.lifecycle.flow.units import Unit, UnitStage, rounds_of
 from pyroclast.lifecycle.times import format_time

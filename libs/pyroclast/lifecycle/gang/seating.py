@@ -12,7 +12,7 @@ from pyroclast.lifecycle.effects import DeletePods, Effect, PatchGroup, Slot
 from pyroclast.lifecycle.gang import members, plan
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
-from pyroclast.lifecycle.seats.ways import Way
+from pyroclast.lifecycle.seats.eligibility import Way
 
 __all__ = ["closing", "nodes", "placement_of", "seats_of"]
 

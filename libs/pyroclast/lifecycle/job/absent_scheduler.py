@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import Task
 from pyroclast.api.schedulers import SILENT_SECONDS
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import Pod
+from pyroclast.api.waiting_reasons import PendingReason
 
 __all__ = ["stuck"]
 

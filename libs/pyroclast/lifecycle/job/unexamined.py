@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.enums import JobPhase, PodGroupPhase
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import Pod
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time
 

@@ -8,10 +8,10 @@ import msgspec
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, JobReason, PodGroupPhase
-from pyroclast.api.pending import PendingReason, reason_of
 from pyroclast.api.records import JobStatus, JobWaiting, PodGroup
 from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_codes import says_never
+from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import format_time
 

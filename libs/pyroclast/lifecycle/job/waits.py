@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyroclast.api import pending
+from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobPhase, JobReason, PodGroupConditionType, QueueState
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.records import JobStatus, PodGroup
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.job import status
 from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler

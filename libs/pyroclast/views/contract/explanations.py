@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 
 __all__ = ["Explanation", "Fit", "FlowTree", "NodeExplanation", "QueueExplanation"]
 

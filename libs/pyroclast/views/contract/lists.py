@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.views.contract.explanations import Quantities, Record
 
 __all__ = ["LISTS"]

@@ -14,8 +14,8 @@ import msgspec
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupPhase
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts

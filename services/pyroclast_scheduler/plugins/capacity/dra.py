@@ -11,7 +11,7 @@ import numpy as np
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.pending import PendingReason
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
 from pyroclast_scheduler.model.causes import Cause
@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.capacity.tree import Tree
-from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

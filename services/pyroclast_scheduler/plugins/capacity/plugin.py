@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from pyroclast.api import records
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import RESOURCE_CLAIMS
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.eviction.victims import first_to_go
 from pyroclast_scheduler.model import demand, quotas
 from pyroclast_scheduler.model.causes import Cause
@@ -27,7 +27,7 @@ from pyroclast_scheduler.plugins.capacity.gates import let_in
 from pyroclast_scheduler.plugins.capacity.reclaiming import Reclaiming
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions, GangEviction, Rank, Vote
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Rank, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

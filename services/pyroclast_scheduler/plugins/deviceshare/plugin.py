@@ -23,8 +23,8 @@ from pyroclast_scheduler.plugins.deviceshare.exclusive import rules_of
 from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Preparation
-from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -16,7 +16,7 @@ from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.plugins.drf.hierarchy import Hierarchy, Leaf
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions, Rank
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Rank
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -30,7 +30,7 @@ from pyroclast_scheduler.plugins.extender.answers import (
 from pyroclast_scheduler.plugins.extender.bodies import job_body, node_body, queue_body, session_body, task_body
 from pyroclast_scheduler.plugins.extender.settings import Settings, is_managed
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions, VictimRule, Vote
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, VictimRule, Vote
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

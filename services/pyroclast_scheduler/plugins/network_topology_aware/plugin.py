@@ -23,7 +23,7 @@ from pyroclast_scheduler.plugins.network_topology_aware.gradient import cut, gra
 from pyroclast_scheduler.plugins.network_topology_aware.scores import Sums, closeness, filling, normal, weights_of
 from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Purpose
+from pyroclast_scheduler.session.extension_points import Extensions, Purpose
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -21,7 +21,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.nodeorder.defaults import DefaultSpread
 from pyroclast_scheduler.plugins.nodeorder.images import locality
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["NodeOrder"]

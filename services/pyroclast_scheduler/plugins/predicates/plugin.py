@@ -27,8 +27,8 @@ from pyroclast_scheduler.plugins.predicates.limits import VolumeLimits
 from pyroclast_scheduler.plugins.predicates.nodes import NodeFilter
 from pyroclast_scheduler.plugins.predicates.volumes import Volumes
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Preparation
-from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

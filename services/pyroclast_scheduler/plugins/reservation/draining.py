@@ -10,7 +10,7 @@ from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.points import GangEviction
+from pyroclast_scheduler.session.extension_points import GangEviction
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["evict_lower"]

@@ -21,7 +21,7 @@ from pyroclast_scheduler.plugins.reservation.settings import Settings
 from pyroclast_scheduler.plugins.reservation.state import covers, next_state
 from pyroclast_scheduler.plugins.reservation.targets import choose
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["ReservationPlugin"]

@@ -14,7 +14,7 @@ from pyroclast_scheduler.placement.node_load import Load
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.resource_strategy_fit.strategies import LEAST, MOST, Strategy, find, of_pod, strategies
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["ResourceStrategyFit"]

@@ -13,7 +13,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.task_topology.buckets import Buckets
 from pyroclast_scheduler.plugins.task_topology.relations import relations_of
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Extensions, Rank
+from pyroclast_scheduler.session.extension_points import Extensions, Rank
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Move
 

@@ -23,7 +23,7 @@ from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.tdm.budget import most_evictions
 from pyroclast_scheduler.plugins.tdm.windows import Window, parse
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.points import Candidate, Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Candidate, Extensions, Vote
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Tdm", "is_revocable"]

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyroclast.resources.go_text import go_quote
+from pyroclast_standalone.apiserver.documents import field_sets
 
-from . import field_sets
 from .apply_check import check_configuration
 from .apply_merge import merge_configuration, remove, with_named_fields
 from .errors import ApplyConflict, PatchFailure, Undecodable

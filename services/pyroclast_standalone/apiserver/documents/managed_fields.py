@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from . import field_sets
+from pyroclast_standalone.apiserver.documents import field_sets
+
 from .field_sets import FieldSet
 from .schema import Node
 from .values import Json, Object

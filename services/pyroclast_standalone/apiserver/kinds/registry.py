@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
-from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
-
-from . import (
+from pyroclast_standalone.apiserver.kinds import (
     access,
     core_cluster,
     core_config,
@@ -22,6 +20,8 @@ from . import (
     storage,
     workloads,
 )
+from pyroclast_standalone.apiserver.kinds.builtins import BUILTINS
+
 from .builtin import BuiltinStrategy
 from .custom import CustomStrategy
 from .rules import Rules

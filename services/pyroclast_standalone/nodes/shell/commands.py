@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from . import conditions, control, text
+from pyroclast_standalone.nodes.shell import conditions, control, text
+
 from .machine import Ended, Forever, Shell
 
 __all__ = ["carry_out"]

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from . import syntax
+from pyroclast_standalone.nodes.shell import syntax
+
 from .expansion import Expansion
 
 __all__ = ["Broken", "Continued", "Ended", "Forever", "Shell"]

@@ -5,8 +5,8 @@ import pytest
 
 from pyroclast.api import keys, records
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, TaskSeats, encode, parse_seats
+from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
 from pyroclast.lifecycle.seats.pods import is_seat, pod_of, template_of
-from pyroclast.lifecycle.seats.ways import Way, way_of_job, way_of_pod
 from tests.unit.lifecycle.builders import job, task
 
 OURS = ("volcano",)

@@ -6,12 +6,12 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.lines import Line
+from pyroclast_scheduler.cache.wait_queue import Line
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.eviction.lost import Lost
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.eviction.infeasible import Lost
+from pyroclast_scheduler.model.retry_conditions import Rest
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects

@@ -8,7 +8,7 @@ from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.waiting import WaitingJobs
-from pyroclast_scheduler.model.waits import Evicts, Rest
+from pyroclast_scheduler.model.retry_conditions import Evicts, Rest
 from tests.scenarios import objects
 
 

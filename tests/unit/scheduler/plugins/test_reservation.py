@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast.api import keys, pending
+from pyroclast.api import keys
+from pyroclast.api import waiting_reasons as pending
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pyroclast.api import pending
-from pyroclast.api.pending import PendingReason
+from pyroclast.api import waiting_reasons as pending
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle

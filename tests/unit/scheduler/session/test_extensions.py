@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 MODULE = """
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 
 class Reluctant:
     def __init__(self, arguments):

@@ -12,7 +12,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.points import Extensions
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects

@@ -12,8 +12,8 @@ from pyroclast.api.types import HYPER_NODES
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Commit
-from pyroclast_scheduler.session.points import Extensions
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from tests.scenarios import objects

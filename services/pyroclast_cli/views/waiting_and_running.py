@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.pending import PendingReason
 from pyroclast.api.types import JOB_FLOWS, JOBS, PODS
 from pyroclast.api.waiting_codes import NEVER
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.resources import durations
 from pyroclast.views.amounts import as_text
 from pyroclast.views.documents import Row

@@ -9,11 +9,11 @@ from typing import Final
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.read_objects import ReadObjects
-from pyroclast_scheduler.cache.shifts import Shifts, Victims
+from pyroclast_scheduler.cache.victim_changes import Shifts, Victims
 from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.waits import Rest
+from pyroclast_scheduler.model.retry_conditions import Rest
 
 __all__ = ["Wakes"]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.label_index import named_values
+from pyroclast_scheduler.model.retry_conditions import Evicts, Rest
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.waits import Evicts, Rest
 from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.session import Session
 
