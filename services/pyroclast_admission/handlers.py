@@ -142,7 +142,7 @@ def _check_queue(review: Review, known: Known) -> Answer:
         return Answer(queues.validate_delete(review.name, known.queues, limits))
     old = review.old_object if review.operation == "UPDATE" else None
     is_recorder = queues.is_recorder(review.user, known.options.namespace)
-    verdict = queues.validate_spent(review.object, old, is_from_recorder=is_recorder)
+    verdict = queues.validate_recorded(review.object, old, is_from_recorder=is_recorder)
     if not verdict.allowed:
         return Answer(verdict)
     if review.operation == "UPDATE":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
+from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT, QUEUE_PAST_USAGE
 from pyroclast.rules import queues
 from pyroclast.rules.queues import QueueLimits
 from tests.bench.admission_server import FixedQueues
@@ -57,13 +57,20 @@ def test_a_bad_budget_that_was_there_refuses_no_other_change() -> None:
     ],
 )
 def test_only_the_recorder_writes_what_was_spent(new: dict[str, Any], old: dict[str, Any] | None, is_allowed: bool) -> None:
-    assert queues.validate_spent(new, old, is_from_recorder=True).allowed
-    verdict = queues.validate_spent(new, old, is_from_recorder=False)
+    assert queues.validate_recorded(new, old, is_from_recorder=True).allowed
+    verdict = queues.validate_recorded(new, old, is_from_recorder=False)
     assert verdict.allowed is is_allowed
     if not is_allowed:
         assert (
             verdict.message == f"metadata.annotations[{QUEUE_BUDGET_SPENT}]: Forbidden: the recorder writes it; leave it as it is"
         )
+
+
+def test_only_the_recorder_writes_past_usage() -> None:
+    old = {"metadata": {"annotations": {QUEUE_PAST_USAGE: "{}"}}}
+    assert queues.validate_recorded({"metadata": {}}, old, is_from_recorder=True).allowed
+    verdict = queues.validate_recorded({"metadata": {}}, old, is_from_recorder=False)
+    assert verdict.message == f"metadata.annotations[{QUEUE_PAST_USAGE}]: Forbidden: the recorder writes it; leave it as it is"
 
 
 @pytest.mark.parametrize(

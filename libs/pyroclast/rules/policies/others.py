@@ -6,7 +6,7 @@ from typing import Final
 
 from pyroclast.api.types import CRON_JOBS, HYPER_NODES, JOB_FLOWS, POD_GROUPS, PODS, QUEUES
 from pyroclast.rules.podspecs.requirements import COUNTED
-from pyroclast.rules.policies.budgets import SPENT_KEPT
+from pyroclast.rules.policies.budgets import RECORDED_KEPT
 from pyroclast.rules.policies.cel import is_whole, listed
 from pyroclast.rules.policies.model import MutatingPolicy, Mutation, ValidatingPolicy, Validation
 from pyroclast.rules.policies.submitters import CHANGED, SUBMITTER_KEPT, SUBMITTER_WRITTEN
@@ -103,7 +103,7 @@ _QUEUES: Final = ValidatingPolicy(
             "root queue's resource attributes (capability, deserved, guarantee) cannot be modified",
             operations=("UPDATE",),
         ),
-        SPENT_KEPT,
+        *RECORDED_KEPT,
         Validation(
             "queue default stays",
             "request.name != 'default'",

@@ -1,4 +1,4 @@
-"""What can be said of the budget of a Queue, and who may write what was spent of it."""
+"""What can be said of the budget of a Queue, and who may write what the recorder tells of its past."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from pyroclast.rules.errors import FieldError, forbidden, invalid
 from pyroclast.rules.values import mapping
 from pyroclast.rules.verdicts import ALLOWED, Verdict, field_verdict
 
-__all__ = ["RECORDERS", "SPENT_PATH", "WRITTEN_BY_RECORDER", "check_budget", "is_recorder", "validate_spent"]
+__all__ = ["RECORDED", "RECORDERS", "WRITTEN_BY_RECORDER", "check_budget", "is_recorder", "path_of", "validate_recorded"]
 
 PATH: Final = f"metadata.annotations[{keys.QUEUE_BUDGET}]"
-SPENT_PATH: Final = f"metadata.annotations[{keys.QUEUE_BUDGET_SPENT}]"
+RECORDED: Final = (keys.QUEUE_BUDGET_SPENT, keys.QUEUE_PAST_USAGE)
+"""Annotations that the recorder alone writes."""
+
 WRITTEN_BY_RECORDER: Final = "the recorder writes it; leave it as it is"
 RECORDERS: Final = "-recorder"
 """How the names of the recorder's ServiceAccounts end; they begin with that of the release."""
@@ -31,12 +33,19 @@ def is_recorder(user: str, namespace: str) -> bool:
     return bool(namespace) and user.startswith(f"system:serviceaccount:{namespace}:") and user.endswith(RECORDERS)
 
 
-def validate_spent(queue: Mapping[str, Any], old: Mapping[str, Any] | None, *, is_from_recorder: bool) -> Verdict:
-    """Whether a request may leave behind what `queue` says was spent. `old` is None for a creation."""
-    if is_from_recorder or _said(queue) == (None if old is None else _said(old)):
+def path_of(key: str) -> str:
+    """The field of an annotation."""
+    return f"metadata.annotations[{key}]"
+
+
+def validate_recorded(queue: Mapping[str, Any], old: Mapping[str, Any] | None, *, is_from_recorder: bool) -> Verdict:
+    """Whether a request may leave behind what `queue` says of its past. `old` is None for a creation."""
+    if is_from_recorder:
         return ALLOWED
-    return field_verdict([forbidden(SPENT_PATH, WRITTEN_BY_RECORDER)])
+    now, before = _annotations(queue), _annotations(old or {})
+    changed = [key for key in RECORDED if now.get(key) != before.get(key)]
+    return field_verdict([forbidden(path_of(key), WRITTEN_BY_RECORDER) for key in changed]) if changed else ALLOWED
 
 
-def _said(queue: Mapping[str, Any]) -> object:
-    return mapping(mapping(queue.get("metadata")).get("annotations")).get(keys.QUEUE_BUDGET_SPENT)
+def _annotations(queue: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(mapping(queue.get("metadata")).get("annotations"))
