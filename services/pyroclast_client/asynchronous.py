@@ -10,18 +10,22 @@ from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Self, TypeVar, overload
 
+from pyroclast.api.keys import SUBMITTED_BY
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
+from pyroclast.rules import jobs as rules
+from pyroclast.rules.patches import applied
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
 from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
+from pyroclast_client.fit import Fit, fit_of
 from pyroclast_client.flow_handles import AsyncFlow
 from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.labels import SUBMISSION
-from pyroclast_client.sessions import Session, here
+from pyroclast_client.sessions import Session, here, user_of
 from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, withdraw
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
@@ -141,14 +145,18 @@ class AsyncClient:
             return await self._submit_flow(anything)
         if isinstance(anything, SweepCall):
             return await self._submit_sweep(anything, name or fresh_name(anything.name), dry_run=dry_run)
-        documents = documents_of(anything)
-        if len(documents) != 1 or documents[0]["kind"] != JOBS.kind:
-            kinds = ", ".join(document["kind"] for document in documents)
-            raise errors.Usage(f"submit: one Job can be submitted at a time; this is {kinds}")
-        document = self.prepared(documents[0], name)
+        document = self.prepared(self._one_job(anything, "submit"), name)
         created = await create_job((await self.session()).kube, document, dry_run=dry_run)
         metadata = created["metadata"]
         return AsyncJob(self, metadata["namespace"], metadata["name"], metadata.get("uid", ""))
+
+    @staticmethod
+    def _one_job(anything: object, what: str) -> Document:
+        documents = documents_of(anything)
+        if len(documents) != 1 or documents[0]["kind"] != JOBS.kind:
+            kinds = ", ".join(document["kind"] for document in documents)
+            raise errors.Usage(f"{what}: takes one Job at a time; this is {kinds}")
+        return documents[0]
 
     @property
     def surroundings(self) -> Surroundings:
@@ -178,6 +186,23 @@ class AsyncClient:
             with translating(label_of(document)):
                 await kube.create(kind, owned, strict=True)
         return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
+
+    async def fits(self, anything: object) -> Fit:
+        """Whether a Job would start now, and if not, why; nothing is written.
+
+        Args:
+            anything: as for `submit`, but no sweep and no flow.
+
+        Raises:
+            Rejected: what is wrong with it, with the path of each field.
+        """
+        if isinstance(anything, Call):
+            made = compiled(anything.function, [anything.arguments], anything.options, self.surroundings, name=anything.name)
+            document = self.prepared(made.job)
+        else:
+            document = self.prepared(self._one_job(anything, "fits"))
+        with translating("whether a Job fits"):
+            return await fit_of((await self.session()).kube, applied(document, rules.default(document)))
 
     async def flow(self, name: str) -> AsyncFlow[Any]:
         """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`.
@@ -245,10 +270,14 @@ class AsyncClient:
             found = await (await self.session()).kube.get(JOBS, key)
         return AsyncJob(self, key.namespace, key.name, found["metadata"]["uid"])
 
-    async def jobs(self, *, queue: str | None = None, phase: str | None = None) -> list[AsyncJob[Any]]:
-        """The Jobs of the namespace, the latest first; those of one queue, or in one phase."""
+    async def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[AsyncJob[Any]]:
+        """The Jobs of the namespace, the latest first; those of one queue, in one phase, or submitted by this user."""
+        kube = (await self.session()).kube
         with translating(f"the Jobs of namespace {self.namespace}"):
-            items, _ = await (await self.session()).kube.list(JOBS, self.namespace)
+            items, _ = await kube.list(JOBS, self.namespace)
+        if mine:
+            user = await user_of(kube)
+            items = [item for item in items if (item["metadata"].get("annotations") or {}).get(SUBMITTED_BY) == user]
         chosen = [
             item
             for item in items

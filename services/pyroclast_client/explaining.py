@@ -12,12 +12,12 @@ from pyroclast.views.explanation import explanation
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast_client.states import Explanation, explanation_of
 
-__all__ = ["explained"]
+__all__ = ["explained", "groups_of"]
 
 
 async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
     """Why the Job waits, from its object, its PodGroup, its queue and the PodGroups around it."""
-    reading = await _groups(kube, job["metadata"]["namespace"])
+    reading = await groups_of(kube, job["metadata"]["namespace"])
     group = reading.by_owner().get(job["metadata"]["uid"])
     view = view_of(job, group, None)
     try:
@@ -27,7 +27,8 @@ async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
     return explanation_of(job, group, explanation(view, queue, reading, kube.now()))
 
 
-async def _groups(kube: Client, namespace: str) -> Reading:
+async def groups_of(kube: Client, namespace: str) -> Reading:
+    """The PodGroups of the cluster, or those of the namespace where the user may not list all."""
     try:
         return Reading((await kube.list(POD_GROUPS))[0], is_complete=True)
     except Forbidden:

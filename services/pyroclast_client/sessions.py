@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.types import ResourceType
+from pyroclast.api.types import SELF_SUBJECT_REVIEWS, ResourceType
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime import logs
@@ -17,7 +17,7 @@ from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.orphans import remove_orphans
 from pyroclast_client.watching import Watcher
 
-__all__ = ["Session"]
+__all__ = ["Session", "here", "user_of"]
 
 MAX_ATTEMPTS: Final = 4  # a person waits
 CLOSE_SECONDS: Final = 0.05
@@ -77,3 +77,10 @@ def here() -> tuple[int, int]:
 
 def _warn(text: str) -> None:
     warnings.warn(text, PyroclastWarning, stacklevel=2)
+
+
+async def user_of(kube: Client) -> str:
+    """The name of the user as the API server knows it, which admission writes on what the user submits."""
+    kind = SELF_SUBJECT_REVIEWS
+    answer = await kube.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind})
+    return str(answer["status"]["userInfo"]["username"])

@@ -11,6 +11,7 @@ from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.documents import Submittable
 from pyroclast_client.errors import PyroclastError
 from pyroclast_client.events import JobEvent
+from pyroclast_client.fit import Fit
 from pyroclast_client.flow_handles import AsyncFlow, Flow
 from pyroclast_client.flows import FlowCall
 from pyroclast_client.functions import Call, SweepCall
@@ -223,9 +224,13 @@ class Client:
         """The Job of that name, `NAME` or `NAMESPACE/NAME`."""
         return Job(run(self.asynchronous.job(name)))
 
-    def jobs(self, *, queue: str | None = None, phase: str | None = None) -> list[Job[Any]]:
-        """The Jobs of the namespace, the latest first; those of one queue, or in one phase."""
-        return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase))]
+    def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[Job[Any]]:
+        """The Jobs of the namespace, the latest first; those of one queue, in one phase, or submitted by this user."""
+        return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase, mine=mine))]
+
+    def fits(self, anything: object) -> Fit:
+        """Whether a Job would start now, and if not, why; nothing is written. It is true in conditions if it would."""
+        return run(self.asynchronous.fits(anything))
 
     def flow(self, name: str) -> Flow[Any]:
         """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`."""

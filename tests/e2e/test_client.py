@@ -44,6 +44,32 @@ def test_a_job_is_submitted_waited_for_read_and_deleted(client: pc.Client) -> No
     wait_until(lambda: not client.jobs(), "the Job to go")
 
 
+def test_a_job_is_asked_about_before_it_is_submitted(client: pc.Client) -> None:
+    assert client.fits(job())
+    found = client.fits(job(cpu="9000", queue="default"))
+    assert (bool(found), found.code, found.never, found.queue) == (False, "AboveCluster", True, "default")
+    assert "would wait in queue default: AboveCluster, never" in str(found)
+    assert client.jobs() == []
+    with pytest.raises(errors.Rejected, match="minAvailable"):
+        client.fits(job(minAvailable=2))
+
+
+def test_jobs_of_this_user_are_told_from_those_of_others(cluster: Cluster, client: pc.Client, namespace: str) -> None:
+    handle = client.submit(job(600))
+    cluster.kubectl(
+        "create",
+        "-n",
+        namespace,
+        "-f",
+        "-",
+        "--as=somebody",
+        "--as-group=system:masters",
+        stdin=json.dumps({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "theirs"}, **job(600)}),
+    )
+    assert {each.name for each in client.jobs()} == {handle.name, "theirs"}
+    assert [each.name for each in client.jobs(mine=True)] == [handle.name]
+
+
 def test_a_job_that_fails_raises_with_index_code_and_last_lines(client: pc.Client) -> None:
     handle = client.submit(job(code=3), name="bad")
     with pytest.raises(errors.JobFailed, match="pod bad-main-0 failed with exit code 3") as caught:

@@ -53,6 +53,7 @@ __all__ = [
     "ROLES",
     "ROLE_BINDINGS",
     "SECRETS",
+    "SELF_SUBJECT_REVIEWS",
     "SERVICES",
     "SERVICE_ACCOUNTS",
     "STATEFUL_SETS",
@@ -131,6 +132,9 @@ PERSISTENT_VOLUME_CLAIMS: Final = _core("persistentvolumeclaims", "PersistentVol
 PERSISTENT_VOLUMES: Final = _core("persistentvolumes", "PersistentVolume", namespaced=False)
 POD_DISRUPTION_BUDGETS: Final = ResourceType("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 RESOURCE_QUOTAS: Final = _core("resourcequotas", "ResourceQuota")
+SELF_SUBJECT_REVIEWS: Final = ResourceType(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
 LEASES: Final = ResourceType("coordination.k8s.io", "v1", "leases", "Lease")
 REPLICA_SETS: Final = ResourceType("apps", "v1", "replicasets", "ReplicaSet")
 STATEFUL_SETS: Final = ResourceType("apps", "v1", "statefulsets", "StatefulSet")

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES
 from pyroclast.lifecycle.times import format_time
+from pyroclast.views.fitting import Cluster, explained_lines, fits, fits_document, fits_lines
 from pyroclast.views.jobs import absence_of
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
-from pyroclast_cli.views.fitting import Cluster, explained_lines, fits, fits_document, fits_lines
 from pyroclast_cli.views.lint import documents_in
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import read_groups, schedulers_at_work

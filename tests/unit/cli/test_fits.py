@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from pyroclast.views.fitting import Cluster, fits, gang_of
 from pyroclast_cli import programs
-from pyroclast_cli.views.fitting import Cluster, fits, gang_of
 from tests.unit.cli.golden.server import serving
 
 
