@@ -55,7 +55,6 @@ def series():
     for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, RecorderMetrics, BoardMetrics):
         metrics(registry)
     QueueSeries(registry)
-    BudgetReports(registry, None, 0.0)
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)

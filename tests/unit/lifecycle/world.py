@@ -94,12 +94,16 @@ class World:
                 self.group = decode({**manifest, "metadata": meta, "status": {"phase": "Pending"}}, PodGroup)
             case PatchGroup(_, patch):
                 assert self.group is not None
-                spec = patch["spec"]
+                spec, meta = patch.get("spec", {}), self.group.metadata
+                notes = {**meta.annotations, **patch.get("metadata", {}).get("annotations", {})}
+                notes = {key: value for key, value in notes.items() if value is not None}
                 changed = {"min_member": spec.get("minMember", self.group.spec.min_member)}
                 changed["min_task_member"] = {**self.group.spec.min_task_member, **spec.get("minTaskMember", {})}
                 resources = {**(self.group.spec.min_resources or {}), **spec.get("minResources", {})}
                 changed["min_resources"] = {name: amount for name, amount in resources.items() if amount is not None}
-                self.group = msgspec.structs.replace(self.group, spec=msgspec.structs.replace(self.group.spec, **changed))
+                meta = msgspec.structs.replace(meta, annotations=notes)
+                spec = msgspec.structs.replace(self.group.spec, **changed)
+                self.group = msgspec.structs.replace(self.group, metadata=meta, spec=spec)
             case DeleteGroup(_, uid):
                 if self.group is not None and self.group.metadata.uid == uid:
                     self.group = None
