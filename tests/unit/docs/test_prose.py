@@ -5,7 +5,7 @@ import pytest
 from tests.unit.docs.pages import PAGES
 from tests.unit.docs.prose import MOST_WORDS, faults, sentences
 
-CHECKED = {page: text for page, text in PAGES.items() if page not in {"CHANGELOG.md", "docs/explanation/performance.md"}}
+CHECKED = {page: text for page, text in PAGES.items() if page != "CHANGELOG.md"}
 UNRELEASED = PAGES["CHANGELOG.md"].partition("## [Unreleased]\n")[2].partition("\n## ")[0]
 
 
