@@ -331,7 +331,6 @@ def test_causes_of_other_plugins_and_without_nodes(elsewhere: Asked, title: str)
 
 def test_there_is_a_case_for_every_reason() -> None:
     elsewhere = {
-        PendingReason.BUDGET_SPENT,  # tests of budgets make that one
         PendingReason.KEPT_FOR_ANOTHER,  # tests of reservations make that one
         PendingReason.PODS_MISSING,  # the Job says why its pods are refused
     }
