@@ -51,8 +51,6 @@ UNGUARDED = {"a scheduler alone"}
 WITHOUT_A_GANG = {"a scheduler alone", "flows alone"}
 """Sets that leave out what `helm test` runs a gang with."""
 PROGRAMS = ["admission", "controllers", "jobflow", "scheduler"]
-LOAD_SECONDS = 30.0
-"""How long kubectl submits Jobs at most while programs are replaced; the soak takes longer."""
 WRITTEN_BY_THE_NEWER = ("pyroclast-run-lengths",)
 """ConfigMaps that only this release writes: after a rollback, the chart of the one before does not take them away."""
 LONG = """
@@ -285,7 +283,7 @@ def _from_installation_to_the_end(it: Release, older: Path) -> tuple[str, ...]:
     assert phases == {**PHASES, "pending": "Pending"}
 
     it.tree = ROOT
-    with _something_happens_meanwhile(it, "during-upgrade"), _jobs_meanwhile(it, seconds=LOAD_SECONDS):
+    with _something_happens_meanwhile(it, "during-upgrade"):
         it.release("upgrade", "--set", "custom.log_level=debug")
     _definitions_came_first(it)
     assert older == ROOT or "pyroclast-board" in it.run("kubectl", "get", "deployments", "-n", NAMESPACE, "-o", "name")
@@ -294,7 +292,7 @@ def _from_installation_to_the_end(it: Release, older: Path) -> tuple[str, ...]:
     it.run("kubectl", "create", "-f", "-", stdin=job("after-upgrade", "true", ""))
     it.await_phase("after-upgrade", "Completed")
 
-    with _something_happens_meanwhile(it, "during-rollback"), _jobs_meanwhile(it, seconds=LOAD_SECONDS):
+    with _something_happens_meanwhile(it, "during-rollback"):
         it.helm("rollback", RELEASE, "1", "--wait", "--timeout", "180s")
     assert it.phases(names) == phases, "nor does a rollback"
     assert it.pods(names) == pods, "nor does a rollback"
