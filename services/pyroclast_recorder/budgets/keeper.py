@@ -10,13 +10,14 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.budgets import Spent, hours_text, written_spent
-from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
+from pyroclast.api.types import QUEUES
+from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.events.recorder import EventRecorder, Reference
-from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.http.client import Client
 from pyroclast_recorder.budgets.deciding import BudgetedQueue, budgeted, crossed, in_period, is_worth_a_write, spent_by
 from pyroclast_recorder.budgets.reading import settled_at, use_since
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.following.queue_annotations import annotate
 
 __all__ = ["BudgetKeeper"]
 
@@ -85,15 +86,9 @@ class BudgetKeeper:
         return [(queue, spent_by(queue, use[queue.span.begin], as_of)) for queue in queues]
 
     async def _annotate(self, queue: BudgetedQueue, new: Spent) -> None:
-        body = {"metadata": {"annotations": {keys.QUEUE_BUDGET_SPENT: written_spent(new)}}}
-        try:
-            await self._client.patch(QUEUES, Key("", queue.name), body, PatchKind.MERGE)
-        except NotFound:
-            return
-        except ApiError as error:  # one queue that the API server refuses keeps nothing from the others
-            log.warning("recorder.budget_refused", queue=queue.name, error=str(error))
-            return
-        if self._events is not None:
+        text = written_spent(new)
+        is_there = await annotate(self._client, queue.name, keys.QUEUE_BUDGET_SPENT, text, refused="recorder.budget_refused")
+        if is_there and self._events is not None:
             self._tell(self._events, queue, new)
 
     def _tell(self, events: EventRecorder, queue: BudgetedQueue, new: Spent) -> None:

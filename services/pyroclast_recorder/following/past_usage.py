@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.past_usage import PastUsage, written_past_usage
-from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.basics.errors import ApiError, KubeError, NotFound
-from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.api.types import QUEUES
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_duration
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
+from pyroclast_recorder.following.queue_annotations import annotate
 from pyroclast_recorder.past_usage import HALF_LIVES, Used, bin_seconds, past_usage
 
 __all__ = ["PastUsageWriter"]
@@ -64,19 +65,8 @@ class PastUsageWriter:
         listed, _ = await self._client.list(QUEUES)
         written = 0
         for queue in listed:
-            text = written_past_usage(found.get(queue["metadata"]["name"], nothing))
-            if (queue["metadata"].get("annotations") or {}).get(keys.QUEUE_PAST_USAGE) != text:
-                written += await self._annotate(queue, text)
+            name, key = queue["metadata"]["name"], keys.QUEUE_PAST_USAGE
+            text = written_past_usage(found.get(name, nothing))
+            if (queue["metadata"].get("annotations") or {}).get(key) != text:
+                written += await annotate(self._client, name, key, text, refused="recorder.past_usage_refused")
         return written
-
-    async def _annotate(self, queue: dict[str, Any], text: str) -> bool:
-        name = queue["metadata"]["name"]
-        body = {"metadata": {"annotations": {keys.QUEUE_PAST_USAGE: text}}}
-        try:
-            await self._client.patch(QUEUES, Key("", name), body, PatchKind.MERGE)
-        except NotFound:
-            return False
-        except ApiError as error:  # one queue that the API server refuses keeps nothing from the others
-            log.warning("recorder.past_usage_refused", queue=name, error=str(error))
-            return False
-        return True
