@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -19,11 +19,6 @@ _BUILT_IN: Final = ("metadata", "template", "volumeClaim")
 """Properties whose fields Kubernetes documents."""
 _NOTE: Final = "<!-- made by `python -m tests.unit.docs.generated`; do not edit -->"
 _PROGRAMS: Final = {"controller": "job-controller", "jobflow": "jobflow-controller"}
-
-
-def pages() -> dict[str, str]:
-    """The content of each page by its file name."""
-    return {"fields.md": fields_page(), "chart-values.md": values_page(), "settings.md": settings_page()}
 
 
 def fields_page() -> str:
@@ -116,10 +111,18 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
+PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "fields.md": fields_page,
+    "chart-values.md": values_page,
+    "settings.md": settings_page,
+}
+"""What makes each page, by its file name."""
+
+
 def main() -> None:
     """Write the pages."""
-    for name, text in pages().items():
-        (REFERENCE / name).write_text(text)
+    for name, make in PAGES.items():
+        (REFERENCE / name).write_text(make())
 
 
 if __name__ == "__main__":
