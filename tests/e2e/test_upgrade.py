@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,6 +31,15 @@ def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return previous_release(tmp_path_factory.mktemp("previous"))
 
 
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[None]:
     """The program of `tree` stands in for a service, with the same arguments as far as it knows them."""
@@ -46,7 +55,7 @@ def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[
     with cluster.standing_aside(service), log.open("wb") as output:
         process = subprocess.Popen([sys.executable, "-m", module, *flags], env=environment, stdout=output, stderr=output)
         try:
-            time.sleep(1)
+            wait_until(lambda: listens(free) or process.poll() is not None, f"{module} of the release before to listen")
             assert process.poll() is None, log.read_text()
             yield
             assert process.poll() is None, log.read_text()
