@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyroclast.api.types import NODES, PODS, QUEUES
+from pyroclast.api.types import QUEUES
 from pyroclast.kube.http.client import Client
-from pyroclast.lifecycle.times import format_time
-from pyroclast.views.fitting import Cluster, fits, fits_document, fits_lines
-from pyroclast_client.explaining import groups_of
+from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_work
+from pyroclast.views.fitting import fits_lines
+from pyroclast.views.jobs import absence_of
 
 __all__ = ["Fit", "fit_of"]
 
@@ -44,13 +44,8 @@ class Fit:
 
 async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
     """Ask it of `job`, whose defaults are filled in."""
-    (queues, _), (nodes, _), (pods, _), reading = await asyncio.gather(
-        kube.list(QUEUES),
-        kube.list(NODES),
-        kube.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
-        groups_of(kube, job["metadata"]["namespace"]),
-    )
-    cluster = Cluster({each["metadata"]["name"]: each for each in queues}, nodes, pods, reading.groups)
-    told = fits_document(job, fits(job, cluster), format_time(kube.now()))
+    (queues, _), schedulers = await asyncio.gather(kube.list(QUEUES), schedulers_at_work(kube))
+    absence = absence_of(job, schedulers)
+    told = await fits_of_objects(kube, job, queues, namespace=job["metadata"]["namespace"], absence=absence)
     name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
     return Fit(name, told["queue"], told["code"] or "", told["sentence"], told["never"], told["help"], told)

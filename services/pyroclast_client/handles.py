@@ -347,7 +347,7 @@ class AsyncJob(Handle, Generic[R]):
         session, began = await self.client.session(), time.monotonic()
 
         def is_never(job: dict[str, Any] | None) -> bool:
-            return job is not None and explanation_of(job, None).never
+            return job is not None and explanation_of(job).never
 
         with translating(f"Job {self.key}"):
             while True:
@@ -356,7 +356,7 @@ class AsyncJob(Handle, Generic[R]):
                 job = await self.object()
                 if is_never(job):
                     break
-        explanation = explanation_of(job, None)
+        explanation = explanation_of(job)
         if fail_if_never:
             raise errors.NeverFits(f"{explanation.summary}. `explain()` tells more, `cancel()` ends the Job", explanation)
         warnings.warn(explanation.summary, errors.PyroclastWarning, stacklevel=2)

@@ -53,6 +53,6 @@ def line_of(job: Mapping[str, Any]) -> str:
         (status.failed, "failed"),
     )
     pods = ", ".join(f"{number} {word}" for number, word in counts if number)
-    waits = explanation_of(job, None) if status.phase == "Pending" else None
+    waits = explanation_of(job) if status.phase == "Pending" else None
     why = f"{waits.code}: {waits.sentence}" if waits is not None and waits.code else ""
     return "; ".join(filter(None, (status.phase, pods, why))).replace("\n", " ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyroclast.views.explanation import explanation_lines
-from pyroclast.views.waiting_causes import is_waiting, waiting_cause
+from pyroclast.views.waiting_causes import WaitingCause, is_waiting, waiting_cause
 
 __all__ = ["FINISHED", "Explanation", "JobStatus", "explanation_of", "status_of"]
 
@@ -84,13 +84,13 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
 
 
 def explanation_of(
-    job: Mapping[str, Any], group: Mapping[str, Any] | None, document: Mapping[str, Any] | None = None
+    job: Mapping[str, Any], cause: WaitingCause | None = None, document: Mapping[str, Any] | None = None
 ) -> Explanation:
-    """Why the Job waits, by its own message, else by the conditions of its PodGroup."""
+    """Why the Job waits: `cause`, or what the Job alone tells where only the Job was read."""
     phase, metadata = status_of(job).phase, job["metadata"]
     name = f"{metadata.get('namespace', '')}/{metadata['name']}"
     queue = str((job.get("spec") or {}).get("queue") or "default")
     if not is_waiting(job):
         return Explanation(name, queue, phase, "", f"it is {phase} and does not wait", document=document or {})
-    cause = waiting_cause(job, group)
+    cause = cause or waiting_cause(job, None)
     return Explanation(name, queue, phase, cause.code, cause.sentence, cause.is_final, document or {})

@@ -49,6 +49,8 @@ def test_a_job_is_asked_about_before_it_is_submitted(client: pc.Client) -> None:
     found = client.fits(job(cpu="9000", queue="default"))
     assert (bool(found), found.code, found.never, found.queue) == (False, "AboveCluster", True, "default")
     assert "would wait in queue default: AboveCluster, never" in str(found)
+    found = client.fits(job(schedulerName="nobody"))
+    assert found.code == "NoScheduler"
     assert client.jobs() == []
     with pytest.raises(errors.Rejected, match="minAvailable"):
         client.fits(job(minAvailable=2))

@@ -7,6 +7,7 @@ from typing import Any, Final
 from pyroclast.api.types import JOBS, NODES, PODS, QUEUES, Key
 from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.kube.http.native_groups import kind_served
+from pyroclast.kube.http.waiting_queries import group_of, read_groups, schedulers_at_work
 from pyroclast.views.explanation import entry_explanation, explanation, explanation_lines, with_trail
 from pyroclast.views.jobs import JobView, view_of
 from pyroclast.views.native_groups import OBJECT, native_explanation, native_lines
@@ -17,7 +18,7 @@ from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import OUTPUT, write_one
-from pyroclast_cli.views.reading import entries_that_wait, group_of, read_groups, schedulers_at_work, views_in
+from pyroclast_cli.views.reading import entries_that_wait, views_in
 from pyroclast_cli.views.recorder import RECORDER, causes_of
 from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, job_key, namespace_of
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from pyroclast.api.types import JOBS, NODES, PODS, QUEUES
-from pyroclast.lifecycle.times import format_time
-from pyroclast.views.fitting import Cluster, explained_lines, fits, fits_document, fits_lines
+from pyroclast.api.types import JOBS, QUEUES
+from pyroclast.kube.http.waiting_queries import fits_of_objects, schedulers_at_work
+from pyroclast.views.fitting import explained_lines, fits_lines
 from pyroclast.views.jobs import absence_of
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
@@ -15,7 +15,6 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.lint import documents_in
 from pyroclast_cli.views.output import OUTPUT, write_one
-from pyroclast_cli.views.reading import read_groups, schedulers_at_work
 from pyroclast_cli.views.scope import NAMESPACE, namespace_of
 
 __all__ = ["FITS"]
@@ -28,25 +27,13 @@ async def _fits(context: Context) -> int:
     client = context.client
     (queues, _), schedulers = await asyncio.gather(client.list(QUEUES), schedulers_at_work(client))
     job = _checked(job, queues)
-    absence = absence_of({**job, "metadata": {**job["metadata"], "creationTimestamp": format_time(client.now())}}, schedulers)
+    absence = absence_of(job, schedulers)
     answer = None if absence else await explained(context, "fits", body=job)
     if answer is None:
-        answer = await _from_objects(context, job, queues, absence)
+        answer = await fits_of_objects(client, job, queues, namespace=client.config.namespace, absence=absence)
     lines = fits_lines(answer) if not answer["complete"] else explained_lines(answer)
     write_one(context, answer, lines, reference=f"vcjob.batch.volcano.sh/{job['metadata']['name']}")
     return NEVER if answer["never"] else 0
-
-
-async def _from_objects(context: Context, job: dict[str, Any], queues: list[dict[str, Any]], absence: str) -> dict[str, Any]:
-    """What objects tell, where no scheduler can be asked."""
-    client = context.client
-    (nodes, _), (pods, _), reading = await asyncio.gather(
-        client.list(NODES),
-        client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
-        read_groups(client, client.config.namespace),
-    )
-    cluster = Cluster({each["metadata"]["name"]: each for each in queues}, nodes, pods, reading.groups)
-    return fits_document(job, fits(job, cluster, absence), format_time(client.now()))
 
 
 def _job(context: Context) -> dict[str, Any]:
@@ -62,6 +49,7 @@ def _job(context: Context) -> dict[str, Any]:
     if len(found) != 1:
         raise Failure(f"{file}: there must be one Job of {JOBS.api_version}, and there are {len(found)}")
     (job,) = found
+    job.pop("status", None)  # of a Job that was: this one is not there yet
     if not isinstance(job.get("metadata"), dict):
         job["metadata"] = {}
     job["metadata"] = {"namespace": namespace_of(context), **job["metadata"]}

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
+from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.amounts import as_text, readable
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["NODES_VIEW"]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.amounts import as_text, main_resources
 from pyroclast.views.documents import Row
 from pyroclast.views.human_durations import human_duration
@@ -17,7 +18,6 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.scope import NO_SUCH_OBJECT
 from pyroclast_cli.views.watching import WATCH, show
 

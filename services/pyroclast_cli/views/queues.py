@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyroclast.api.types import QUEUES
+from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.drawings import draw_queues
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.queues import queue_rows
@@ -12,7 +13,6 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.reading import read_groups
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["QUEUES_VIEW"]

@@ -16,7 +16,7 @@ def job(**status):
 
 def test_markup_in_names_and_messages_is_text():
     status = JobStatus("Pending", message=EVIL, pending=1, succeeded=3)
-    explanation = explanation_of(job(state={"phase": "Pending", "message": f"waits: QueueFull: not now: {EVIL}"}), None)
+    explanation = explanation_of(job(state={"phase": "Pending", "message": f"waits: QueueFull: not now: {EVIL}"}))
     for html in (
         job_html("Job", EVIL, status, None),
         job_html("Job", EVIL, status, explanation),

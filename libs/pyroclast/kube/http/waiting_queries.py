@@ -1,0 +1,74 @@
+"""Reads what explains why Jobs wait, as far as the user may see it: PodGroups, and the schedulers that are at work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyroclast.api.schedulers import NOT_OF_NODES, Schedulers, schedulers_of
+from pyroclast.api.types import LEASES, NODES, POD_GROUPS, PODS, PRIORITY_CLASSES
+from pyroclast.kube.basics.errors import Forbidden
+from pyroclast.lifecycle.times import format_time
+from pyroclast.views.fitting import Cluster, fits, fits_document
+from pyroclast.views.jobs import Group, Reading
+
+if TYPE_CHECKING:
+    from pyroclast.kube.http.client import Client  # whoever asks has loaded it
+
+__all__ = ["fits_of_objects", "group_of", "read_groups", "schedulers_at_work"]
+
+
+async def read_groups(client: Client, namespace: str) -> Reading:
+    """All PodGroups, or those of `namespace` for a user who may not list them in the whole cluster."""
+    try:
+        groups, is_complete = (await client.list(POD_GROUPS))[0], True
+    except Forbidden:
+        groups, is_complete = (await client.list(POD_GROUPS, namespace))[0] if namespace else [], False
+    return Reading(await _ranked(client, groups), is_complete=is_complete)
+
+
+async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:
+    """The PodGroup of one Job."""
+    groups, _ = await client.list(POD_GROUPS, job["metadata"]["namespace"])
+    return Reading(await _ranked(client, groups), is_complete=False).by_owner().get(job["metadata"]["uid"])
+
+
+async def schedulers_at_work(client: Client) -> Schedulers | None:
+    """The schedulers that lead, by their Leases; None for a user who may not read Leases."""
+    try:
+        leases, _ = await client.list(LEASES, field_selector=NOT_OF_NODES)
+    except Forbidden:
+        return None
+    return schedulers_of(leases, client.now())
+
+
+async def _ranked(client: Client, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The PodGroups with `spec.priority`, the value of their PriorityClass; 0 for a user who may not read these."""
+    try:
+        classes, _ = await client.list(PRIORITY_CLASSES)
+    except Forbidden:
+        classes = []
+    values = {each["metadata"]["name"]: each.get("value", 0) for each in classes}
+    values[""] = next((each.get("value", 0) for each in classes if each.get("globalDefault")), 0)
+    for group in groups:
+        spec = group.setdefault("spec", {})
+        spec["priority"] = values.get(spec.get("priorityClassName") or "", 0)
+    return groups
+
+
+async def fits_of_objects(
+    client: Client, job: Mapping[str, Any], queues: list[dict[str, Any]], *, namespace: str, absence: str
+) -> dict[str, Any]:
+    """Whether `job`, with its defaults filled in, would start now, as objects tell it; the document of `vcctl fits -o json`.
+
+    `namespace`: where PodGroups are read for a user who may not list them in the whole cluster. `absence`: why nobody
+    schedules its pods; empty where somebody does.
+    """
+    (nodes, _), (pods, _), reading = await asyncio.gather(
+        client.list(NODES),
+        client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed"),
+        read_groups(client, namespace),
+    )
+    cluster = Cluster({each["metadata"]["name"]: each for each in queues}, nodes, pods, reading.groups)
+    return fits_document(job, fits(job, cluster, absence), format_time(client.now()))
