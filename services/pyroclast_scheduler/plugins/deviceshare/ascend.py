@@ -11,10 +11,12 @@ from typing import Final
 import msgspec
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused, order, policy_score
+from pyroclast_scheduler.model.reasons import Code
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import Chip
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
 from pyroclast_scheduler.plugins.deviceshare.vgpu import decode
+from pyroclast_scheduler.session.node_books import Refused
 
 __all__ = ["Ascend"]
 
@@ -117,9 +119,9 @@ class Ascend:
         memory = amount(both, self.chip.memory_resource)
         cut = self.chip.fitted(memory or self.chip.allocatable)
         if cut is None:
-            raise Refused(f"no {self.chip.word} has that much memory", is_final=True)
+            raise Refused(f"no {self.chip.word} has that much memory", Code.UNRESOLVABLE)
         if number > 1 and cut.memory != self.chip.allocatable:
-            raise Refused("vNPU does not support partial memory allocation when requesting multiple devices", is_final=True)
+            raise Refused("vNPU does not support partial memory allocation when requesting multiple devices", Code.UNRESOLVABLE)
         fitting = [card for card in cards if len(card.users) < card.slots and card.idle_memory >= cut.memory]
         if len(fitting) < number:
             raise Refused("no enough ascend device available")

@@ -9,7 +9,7 @@ from typing import Protocol
 from pyroclast.api import records
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry
 
-__all__ = ["Card", "CardKind", "CardShare", "Claim", "Refused", "order", "policy_score"]
+__all__ = ["Card", "CardKind", "CardShare", "Claim", "order", "policy_score"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,6 @@ class Claim:
     def parts(self) -> tuple[CardShare, ...]:
         """All parts."""
         return tuple(part for container in self.containers for part in container)
-
-
-class Refused(Exception):
-    """Why a node has no cards for a pod. `is_final`: it would not have any if other pods went."""
-
-    def __init__(self, reason: str, *, is_final: bool = False) -> None:
-        super().__init__(reason)
-        self.is_final = is_final
 
 
 def order(policy: str, card: Card) -> tuple[int, int]:

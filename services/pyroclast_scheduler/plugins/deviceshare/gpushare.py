@@ -8,7 +8,8 @@ from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast.resources import quantity
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim
+from pyroclast_scheduler.session.node_books import Refused, final_if
 
 __all__ = ["GpuShare", "amount"]
 
@@ -44,12 +45,12 @@ class GpuShare:
         if self.by_number:
             free = [card for card in cards if not card.users]
             if len(free) < asked:
-                raise Refused(f"no enough gpu number on node {node.metadata.name}", is_final=len(cards) < asked)
+                raise Refused(f"no enough gpu number on node {node.metadata.name}", final_if(len(cards) < asked))
             return Claim((tuple(CardShare(card.name, 0) for card in free[:asked]),))
         card = next((card for card in cards if card.idle_memory >= asked), None)
         if card is None:
-            is_final = all(card.memory < asked for card in cards)
-            raise Refused(f"no enough gpu memory on node {node.metadata.name}", is_final=is_final)
+            is_too_small = all(card.memory < asked for card in cards)
+            raise Refused(f"no enough gpu memory on node {node.metadata.name}", final_if(is_too_small))
         return Claim(((CardShare(card.name, asked),),))
 
     def score(self, cards: Sequence[Card], claim: Claim) -> float:

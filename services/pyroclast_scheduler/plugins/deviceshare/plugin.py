@@ -86,12 +86,12 @@ class DeviceShare:
             refused: list[Refusal] = []
             for each in asked:
                 open_to = plan.mask & ~np.logical_or.reduce([np.zeros_like(plan.mask), *(one.nodes for one in refused)])
-                refused += each.refusals(task, open_to)
+                refused += each.refusals(task.facts, open_to)
             return refused if asked else None
 
         def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
             del job, plan
-            given = [each.scores(task, candidates) for each in found if each.wants(task.facts)]
+            given = [each.scores(task.facts, candidates) for each in found if each.wants(task.facts)]
             total: Floats = np.floor(np.sum(given, axis=0) + 0.5) * self._weight
             return total if given else None
 

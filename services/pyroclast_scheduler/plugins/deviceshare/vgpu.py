@@ -11,11 +11,13 @@ from typing import Final
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.model.numbers import parse_count
+from pyroclast_scheduler.model.reasons import Code
 from pyroclast_scheduler.model.tasks import group_of
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused, order, policy_score
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, order, policy_score
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, DeviceConfiguration, VgpuNames
 from pyroclast_scheduler.plugins.deviceshare.geometry import Geometry, pick
 from pyroclast_scheduler.plugins.deviceshare.gpushare import amount
+from pyroclast_scheduler.session.node_books import Refused, final_if
 
 __all__ = ["Vgpu", "decode", "encode", "registered"]
 
@@ -68,7 +70,7 @@ class Vgpu:
         annotations = pod.metadata.annotations
         mode = _MIG if any(card.geometries for card in cards) else _CORES
         if annotations.get(keys.VGPU_MODE, mode) != mode:
-            raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", is_final=True)
+            raise Refused(f"vgpu mode {annotations[keys.VGPU_MODE]} is not that of the node", Code.UNRESOLVABLE)
         trial = [card.copy() for card in cards]
         chosen: list[tuple[CardShare, ...]] = []
         for container in pod.spec.containers:
@@ -95,7 +97,7 @@ class Vgpu:
 
     def _for_container(self, pod: records.Pod, node: str, wish: _Wish, cards: list[Card]) -> tuple[CardShare, ...]:
         if wish.number > len(cards):
-            raise Refused(f"no enough gpu cards on node {node}", is_final=True)
+            raise Refused(f"no enough gpu cards on node {node}", Code.UNRESOLVABLE)
         parts: list[CardShare] = []
         is_cut = any(card.geometries for card in cards)
         for card in sorted(cards, key=self._order):
@@ -106,7 +108,7 @@ class Vgpu:
                 card.groups[pod.metadata.uid] = group_of(pod)
         if len(parts) < wish.number:
             possible = sum(_is_allowed(pod, card) and wish.memory_of(card) <= card.memory for card in cards)
-            raise Refused("not enough gpu fitted on this node", is_final=possible < wish.number)
+            raise Refused("not enough gpu fitted on this node", final_if(possible < wish.number))
         return tuple(parts)
 
     def _order(self, card: Card) -> tuple[int, int]:

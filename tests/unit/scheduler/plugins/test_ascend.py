@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyroclast.api import records
+from pyroclast_scheduler.model.reasons import Code
 from pyroclast_scheduler.plugins.deviceshare.ascend import Ascend
-from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import Card, CardShare, Claim
 from pyroclast_scheduler.plugins.deviceshare.configuration import BUILT_IN, Chip, Template, parse
+from pyroclast_scheduler.session.node_books import Refused
 from tests.scenarios import objects
 from tests.unit.scheduler.plugins.test_deviceshare import VIRTUAL, VIRTUAL_CARDS, Cluster
 
@@ -111,7 +113,7 @@ TOO_FEW = "no enough ascend device available"
 def test_what_does_not_fit_is_refused_for_good_only_if_no_chip_would_do(containers, found, used, why):
     with pytest.raises(Refused, match=why) as refused:
         Ascend(BUILT_IN_CHIP).choose(pod(*containers), records.Node(), cards(*found, used=used))
-    assert refused.value.is_final == (why != TOO_FEW)
+    assert refused.value.code is (Code.UNSCHEDULABLE if why == TOO_FEW else Code.UNRESOLVABLE)
 
 
 @pytest.mark.parametrize(("policy", "chosen", "score"), [("binpack", "c1", 57), ("spread", "c0", 100), ("", "c0", 0)])

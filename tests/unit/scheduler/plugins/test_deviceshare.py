@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.plugins.deviceshare.cards import CardShare, Claim, Refused
+from pyroclast_scheduler.plugins.deviceshare.cards import CardShare, Claim
 from pyroclast_scheduler.plugins.deviceshare.vgpu import Vgpu, decode, encode, registered
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
+from pyroclast_scheduler.session.node_books import Refused
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects

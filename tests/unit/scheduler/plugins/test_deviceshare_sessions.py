@@ -2,12 +2,9 @@
 
 import random
 
-import numpy as np
 import pytest
 
-from pyroclast_scheduler.plugins.deviceshare.cards import Claim, Refused
-from pyroclast_scheduler.plugins.deviceshare.devices import Devices
-from pyroclast_scheduler.plugins.deviceshare.verdicts import Verdicts
+from pyroclast_scheduler.session.node_books import NodeBook
 from tests.counts import ONE_IN
 from tests.scenarios.runner import feed
 
@@ -60,28 +57,10 @@ def bound(seed, settings):
 def test_what_is_kept_is_what_would_be_found_out_anew(settings, monkeypatch):
     kept = [bound(seed, settings) for seed in range(24 // ONE_IN)]
     assert any(any(sessions) for sessions in kept)
-    monkeypatch.setattr(Devices, "_verdicts_for", anew)
+    monkeypatch.setattr(NodeBook, "_examined", anew)
     assert [bound(seed, settings) for seed in range(24 // ONE_IN)] == kept
 
 
-def anew(self, task):
-    def score(row, claim):
-        return self._kind.score(self._of(row) or [], claim)
-
-    return Verdicts(len(self._session.names), lambda row: self._choose(task, row), score)
-
-
-def test_reasons_stand_in_the_order_of_the_nodes():
-    def choose(row):
-        if row == 1:
-            return Claim(())
-        raise Refused("late" if row == 3 else "early", is_final=row == 2)
-
-    verdicts = Verdicts(4, choose, lambda row, _: float(row))
-    found = verdicts.refusals(np.array([True, True, True, True]))
-    assert [(each.reason, each.code.name, np.flatnonzero(each.nodes).tolist()) for each in found] == [
-        ("early", "UNSCHEDULABLE", [0]),
-        ("early", "UNRESOLVABLE", [2]),
-        ("late", "UNSCHEDULABLE", [3]),
-    ]
-    assert verdicts.scores(np.array([True, True, False, False])).tolist() == [0.0, 1.0, 0.0, 0.0]
+def anew(self, task, nodes, examined=NodeBook._examined):
+    self._results.clear()
+    return examined(self, task, nodes)
