@@ -127,8 +127,10 @@ class NodeBook(ABC, Generic[S, C]):
         """Those of `nodes` without a place for the pod, by reason, in the order in which the reasons first occur."""
         results = self._examined(task, nodes)
         rows = np.flatnonzero(nodes & (results.reasons != _FITS))
+        if not len(rows):
+            return []
         numbers, first, which = np.unique(results.reasons[rows], return_index=True, return_inverse=True)
-        known = list(self._reasons) if len(rows) else []
+        known = list(self._reasons)
         found: list[Refusal] = []
         for at in np.argsort(first).tolist():
             mask = np.zeros(len(nodes), dtype=np.bool_)

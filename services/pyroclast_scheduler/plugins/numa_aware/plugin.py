@@ -30,11 +30,11 @@ class NumaAware:
         nodes = Nodes(session)
 
         def scores(job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
-            found = nodes.scores(job, task, plan, candidates)
+            found = nodes.numa_scores(job, task, plan, candidates)
             return None if found is None else found * self._weight
 
         return Extensions(
-            coupled_predicate=nodes.refusals,
+            coupled_predicate=nodes.coupled_refusals,
             is_coupled_by_node=True,
             batch_node_order=scores if self._weight else None,
             pre_bind=nodes.preparation,
