@@ -57,7 +57,7 @@ class NodeBook(ABC, Generic[S, C]):
     def __init__(self, session: Session) -> None:
         self.session = session
         self._states: dict[int, S] = {}
-        self._claims: dict[str, C] = {}
+        self._given: dict[str, C] = {}
         self._versions: Ints = np.zeros(len(session.names), dtype=np.int64)
         self._results: dict[Hashable, _Results] = {}
         self._reasons: dict[tuple[str, Code], int] = {("", Code.UNSCHEDULABLE): _FITS}
@@ -121,7 +121,7 @@ class NodeBook(ABC, Generic[S, C]):
 
     def claim(self, uid: str) -> C | None:
         """What pod `uid` has."""
-        return self._claims.get(uid)
+        return self._given.get(uid)
 
     def refusals(self, task: TaskFacts, nodes: Bools) -> list[Refusal]:
         """Those of `nodes` without a place for the pod, by reason, in the order in which the reasons first occur."""
@@ -154,17 +154,17 @@ class NodeBook(ABC, Generic[S, C]):
             state = self.of(row)
             if state is None:
                 continue
-            claim = self._chosen(state, facts) if sign > 0 and not is_eviction else self._claims.get(facts.uid)
+            claim = self._chosen(state, facts) if sign > 0 and not is_eviction else self._given.get(facts.uid)
             if claim is None:
                 continue
             self._versions[row] += 1
             if (sign > 0) != is_eviction:
-                self._claims[facts.uid] = claim
+                self._given[facts.uid] = claim
                 self.take(state, facts, claim)
                 continue
             self.undo(state, facts, claim)
             if not is_eviction:
-                del self._claims[facts.uid]
+                del self._given[facts.uid]
 
     def changed_everywhere(self) -> None:
         """What was taken or given back counts on other nodes too."""
@@ -177,7 +177,7 @@ class NodeBook(ABC, Generic[S, C]):
             for task in self.session.snapshot.residents[row]:
                 claim = self.held(task) if self.wants(task) else None
                 if claim is not None:
-                    self._claims[task.uid] = claim
+                    self._given[task.uid] = claim
                     self.take(state, task, claim)
         return state
 
