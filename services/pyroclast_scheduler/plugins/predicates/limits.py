@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
 from pyroclast.api import records
 from pyroclast_scheduler.model.claims import volume_claims
+from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -18,29 +19,32 @@ from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["VolumeLimits"]
 
-_FULL = "node(s) exceed max volume count"
+_FULL: Final = "node(s) exceed max volume count"
+_ENDLESS: Final = np.iinfo(np.int64).max
 _Volume = tuple[str, str]  # driver, and what it calls the volume
 
 
 class VolumeLimits:
-    """Volumes on nodes, each counted once however many pods of the node use it."""
+    """Volumes on nodes that limit them, each counted once however many pods of the node use it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._claims = session.objects(records.PersistentVolumeClaim)
         self._volumes = session.objects(records.PersistentVolume)
         self._classes = session.objects(records.StorageClass)
-        self._attached: dict[int, Counter[_Volume]] | None = None
+        self._counts: dict[str, Ints] = {}  # by driver, the volumes on each node
+        self._users: dict[_Volume, Counter[int]] | None = None  # how many pods of which nodes use a volume
 
     @cached_property
-    def _limits(self) -> dict[int, dict[str, int]]:
-        found: dict[int, dict[str, int]] = {}
+    def _limits(self) -> dict[str, Ints]:
+        """By driver, how many of its volumes each node takes."""
+        found: dict[str, Ints] = {}
         for node in self._session.objects(records.CsiNode).values():
             row = self._session.snapshot.rows.get(node.metadata.name)
-            counts = {driver.name: (driver.allocatable or {}).get("count") for driver in node.spec.drivers}
-            limits = {driver: count for driver, count in counts.items() if isinstance(count, int)}
-            if row is not None and limits:
-                found[row] = limits
+            for driver in node.spec.drivers if row is not None else ():
+                count = (driver.allocatable or {}).get("count")
+                if isinstance(count, int):
+                    found.setdefault(driver.name, self._column(_ENDLESS))[row] = count
         return found
 
     def refusal(self, task: TaskFacts) -> Refusal | None:
@@ -48,35 +52,47 @@ class VolumeLimits:
         wanted = self._of(task)
         if not wanted or not self._limits:
             return None
+        users = self._counted()
         full = np.zeros(len(self._session.names), dtype=np.bool_)
-        attached = self._counted()
-        for row, limits in self._limits.items():
-            there = {volume for volume, count in attached[row].items() if count > 0}
-            coming = wanted - there
-            for driver, limit in limits.items():
-                more = _of_driver(coming, driver)
-                full[row] |= more > 0 and _of_driver(there, driver) + more > limit
+        for driver in {name for name, _ in wanted} & self._limits.keys():
+            more = self._column(0)
+            for volume in (each for each in wanted if each[0] == driver):
+                more += 1
+                more[list(users.get(volume, ()))] -= 1
+            full |= (more > 0) & (self._counts.get(driver, 0) + more > self._limits[driver])
         return Refusal(full, _FULL)
 
     def moved(self, move: Move, sign: int) -> None:
         """Keep the counts in step."""
         if not move.plan.shape.has_claims or not self._limits:
             return
-        attached = self._counted()
+        users = self._counted()
         change = -sign if move.status is TaskStatus.RELEASING else sign
         for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-            if row in attached:
-                for volume in self._of(task.facts):
-                    attached[row][volume] += change
+            self._count(users, task.facts, row, change)
 
-    def _counted(self) -> dict[int, Counter[_Volume]]:
-        if self._attached is None:
-            self._attached = {row: Counter() for row in self._limits}
-            for row, counts in self._attached.items():
+    def _counted(self) -> dict[_Volume, Counter[int]]:
+        if self._users is None:
+            self._users = {}
+            for row in np.flatnonzero(np.minimum.reduce([*self._limits.values()]) < _ENDLESS).tolist():
                 for resident in self._session.snapshot.residents[row]:
                     if resident.shape.has_claims:
-                        counts.update(self._of(resident))
-        return self._attached
+                        self._count(self._users, resident, row, 1)
+        return self._users
+
+    def _count(self, users: dict[_Volume, Counter[int]], task: TaskFacts, row: int, change: int) -> None:
+        for volume in self._of(task):
+            of_volume = users.setdefault(volume, Counter())
+            before = of_volume[row] > 0
+            of_volume[row] += change
+            is_there = of_volume[row] > 0
+            if not is_there:
+                del of_volume[row]
+            if is_there != before:
+                self._counts.setdefault(volume[0], self._column(0))[row] += 1 if is_there else -1
+
+    def _column(self, value: int) -> Ints:
+        return np.full(len(self._session.names), value, dtype=np.int64)
 
     def _of(self, task: TaskFacts) -> set[_Volume]:
         """The pod's volumes; one that is still to be made goes by the name of its claim."""
@@ -94,7 +110,3 @@ class VolumeLimits:
             if chosen is not None and chosen.provisioner:
                 found.add((chosen.provisioner, f"{chosen.provisioner}-{each.key}"))
         return found
-
-
-def _of_driver(volumes: Iterable[_Volume], driver: str) -> int:
-    return sum(name == driver for name, _ in volumes)
