@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,14 +16,13 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims, shared_claims
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
-from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Pools, node_selector
+from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer, Pools, node_selector
 from pyroclast_scheduler.plugins.predicates.selectors import BadSelector, Selectors
+from pyroclast_scheduler.session.node_books import NodeBook, Refused
 from pyroclast_scheduler.session.outcome import Await, Preparation, Write
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["Devices", "are_ready"]
 
@@ -35,24 +34,32 @@ _NONE_LEFT: Final = "cannot allocate all claims"
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
-class Devices:
-    """Devices are handed out in the session as pods are placed, and given back when that is undone."""
+class Devices(NodeBook[list[Offer], list[Picked]]):
+    """The devices that nodes reach, handed out as pods are placed, and given back when that is undone.
+
+    Devices are picked for the first pod of a claim and given back with its last. Devices of evicted pods stay theirs.
+    """
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        super().__init__(session)
         self._claims = session.objects(records.ResourceClaim)
         self._classes = session.objects(records.DeviceClass)
         self._selectors = Selectors()
-        self._picked: dict[str, list[Picked]] = {}  # by UID of the pod for which they were picked
+        self._picked: dict[str, list[Picked]] = {}  # by claim, in this session
         self._users: dict[str, list[TaskFacts]] = {}  # by claim, pods placed in this session
         self._written: set[str] = set()
-        self._log: list[int] = []
-        self._room: dict[bytes, tuple[int, Bools, dict[int, str]]] = {}
 
     @cached_property
     def _pools(self) -> Pools:
-        slices = list(self._session.objects(records.ResourceSlice).values())
-        return Pools(slices, self._session.snapshot.rows, self._session.features)
+        slices = list(self.session.objects(records.ResourceSlice).values())
+        return Pools(slices, self.session.snapshot.rows, self.session.features)
+
+    @cached_property
+    def _reaching(self) -> Bools:
+        """The nodes that reach any device."""
+        found: Bools = np.zeros(len(self.session.names), dtype=np.bool_)
+        found[list(self._pools.rows(len(found)))] = True
+        return found
 
     @cached_property
     def _taken(self) -> Counter[DeviceId]:
@@ -92,66 +99,79 @@ class Devices:
                 return f'resourceclaim "{claim.metadata.name}" is in use by {_MOST_CONSUMERS} pods'
         return None
 
-    def refusals(self, task: TaskFacts) -> list[Refusal]:
-        """Nodes on which the pod cannot have its devices."""
-        count = len(self._session.names)
-        reached: Bools = np.ones(count, dtype=np.bool_)
+    def lacking(self, task: TaskFacts, nodes: Bools) -> list[Refusal]:
+        """Nodes on which the pod cannot have its devices; whether they are left is asked of `nodes`."""
+        reached: Bools = np.ones(len(nodes), dtype=np.bool_)
         for selector in self._selected(task):
             if selector is not None:
-                reached &= self._session.features.matching(selector.get("nodeSelectorTerms") or ())
+                reached &= self.session.features.matching(selector.get("nodeSelectorTerms") or ())
         found = [Refusal(~reached, _ELSEWHERE, Code.UNRESOLVABLE)]
-        wishes = self._wishes(task)
-        if wishes:
-            room, faults = self._rooms(wishes)
-            for text in sorted(set(faults.values())):
-                faulty = np.zeros(count, dtype=np.bool_)
-                faulty[[row for row, each in faults.items() if each == text]] = True
-                found.append(Refusal(faulty, text, Code.ERROR))
-            found.append(Refusal(~room, _NONE_LEFT, Code.UNRESOLVABLE))
+        if self._wishes(task):
+            found += self.refusals(task, nodes & self._reaching)
+            found.append(Refusal(~self._reaching, _NONE_LEFT, Code.UNRESOLVABLE))
         return found
 
-    def moved(self, move: Move, sign: int) -> None:
-        """Hand out, or take back."""
-        if move.status is TaskStatus.RELEASING:
-            return
-        for task, row in zip(move.tasks, move.rows.tolist(), strict=True):
-            keys = [key for key in device_claims(task.facts.pod).values() if key is not None]
-            if keys and sign > 0:
-                self._hand_out(task.facts, keys, row)
-            elif keys:
-                self._take_back(task.facts, keys, row)
+    def wants(self, task: TaskFacts) -> bool:
+        """Whether the pod has claims on devices."""
+        return bool(_keys(task))
 
-    def _hand_out(self, task: TaskFacts, keys: Sequence[str], row: int) -> None:
+    def kind(self, task: TaskFacts) -> Hashable:
+        """What its claims ask for that have no devices yet, whatever they are called."""
+        wishes = self._wishes(task)
+        order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
+        return _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])
+
+    def state(self, row: int) -> list[Offer]:
+        """The devices that the node reaches; who has which is told for all nodes together."""
+        return self._pools.of(row)
+
+    def examine(self, state: list[Offer], task: TaskFacts) -> float:
+        """All nodes with devices for all claims that have none yet are alike."""
+        self._meet(state, task)
+        return 0.0
+
+    def choose(self, state: list[Offer], task: TaskFacts) -> list[Picked]:
+        """Devices for all claims that have none yet; none for a pod that was placed although they are not left."""
+        try:
+            return self._meet(state, task)
+        except Refused:
+            return []
+
+    def _meet(self, state: list[Offer], task: TaskFacts) -> list[Picked]:
         wishes = self._wishes(task)
         try:
-            picked = self._market.meet(wishes, self._pools.of(row)) if wishes else None
-        except BadSelector:  # said when nodes were looked at; only who does not ask about nodes comes here
-            picked = None
-        self._picked[task.uid] = picked or []
-        for key in keys:
+            picked = self._market.meet(wishes, state) if wishes else []
+        except BadSelector as error:
+            raise Refused(str(error), Code.ERROR) from None
+        if picked is None:
+            raise Refused(_NONE_LEFT, Code.UNRESOLVABLE)
+        return picked
+
+    def take(self, state: list[Offer], task: TaskFacts, claim: list[Picked]) -> None:
+        """Enter the pod with its claims, and the devices that are picked for these."""
+        del state
+        for key in _keys(task):
             self._users.setdefault(key, []).append(task)
-        self._count(self._picked[task.uid], row, 1)
+        for each in claim:
+            self._picked.setdefault(each.claim, []).append(each)
+        self._count(claim, 1)
 
-    def _take_back(self, task: TaskFacts, keys: Sequence[str], row: int) -> None:
-        """Give devices back; those of a claim that others use too stay theirs."""
-        for key in keys:
+    def undo(self, state: list[Offer], task: TaskFacts, claim: list[Picked]) -> None:
+        """Strike the pod out. Devices of a claim that others use too stay with it."""
+        del state, claim
+        for key in _keys(task):
             self._users[key].remove(task)
-        gone: list[Picked] = []
-        for each in self._picked.pop(task.uid):
-            heirs = self._users.get(each.claim)
-            if heirs:
-                self._picked[heirs[0].uid].append(each)
-            else:
-                gone.append(each)
-        self._count(gone, row, -1)
+            if not self._users[key]:
+                self._count(self._picked.pop(key, []), -1)
 
-    def _count(self, picked: Sequence[Picked], row: int, sign: int) -> None:
+    def _count(self, picked: Sequence[Picked], sign: int) -> None:
         for each in picked:
             if not each.wish.is_for_admin:
                 self._taken[each.offer.id] += sign
                 for counter, amount in self._pools.uses.get(each.offer.id, {}).items():
                     self._left[counter] -= sign * amount
-            self._log.append(row if self._pools.is_own(each.offer, row) else -1)
+            if not self._pools.is_own(each.offer):
+                self.changed_everywhere()
 
     def pre_bind(self, task: Task) -> Preparation | None:
         """What has to be written for the claims of a pod that is to be bound."""
@@ -169,7 +189,7 @@ class Devices:
         """Whether devices of the claim have to be made ready for a node before pods may go there."""
         if claim.status.allocation is not None:
             return are_ready(claim) is not True
-        return any(each.offer.device.binding_conditions for each in self._picked_for(key))
+        return any(each.offer.device.binding_conditions for each in self._picked.get(key, []))
 
     def _writes(self, key: str, claim: records.ResourceClaim, task: Task) -> list[Write]:
         known: list[Mapping[str, Any]] = [msgspec.to_builtins(each) for each in claim.status.reserved_for]
@@ -204,7 +224,7 @@ class Devices:
 
     def _consumer(self, key: str, task: TaskFacts) -> dict[str, str]:
         """For whom the claim is reserved that a pod uses: for its group where it is the group's, else for the pod."""
-        job = self._session.job(task.job)
+        job = self.session.job(task.job)
         group = None if job is None else job.facts.group
         if group is not None and key in shared_claims(task.pod, group):
             meta = group.metadata
@@ -212,7 +232,7 @@ class Devices:
         return {"resource": "pods", "name": task.name, "uid": task.uid}
 
     def _allocation(self, key: str, claim: records.ResourceClaim, row: int) -> dict[str, Any]:
-        picked = self._picked_for(key)
+        picked = self._picked.get(key, [])
         results: list[dict[str, Any]] = []
         configuration: list[dict[str, Any]] = []
         for each in picked:
@@ -230,13 +250,10 @@ class Devices:
         allocation: dict[str, Any] = {"devices": {"results": results, "config": configuration}}
         selector = _common([each.offer.nodes for each in picked])
         if any(each.offer.device.binding_conditions for each in picked):
-            allocation["allocationTimestamp"] = format_time(self._session.ports.now)
+            allocation["allocationTimestamp"] = format_time(self.session.ports.now)
             if any(each.offer.device.binds_to_node for each in picked):
-                selector = _common([selector, node_selector(self._session.names[row])])
+                selector = _common([selector, node_selector(self.session.names[row])])
         return allocation | ({} if selector is None else {"nodeSelector": selector})
-
-    def _picked_for(self, key: str) -> list[Picked]:
-        return [each for picked in self._picked.values() for each in picked if each.claim == key]
 
     def _selected(self, task: TaskFacts) -> list[Mapping[str, Any] | None]:
         """The nodes on which the claims can be used that have their devices; None: all."""
@@ -246,7 +263,7 @@ class Devices:
             if claim is not None and claim.status.allocation is not None:
                 found.append(claim.status.allocation.node_selector)
             elif key is not None and self._users.get(key):
-                found.append(_common([each.offer.nodes for each in self._picked_for(key)]))
+                found.append(_common([each.offer.nodes for each in self._picked.get(key, [])]))
         return found
 
     def _wishes(self, task: TaskFacts) -> list[DeviceRequest]:
@@ -257,26 +274,6 @@ class Devices:
             if claim is not None and key is not None and claim.status.allocation is None and not self._users.get(key):
                 found += wishes_of(key, claim)
         return found
-
-    def _rooms(self, wishes: Sequence[DeviceRequest]) -> tuple[Bools, Mapping[int, str]]:
-        """The nodes where the wishes can be met, and what is wrong where that cannot be told. Only what changed is searched."""
-        order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
-        signature = _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])
-        count = len(self._session.names)
-        seen, room, faults = self._room.get(signature, (-1, np.zeros(count, dtype=np.bool_), {}))
-        changed = set(self._log[max(seen, 0) :])
-        rows = self._pools.rows(count)
-        if seen >= 0 and -1 not in changed:
-            rows = [row for row in rows if row in changed]
-        for row in rows:
-            faults.pop(row, None)
-            try:
-                room[row] = self._market.meet(wishes, self._pools.of(row)) is not None
-            except BadSelector as error:
-                room[row] = False
-                faults[row] = str(error)
-        self._room[signature] = len(self._log), room, faults
-        return room, faults
 
 
 def are_ready(claim: records.ResourceClaim | None) -> bool | str:
@@ -294,6 +291,11 @@ def are_ready(claim: records.ResourceClaim | None) -> bool | str:
             return f"device {each.device} of claim {claim.metadata.name} cannot be made ready: {min(failed)}"
         is_ready &= true.issuperset(each.binding_conditions)
     return is_ready
+
+
+def _keys(task: TaskFacts) -> list[str]:
+    """The claims of a pod on devices, without those that are still to be made."""
+    return [key for key in device_claims(task.pod).values() if key is not None]
 
 
 def _common(selectors: Sequence[Mapping[str, Any] | None]) -> Mapping[str, Any] | None:

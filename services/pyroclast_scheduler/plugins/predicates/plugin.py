@@ -151,7 +151,7 @@ class _Others:
             refusals += [] if in_use is None else [in_use]
             refusals += self._volumes.refusals(facts)
         if facts.pod.spec.resource_claims:
-            refusals += self._devices.refusals(facts)
+            refusals += self._devices.lacking(facts, plan.mask)
         return refusals
 
     def moved(self, move: Move, sign: int) -> None:

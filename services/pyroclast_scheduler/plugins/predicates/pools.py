@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,11 +21,12 @@ CounterId = tuple[str, str, str, str]  # driver, pool, set of counters, counter
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A device; `nodes`: the selector of the nodes that reach it, None: all."""
+    """A device; `nodes`: the selector of the nodes that reach it, None: all. `row`: the only node that does; None: several."""
 
     id: DeviceId
     device: records.Device
     nodes: Mapping[str, Any] | None
+    row: int | None = None
 
 
 class Pools:
@@ -55,8 +55,8 @@ class Pools:
                 place = device if spec.per_device_node_selection else spec
                 identity = (spec.driver, spec.pool.name, device.name)
                 if place.node_name:
-                    offer = Offer(identity, device, node_selector(place.node_name))
-                    self._own.setdefault(rows.get(place.node_name, -1), []).append(offer)
+                    row = rows.get(place.node_name, -1)
+                    self._own.setdefault(row, []).append(Offer(identity, device, node_selector(place.node_name), row))
                 elif place.node_selector is not None:
                     terms = place.node_selector.get("nodeSelectorTerms") or ()
                     self._wide.append((Offer(identity, device, place.node_selector), features.matching(terms)))
@@ -71,17 +71,19 @@ class Pools:
         """The devices that node `row` reaches."""
         return [*self._own.get(row, ()), *(offer for offer, mask in self._wide if mask is None or mask[row])]
 
-    def is_own(self, offer: Offer, row: int) -> bool:
-        """Whether no other node reaches `offer`, nor what shares counters with it."""
-        reached = self._own.get(row, ())
-        if offer.id not in self.uses:
-            return any(each is offer for each in reached)
-        return not self._wide and sum(each.id[:2] == offer.id[:2] for each in reached) == self._sizes[offer.id[:2]]
+    def is_own(self, offer: Offer) -> bool:
+        """Whether one node alone reaches `offer`, and what shares counters with it."""
+        is_shared = offer.id in self.uses and (bool(self._wide) or len(self._places[offer.id[:2]]) > 1)
+        return offer.row is not None and not is_shared
 
     @cached_property
-    def _sizes(self) -> Counter[tuple[str, str]]:
-        """How many devices each pool has."""
-        return Counter(offer.id[:2] for offers in self._own.values() for offer in offers)
+    def _places(self) -> Mapping[tuple[str, str], set[int]]:
+        """The nodes with devices of each pool."""
+        found: dict[tuple[str, str], set[int]] = {}
+        for row, offers in self._own.items():
+            for offer in offers:
+                found.setdefault(offer.id[:2], set()).add(row)
+        return found
 
 
 def node_selector(name: str) -> Mapping[str, Any]:
