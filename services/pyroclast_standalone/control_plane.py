@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ __all__ = ["Options", "Plane", "check", "purge", "running"]
 USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 60.0
 ANSWER_SECONDS = 2.0
+DATABASE_VARIABLE = "PYROCLAST_DATABASE_URL"
+"""Where it is set, the recorder reads the URL of its database from it: a password has no place in a command line."""
+
 SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings have it by default
 
 
@@ -222,7 +226,8 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
         *("--webhook-url", f"https://127.0.0.1:{webhook_port}", "--webhook-namespace", installation.NAMESPACE),
     )
     release = installation.RELEASE
-    history = ("--database-url", f"sqlite:///{root.resolve()}/history.db", "--api-address", f"127.0.0.1:{history_port}")
+    database = () if os.environ.get(DATABASE_VARIABLE) else ("--database-url", f"sqlite:///{root.resolve()}/history.db")
+    history = (*database, "--api-address", f"127.0.0.1:{history_port}")
     pages = (
         *("--login", "local", "--page-address", f"127.0.0.1:{board_port}", "--scheduler-url", f"http://{scheduler}"),
         *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),

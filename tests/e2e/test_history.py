@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pyroclast.api.keys import SUBMITTED_BY
-from tests.counts import IS_SOAK
-from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.cluster import Cluster, running, wait_until
 from tests.e2e.test_faults import phases
 from tests.e2e.test_first_light import job
+from tests.postgres import postgres_server
 
-JOBS = 500 if IS_SOAK else 30
+NODES = 8
+NAMESPACE = "default"
 REPLICAS = 4
-KILLS = 50 if IS_SOAK else 6
 
 
 def ask(cluster: Cluster, path: str, **query: str) -> dict[str, Any]:
@@ -48,40 +51,66 @@ def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
-def held_seconds(pod: dict[str, Any]) -> int:
-    """From the bind to the end of its last container, as the pod itself tells."""
-    bound = next(each["lastTransitionTime"] for each in pod["status"]["conditions"] if each["type"] == "PodScheduled")
-    ends = [each["state"]["terminated"]["finishedAt"] for each in pod["status"]["containerStatuses"]]
-    return max(0, max(map(seconds, ends)) - seconds(bound))
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A control plane whose recorder writes into `database`, and whose nodes keep a log of their pods."""
+
+    cluster: Cluster
+    database: str
+    pod_log: Path
+
+    def held_by_nodes(self) -> list[int]:
+        """How long each pod held its node, as the nodes' own log tells."""
+        lines = [json.loads(line) for line in self.pod_log.read_text().splitlines()]
+        bound = {line["uid"]: seconds(line["bound"]) for line in lines if line["event"] == "started"}
+        ended = {line["uid"]: seconds(line["time"]) for line in lines if line["event"] == "ended"}
+        assert bound.keys() == ended.keys(), "each pod that started has ended"
+        return [max(0, ended[uid] - bound[uid]) for uid in bound]
 
 
-@pytest.mark.timeout(3600 if JOBS > 30 else 240)
-def test_usage_is_exact_though_the_recorder_is_killed(cluster: Cluster, namespace: str) -> None:
-    chance = random.Random(11)
-    for number in range(JOBS):
+@pytest.fixture(params=["sqlite", "postgresql"])
+def recorded(
+    request: pytest.FixtureRequest, control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Recorded]:
+    """A control plane of the test's own for each database."""
+    pod_log = tmp_path / "pods.jsonl"
+    monkeypatch.setenv("PYROCLAST_POD_LOG", str(pod_log))
+    with contextlib.ExitStack() as stack:
+        if request.param == "postgresql":
+            monkeypatch.setenv("PYROCLAST_DATABASE_URL", stack.enter_context(postgres_server()))
+        cluster = stack.enter_context(running(control_plane, tmp_path / "plane", nodes=NODES))
+        yield Recorded(cluster, request.param, pod_log)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("jobs", "kills"), [(30, 6), pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])], ids=["few", "many"]
+)
+def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Recorded, jobs: int, kills: int) -> None:
+    cluster, chance = recorded.cluster, random.Random(11)
+    for number in range(jobs):
         manifest = job(f"job-{number}", command=["sleep", str(chance.randint(1, 9))], replicas=REPLICAS)
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
-        if number % (JOBS // KILLS) == 0:
+        cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=manifest)
+        if number % (jobs // kills) == 0:
             cluster.kill("recorder")
-    wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=1800)
-    pods = cluster.get("pods", "-n", namespace)["items"]
-    assert len(pods) == JOBS * REPLICAS
-    expected: Counter[str] = Counter()
-    for pod in pods:
-        expected["cpu"] += 100 * held_seconds(pod)
+    wait_until(lambda: phases(cluster, NAMESPACE) == {"Completed": jobs}, "all Jobs to complete", seconds=1800)
     cluster.kill("recorder")
-    cluster.kubectl("delete", "vcjob", "--all", "-n", namespace, "--wait=true", timeout=300)
+    cluster.kubectl("delete", "vcjob", "--all", "-n", NAMESPACE, "--wait=true", timeout=300)
+    held = recorded.held_by_nodes()
+    assert len(held) == jobs * REPLICAS
+    expected = {"cpu": 100 * sum(held)}
 
     def usage() -> dict[str, int]:
-        items = ask(cluster, "usage", namespace=namespace, by="namespace,resource")["items"]
+        items = ask(cluster, "usage", namespace=NAMESPACE, by="namespace,resource")["items"]
         return {item["resource"]: item["asked"] for item in items}
 
-    wait_until(lambda: len(ask(cluster, "jobs", namespace=namespace, limit="1000")["items"]) == JOBS, "all Jobs to be recorded")
-    wait_until(lambda: ask(cluster, "jobs/" + namespace + "/job-0")["items"][0]["pods"] == REPLICAS, "their pods")
+    wait_until(lambda: len(ask(cluster, "jobs", namespace=NAMESPACE, limit="1000")["items"]) == jobs, "all Jobs to be recorded")
+    wait_until(lambda: ask(cluster, f"jobs/{NAMESPACE}/job-0")["items"][0]["pods"] == REPLICAS, "their pods")
     wait_until(lambda: usage() == expected, f"usage to be {expected}: it is {usage()}", seconds=30)
-    items = ask(cluster, "usage", namespace=namespace, by="queue,user,resource")["items"]
+    items = ask(cluster, "usage", namespace=NAMESPACE, by="queue,user,resource")["items"]
     assert {item["doubtful"] for item in items} == {0}
-    assert (sum(item["jobs"] for item in items), sum(item["failed"] for item in items)) == (JOBS, 0)
+    assert (sum(item["jobs"] for item in items), sum(item["failed"] for item in items)) == (jobs, 0)
+    assert (cluster.data / "history.db").exists() == (recorded.database == "sqlite")
 
 
 def test_a_job_that_was_deleted_and_made_again_has_two_histories(cluster: Cluster, namespace: str) -> None:

@@ -24,6 +24,7 @@ from .fleet import Fleet, Served
 from .injections import NodeState, of_pod
 from .lifecycle import Backoff, advance
 from .lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
+from .pod_log import PodLog
 from .resume import resumed
 from .runtime import Runtime
 from .statuses import pod_status
@@ -39,13 +40,17 @@ _ORPHAN_SECONDS = 40.0  # how long the pod garbage collector of a cluster waits 
 
 @dataclass(slots=True)
 class Entry:
-    """A pod that a node has taken. `published` is the digest of the status that was last written, as `version` of the object."""
+    """A pod that a node has taken. `published` is the digest of the status that was last written, as `version` of the object.
+
+    `has_ended`: its end is in the pod log.
+    """
 
     life: PodLife
     node: str
     published: int = 0
     version: str = ""
     is_deleted: bool = False
+    has_ended: bool = False
 
 
 class PodKeeper:
@@ -59,6 +64,7 @@ class PodKeeper:
         backoff: delays between restarts.
         queue: the keys to look at.
         events: told what a user should know.
+        log: told when pods start and end.
         now: seconds since the epoch.
     """
 
@@ -72,10 +78,12 @@ class PodKeeper:
         backoff: Backoff,
         queue: WorkQueue[Key],
         events: EventRecorder,
+        log: PodLog,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._client, self._pods, self._runtime, self._addresses = client, pods, runtime, addresses
         self._backoff, self._queue, self._events, self._now = backoff, queue, events, now
+        self._log = log
         self._entries: dict[Key, Entry] = {}
         self._orphans: dict[Key, tuple[str, float]] = {}  # UID, and when its time is up
         self.fleet: Fleet | None = None
@@ -143,6 +151,7 @@ class PodKeeper:
 
     async def _accept(self, pod: records.Pod, node: Served) -> Entry:
         now = self._now()
+        self._log.started(pod, node.name, now)
         if pod.status.start_time:
             return await self._resume(pod, node)
         life = born(pod, "", now)
@@ -230,6 +239,8 @@ class PodKeeper:
         container.probes[effect.kind].take(result, self._now())
 
     async def _publish(self, pod: records.Pod, entry: Entry) -> None:
+        if entry.life.phase.is_over:
+            self._note_end(pod.key, entry)
         status = pod_status(pod, entry.life, of_pod(pod.metadata.annotations), host_ip=self._host_ip, now=self._now())
         digest = _digest(status)
         never_ran = not any(c.ending or c.is_alive for c in entry.life.containers)
@@ -282,7 +293,15 @@ class PodKeeper:
             return
         await self._delete(pod)
 
+    def _note_end(self, key: Key, entry: Entry) -> None:
+        """Write the end of a pod into the pod log, once."""
+        if not entry.has_ended:
+            entry.has_ended = True
+            ends = [container.ending.finished_at for container in entry.life.containers if container.ending]
+            self._log.ended(key, entry.life.uid, entry.node, max(ends, default=self._now()))
+
     async def _forget(self, key: Key, entry: Entry) -> None:
+        self._note_end(key, entry)
         del self._entries[key]
         self._addresses.give_back(entry.life.pod_ip)
         node = self.fleet.get(entry.node) if self.fleet is not None else None

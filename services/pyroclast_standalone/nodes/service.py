@@ -6,7 +6,7 @@ import asyncio
 import ipaddress
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from .endpoint import Endpoint
 from .environment import Place
 from .fleet import Fleet
 from .lifecycle import Backoff
+from .pod_log import pod_log
 from .pods import PodKeeper
 from .runtime import Runtime
 from .settings import NodesSettings
@@ -46,7 +47,8 @@ async def run(service: Service) -> None:
     queue: WorkQueue[Key] = WorkQueue("pods", observer=service.observer)
     events = service.record_events(client, "kubelet")
     first = settings.restart_backoff / timedelta(seconds=1)
-    async with _runtime(service, settings, client, nodes, queue) as runtime:
+    async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(_runtime(service, settings, client, nodes, queue))
         keeper = PodKeeper(
             client,
             pods,
@@ -55,6 +57,7 @@ async def run(service: Service) -> None:
             backoff=Backoff(first, first * _LONGEST_BACKOFF),
             queue=queue,
             events=events,
+            log=stack.enter_context(pod_log(settings.pod_log)),
         )
         async with Endpoint(keeper, runtime).serving(settings.node_ip, settings.kubelet_port) as port:
             shape = machines.Shape(settings.resources, settings.labels, settings.node_ip, port)

@@ -33,6 +33,7 @@ class NodesSettings(ServiceSettings):
         "simulated", description="simulated: commands are only reckoned with; process: they run as processes of this machine"
     )
     data_dir: str = Field("", description="where process mode keeps the state of its containers; needed there")
+    pod_log: str = Field("", description="file to append a line of JSON to when a pod starts and when it has ended")
     node_ip: str = Field("127.0.0.1", description="address at which the API server reaches the nodes, for logs")
     kubelet_port: int = Field(0, ge=0, le=65535, description="port for that; 0: any free one")
     pod_network: str = Field(

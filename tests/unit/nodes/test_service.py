@@ -64,6 +64,37 @@ async def test_a_pod_runs_with_two_writes(cluster):
     assert len(status_writes(cluster, "p")) == 2
 
 
+async def test_the_pod_log_has_a_line_for_each_start_and_each_end(cluster, tmp_path):
+    await cluster.start(nodes="2", cpu="4", pod_log=str(tmp_path / "pods.jsonl"))
+    await ready_nodes(cluster)
+    await cluster.run_pod("short", "sleep 0.2; exit 3")
+    await cluster.run_pod("long", "sleep 600")
+    await cluster.run_pod("large", "true", container={"resources": {"requests": {"cpu": "9"}}})
+    short = await cluster.until_phase("short", "Failed")
+    await cluster.until_phase("large", "Failed")
+    await cluster.until_phase("long", "Running")
+
+    async def lines_until(count):
+        async with asyncio.timeout(10):
+            while len(lines := (tmp_path / "pods.jsonl").read_bytes().splitlines()) < count:
+                await asyncio.sleep(0.02)
+        return [orjson.loads(line) for line in lines]
+
+    await cluster.stop()
+    await cluster.start()  # it finds `long` and writes its start again
+    await lines_until(6)
+    await cluster.client.delete(PODS, Key("default", "long"), grace_seconds=0)
+    lines = await lines_until(7)
+    events = [(line["pod"].removeprefix("default/"), line["event"]) for line in lines]
+    assert sorted(set(events)) == [(pod, event) for pod in ("large", "long", "short") for event in ("ended", "started")]
+    assert events.count(("long", "started")) == 2
+    (started,) = (line for line in lines if line["pod"] == "default/short" and line["event"] == "started")
+    (ended,) = (line for line in lines if line["pod"] == "default/short" and line["event"] == "ended")
+    assert started["bound"] == short["metadata"]["creationTimestamp"], "nobody bound it: it was made on its node"
+    finished = short["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    assert (ended["uid"], ended["node"], ended["time"][:19]) == (short["metadata"]["uid"], "node-0", finished[:19])
+
+
 async def test_logs_come_through_the_kubelet_endpoint(cluster):
     await cluster.start()
     node = (await ready_nodes(cluster))[0]

