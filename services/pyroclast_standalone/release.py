@@ -6,19 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from pyroclast.api.keys import FLOW_FINALIZER
+from pyroclast.api.keys import FLOW_FINALIZER, HYPER_JOB_FINALIZER
 from pyroclast.api.types import HYPER_JOBS, JOB_FLOWS, Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, Json, PatchKind
-from pyroclast.lifecycle.hyperjobs import FINALIZER
 
 from .errors import CommandError
 from .takeover.inventory import DEPLOYMENTS
 
 __all__ = ["refuse_beside_ours", "release", "release_all"]
 
-_HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, FINALIZER))
+_HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
 """The kinds that our programs hold until their Jobs are gone, and how."""
 
 _TRIES: Final = 5

@@ -47,6 +47,7 @@ __all__ = [
     "HUAWEI",
     "HYPER_JOB",
     "HYPER_JOBS_FROM",
+    "HYPER_JOB_FINALIZER",
     "HYPER_JOB_UID",
     "JOB_ALLOCATED_HYPER_NODE",
     "JOB_FORWARDING",
@@ -150,6 +151,7 @@ FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 
 # Jobs of HyperJobs, and the namespaces that take them; ours alone
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
+HYPER_JOB_FINALIZER: Final = "training.volcano.sh/hyperjob"  # on a HyperJob until its Jobs in other namespaces are gone
 HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
 HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
 

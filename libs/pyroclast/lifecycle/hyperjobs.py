@@ -20,11 +20,7 @@ from pyroclast.lifecycle.hyperjob_sizes import fitted
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
 
-__all__ = ["FINALIZER", "HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
-
-FINALIZER: Final = "training.volcano.sh/hyperjob"
-"""Keeps a HyperJob until its Jobs in other namespaces are deleted, as these cannot name it as their owner."""
-
+__all__ = ["HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
 
 _MOST_JOBS: Final = 10_000
 """The status has room for the phases of so many: an object may have 1.5 MB."""

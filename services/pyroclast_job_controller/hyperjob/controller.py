@@ -21,7 +21,7 @@ from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
-from pyroclast.lifecycle.hyperjobs import FINALIZER, HyperJobPart, Problem
+from pyroclast.lifecycle.hyperjobs import HyperJobPart, Problem
 from pyroclast_job_controller.caches import HYPER_JOB
 from pyroclast_job_controller.hyperjob.domains import Domain, NamespaceDomains
 from pyroclast_job_controller.shared import Shared
@@ -108,8 +108,11 @@ class HyperJobController:
         """Make the Jobs of `parts`; the HyperJob as it is then, and why the first of them that could not be made was not."""
         domains = {name: self._domains.find(hyper_job, name) for name in dict.fromkeys(part.domain for part in parts)}
         usable = [domain.namespace for domain in domains.values() if not isinstance(domain, Problem)]
-        if any(name != hyper_job.metadata.namespace for name in usable) and FINALIZER not in hyper_job.metadata.finalizers:
-            hyper_job = await self._hold(hyper_job, [*hyper_job.metadata.finalizers, FINALIZER])
+        if (
+            any(name != hyper_job.metadata.namespace for name in usable)
+            and keys.HYPER_JOB_FINALIZER not in hyper_job.metadata.finalizers
+        ):
+            hyper_job = await self._hold(hyper_job, [*hyper_job.metadata.finalizers, keys.HYPER_JOB_FINALIZER])
         problems: dict[str, Problem] = {}
 
         async def place(part: HyperJobPart) -> None:
@@ -144,11 +147,11 @@ class HyperJobController:
 
     async def _clean_up(self, hyper_job: HyperJob, jobs: dict[str, Job]) -> None:
         """Delete the Jobs; the HyperJob itself may go when the last one has gone."""
-        if FINALIZER not in hyper_job.metadata.finalizers:
+        if keys.HYPER_JOB_FINALIZER not in hyper_job.metadata.finalizers:
             return
         await self._delete_all(hyper_job.key, list(jobs.values()))
         if not self._jobs.informer.by_index(HYPER_JOB, hyper_job.metadata.uid):
-            await self._hold(hyper_job, [name for name in hyper_job.metadata.finalizers if name != FINALIZER])
+            await self._hold(hyper_job, [name for name in hyper_job.metadata.finalizers if name != keys.HYPER_JOB_FINALIZER])
 
     async def _delete_all(self, key: Key, jobs: Sequence[Job]) -> None:
         async def delete(job: Job) -> None:

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from pyroclast.api.crds import custom_resource_definitions
-from pyroclast.api.keys import FLOW_FINALIZER
+from pyroclast.api.keys import FLOW_FINALIZER, HYPER_JOB_FINALIZER
 from pyroclast.api.types import CRDS, HYPER_JOBS, JOB_FLOWS, NAMESPACES, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from pyroclast.lifecycle.hyperjobs import FINALIZER
 from pyroclast_standalone.apiserver.running import running_server
 from pyroclast_standalone.errors import CommandError
 from pyroclast_standalone.release import release
@@ -42,7 +41,7 @@ async def test_flows_and_hyper_jobs_that_were_left_can_be_deleted_and_other_fina
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})
         await held(client, JOB_FLOWS, "going", FLOW_FINALIZER)
         await held(client, JOB_FLOWS, "shared", FLOW_FINALIZER, "somebody.example/else")
-        await held(client, HYPER_JOBS, "h", FINALIZER)
+        await held(client, HYPER_JOBS, "h", HYPER_JOB_FINALIZER)
         await client.delete(JOB_FLOWS, Key("n", "going"))
         assert await there(client, JOB_FLOWS, Key("n", "going")) is not None
 
