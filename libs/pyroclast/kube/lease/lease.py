@@ -25,8 +25,8 @@ log = structlog.get_logger()
 
 RELEASE_SECONDS: Final = 3.0
 
-LOOKS: Final = (0.75, 0.9)
-"""Pauses between two looks at a Lease that another holds, in retry periods: the next one leads a retry period after a release."""
+LOOKS: Final = (0.4, 0.5)
+"""Pauses between two looks at a Lease that another holds, in retry periods: so long after a release the next one leads."""
 ATTEMPTS_PER_DEADLINE: Final = 3  # so that one request that hangs does not cost the Lease
 HURRY: Final = 4  # times as often as usual is a renewal that failed tried again
 
