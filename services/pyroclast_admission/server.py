@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -40,10 +41,16 @@ JSON: Final = "application/json"
 
 
 class WebhookServer:
-    """Serves an engine. `port`: where, once it is started; `listener`: its connections."""
+    """Serves an engine. `port`: where, once it is started; `listener`: its connections.
 
-    def __init__(self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None) -> None:
-        self._engine, self._metrics = engine, metrics
+    `is_stopping`: whether callers should ask another replica from now on. Each answer then closes its connection: an API server
+    that goes on to use one would lose the request that is on its way when the process ends.
+    """
+
+    def __init__(
+        self, engine: Engine, metrics: ReviewMetrics, tls: ssl.SSLContext | None, is_stopping: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._engine, self._metrics, self._is_stopping = engine, metrics, is_stopping
         self.listener = Listener(
             self._handle,
             tls=tls,
@@ -88,11 +95,12 @@ class WebhookServer:
             reply = _plain(500, "the review failed; the log of the admission service says why")
         if self._engine.serves(path):
             self._metrics.took(path, time.perf_counter() - started)
-        if WholeResponse.fits(request, reply.body):
+        is_stopping = self._is_stopping()
+        if not is_stopping and WholeResponse.fits(request, reply.body):
             return WholeResponse(reply.status, reply.content_type, reply.body)
         response = web.Response(status=reply.status, body=reply.body, headers={CONTENT_TYPE: reply.content_type})
-        if not request.content.at_eof():
-            response.force_close()  # what is left of the body is not worth reading
+        if is_stopping or not request.content.at_eof():  # what is left of the body is not worth reading
+            response.force_close()
         return response
 
     async def _reply(self, request: web.BaseRequest, path: str) -> Reply:

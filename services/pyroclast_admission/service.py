@@ -93,7 +93,7 @@ class AdmissionService:
             return structs.replace(self._known, schedulers=self._schedulers.current)
 
         engine = Engine(self._webhooks, known, fetcher.fetch, overload=overload, metrics=metrics, traces=self._service.traces)
-        server = WebhookServer(engine, metrics, self._tls.context)
+        server = WebhookServer(engine, metrics, self._tls.context, lambda: self._service.is_stopping)
         self._service.spawn("overload", overload.run())
         if NAMING_SCHEDULERS & set(self._settings.enabled_admission):
             self._service.spawn("schedulers", self._schedulers.run())

@@ -7,7 +7,7 @@ Deployment (or StatefulSet, of members that divide the work) and Service of a pr
   scheme (HTTPS where health is served with the certificate that is given to the program; empty for HTTP)
   alone (whether two may not run at the same time, not even during an upgrade)
   env (environment variables, a list)
-  pause (seconds between the decision that a pod ends and its SIGTERM, in which callers learn of it; 0 for none)
+  shutdownDelay (seconds in which a program that is asked to stop goes on, while its callers learn of it; 0 for none)
 with as many replicas as asked for, kept apart and from going together.
 */}}
 {{- define "pyroclast.workload" -}}
@@ -58,8 +58,8 @@ spec:
       priorityClassName: {{ . }}
       {{- end }}
       enableServiceLinks: false
-      # the pause, the 30 s in which a program ends its work, and a little
-      terminationGracePeriodSeconds: {{ add 35 .pause }}
+      # the delay, the 30 s in which a program ends its work, and a little
+      terminationGracePeriodSeconds: {{ add 35 .shutdownDelay }}
       {{- if and (gt $replicas 1) $custom.topology_spread }}
       topologySpreadConstraints:
       - maxSkew: 1
@@ -94,6 +94,9 @@ spec:
         command: [python, -m, {{ if $custom.reload_enable }}pyroclast.runtime.reload, {{ end }}{{ .module }}]
         args:
         {{- toYaml .args | nindent 8 }}
+        {{- with .shutdownDelay }}
+        - --shutdown-delay-duration={{ . }}s
+        {{- end }}
         {{- include "pyroclast.commonArgs" (list $root $key) | trim | nindent 8 }}
         env:
         - name: KUBE_POD_NAMESPACE
@@ -132,12 +135,6 @@ spec:
         {{- if .metricsPort }}
         - name: metrics
           containerPort: {{ .metricsPort }}
-        {{- end }}
-        {{- with .pause }}
-        lifecycle:
-          preStop:
-            sleep:
-              seconds: {{ . }}
         {{- end }}
         livenessProbe:
           httpGet:

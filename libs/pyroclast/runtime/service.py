@@ -76,6 +76,11 @@ class Service:
         self._supervisor = Supervisor()
         self._spawned = False
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping.is_set()
+
     async def forever(self) -> None:
         """Wait until the service stops, by being cancelled: once, after everything that was spawned has ended.
 
@@ -179,7 +184,7 @@ class Service:
             self._recorder.event(about, "Warning", "Undecodable", f"{self.name} leaves this object out: {why}")
 
     async def _until_end(self, asked: asyncio.Future[None], work: asyncio.Task[None]) -> None:
-        """Wait for a signal, a death, or the end of `main` when nothing else is left to do."""
+        """Wait for a signal and the delay after it, a death, or the end of `main` when nothing else is left to do."""
         waiting: set[asyncio.Future[Any]] = {asked, work, self._supervisor.died}
         while not asked.done():
             if self._supervisor.died.done():
@@ -191,6 +196,9 @@ class Service:
                 waiting.discard(work)
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         log.info("service.stopping", reason="signal")
+        self._stopping.set()
+        if delay := self.settings.shutdown_delay_duration.total_seconds():
+            await asyncio.wait({self._supervisor.died}, timeout=delay)
 
     async def _serve(self) -> None:
         settings = self.settings

@@ -62,7 +62,11 @@ class ServiceSettings(BaseSettings):
     tls_cert_file: str = Field("", description="serving certificate")
     tls_private_key_file: str = Field("", description="its key")
     otel_endpoint: str = Field("", description="URL of an OTLP/HTTP collector for traces")
-    graceful_shutdown_time: Duration = Field(timedelta(seconds=30), description="how long stopping may take")
+    shutdown_delay_duration: Duration = Field(
+        timedelta(0),
+        description="how long it goes on when asked to stop, though not ready, so that callers move on",
+    )
+    graceful_shutdown_time: Duration = Field(timedelta(seconds=30), description="how long stopping may take after that")
     uvloop: bool = Field(default=True, description="use the faster event loop where it is installed")
     feature_gates: FeatureGates = Field({}, description="Gate=true,Other=false")
 

@@ -1,13 +1,15 @@
-"""SIGTERM: reviews that were asked are answered, and nothing new is taken."""
+"""SIGTERM: reviews that were asked are answered; during the delay new ones too, after it nothing new is taken."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 import socket
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -36,16 +38,52 @@ async def server() -> AsyncIterator[FaultServer]:
         yield server
 
 
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A program that serves; `ask` asks it about a Job, on a session of the caller."""
+
+    process: Process
+    port: int
+    bundle: bytes
+
+    async def ask(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        url = f"https://localhost:{self.port}/jobs/validate"
+        async with session.post(url, json=review("/jobs/validate", object=job(queue="somewhere"))) as response:
+            assert (await response.json())["response"]["allowed"]
+            return response
+
+
+@contextlib.asynccontextmanager
+async def serving(server: FaultServer, folder: Path, *flags: str) -> AsyncIterator[Serving]:
+    """The admission service at work; the queue of the Job is asked of `server` at each review."""
+    material = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
+    (folder / "crt").write_bytes(material.certificate)
+    (folder / "key").write_bytes(material.key)
+    server.on("GET /version", answer(200, {"minor": "36"}))
+    for path in LISTS:
+        server.on(f"GET {path}", answer(200, {"metadata": {"resourceVersion": "1"}, "items": []})).on(f"WATCH {path}", hang)
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pyroclast_admission", f"--master={server.url}", f"--port={port}", *flags),
+        *(f"--tls-cert-file={folder}/crt", f"--tls-private-key-file={folder}/key", "--webhook-url=https://localhost"),
+        "--enabled-admission=/jobs/validate",
+        stderr=PIPE,
+    )
+    assert process.stderr is not None
+    async with asyncio.timeout(30):
+        while b"webhooks.serving" not in await process.stderr.readline():
+            pass
+        yield Serving(process, port, material.bundle)
+        await process.communicate()
+        assert process.returncode == 0
+
+
 @pytest.mark.parametrize("uvloop", ["true", "false"])
 async def test_reviews_in_flight_are_answered_and_new_connections_refused(
     server: FaultServer, tmp_path: Path, uvloop: str
 ) -> None:
-    material = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
-    (tmp_path / "crt").write_bytes(material.certificate)
-    (tmp_path / "key").write_bytes(material.key)
-    server.on("GET /version", answer(200, {"minor": "36"}))
-    for path in LISTS:
-        server.on(f"GET {path}", answer(200, {"metadata": {"resourceVersion": "1"}, "items": []})).on(f"WATCH {path}", hang)
     told = asyncio.Event()
 
     async def slow(got: Got) -> None:
@@ -53,34 +91,31 @@ async def test_reviews_in_flight_are_answered_and_new_connections_refused(
         await answer(200, QUEUE)(got)
 
     server.on(f"GET {LISTS[0]}/somewhere", slow)
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "pyroclast_admission", f"--master={server.url}", f"--port={port}", f"--uvloop={uvloop}"),
-        *(f"--tls-cert-file={tmp_path}/crt", f"--tls-private-key-file={tmp_path}/key", "--webhook-url=https://localhost"),
-        "--enabled-admission=/jobs/validate",
-        stderr=PIPE,
-    )
-    assert process.stderr is not None
-    url = f"https://localhost:{port}/jobs/validate"
-    body = review("/jobs/validate", object=job(queue="somewhere"))
-    async with asking(material.bundle) as session, asking(material.bundle) as other, asyncio.timeout(30):
-
-        async def ask() -> bool:
-            async with session.post(url, json=body) as response:
-                return (await response.json())["response"]["allowed"]
-
-        while b"webhooks.serving" not in await process.stderr.readline():
-            pass
-        asked = [asyncio.ensure_future(ask()) for _ in range(5)]
+    async with serving(server, tmp_path, f"--uvloop={uvloop}") as it, asking(it.bundle) as session, asking(it.bundle) as other:
+        asked = [asyncio.ensure_future(it.ask(session)) for _ in range(5)]
         while len(server.seen(f"GET {LISTS[0]}/somewhere")) < 5:
             await asyncio.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
+        it.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.5)
         with pytest.raises(aiohttp.ClientConnectorError):
-            await other.post(url, json=body)
+            await it.ask(other)
         told.set()
-        assert await asyncio.gather(*asked) == [True] * 5
-        await process.communicate()
-        assert process.returncode == 0
+        await asyncio.gather(*asked)
+
+
+async def test_in_the_delay_each_answer_closes_its_connection_so_that_none_is_used_when_the_process_ends(
+    server: FaultServer, tmp_path: Path
+) -> None:
+    server.on(f"GET {LISTS[0]}/somewhere", answer(200, QUEUE))
+    async with (
+        serving(server, tmp_path, "--shutdown-delay-duration=2s") as it,
+        asking(it.bundle) as kept,
+        asking(it.bundle) as new,
+    ):
+        assert "Connection" not in (await it.ask(kept)).headers
+        it.process.send_signal(signal.SIGTERM)
+        assert it.process.stderr is not None
+        while b"service.stopping" not in await it.process.stderr.readline():
+            pass
+        assert (await it.ask(kept)).headers["Connection"] == "close"
+        assert (await it.ask(new)).headers["Connection"] == "close"

@@ -242,9 +242,10 @@ def test_one_replica_has_no_budget_that_would_hold_its_node_up(helm):
 
 def test_the_admission_service_has_time_to_be_forgotten_and_to_finish(helm):
     spec = of_kind(rendered(helm), "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]
-    pause = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     settings = parse(values_schema.SETTINGS["admission"], spec["containers"][0]["args"], "admission")
-    assert spec["terminationGracePeriodSeconds"] > pause + settings.graceful_shutdown_time.total_seconds()
+    delay = settings.shutdown_delay_duration.total_seconds()
+    assert delay > 0
+    assert spec["terminationGracePeriodSeconds"] > delay + settings.graceful_shutdown_time.total_seconds()
 
 
 GROUPS = """
