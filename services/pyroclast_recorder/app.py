@@ -36,6 +36,7 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    usage_days,
     usage_hours,
 )
 from pyroclast_recorder.following.measuring import Meter
@@ -169,6 +170,7 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
+        kept |= {usage_days: settings.keep_usage}
         kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods, job_alikes: settings.keep_jobs}
         kept |= {predictions: settings.keep_pods}
         while True:

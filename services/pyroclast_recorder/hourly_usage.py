@@ -12,9 +12,10 @@ import orjson
 
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["HOUR", "Held", "HourUsage", "Share", "changed_hours", "held", "hours_between"]
+__all__ = ["DAY", "HOUR", "Held", "HourUsage", "Share", "changed_hours", "held", "hours_between"]
 
 HOUR: Final = 3600
+DAY: Final = 24 * HOUR
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.hourly_usage import Held, hours_between
+from pyroclast_recorder.hourly_usage import DAY, Held, hours_between
 
-__all__ = ["DAY", "OF_THE_WHOLE_RUN", "means_in", "measured_hours"]
-
-DAY: Final = 86_400
-"""For so long one row tells what a pod that still runs uses; then the next begins, so that its hours are not all the same."""
+__all__ = ["OF_THE_WHOLE_RUN", "means_in", "measured_hours"]
 
 OF_THE_WHOLE_RUN: Final = "prometheus"
 """The source whose rows tell of a pod from its beginning to its end."""

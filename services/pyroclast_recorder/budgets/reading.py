@@ -12,7 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.budgets.deciding import Use
 from pyroclast_recorder.database.database import SETTLED
-from pyroclast_recorder.database.tables import cursors, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import cursors, jobs, pods
+from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.hourly_usage import HOUR, held, share_of
 
 __all__ = ["settled_at", "use_since"]
@@ -32,10 +33,9 @@ async def use_since(connection: AsyncConnection, cluster: str, since: int, as_of
     """What was used of some resources from `since` until `as_of`, until when usage is added up."""
     whole = -(-since // HOUR) * HOUR
     found: dict[tuple[str, str], tuple[int, int]] = {}
-    sums = select(
-        usage_hours.c.queue, usage_hours.c.resource, func.sum(usage_hours.c.asked), func.sum(usage_hours.c.doubtful)
-    ).where(usage_hours.c.cluster == cluster, usage_hours.c.hour >= whole, usage_hours.c.resource.in_(sorted(resources)))
-    for queue, resource, asked, doubtful in await connection.execute(sums.group_by(usage_hours.c.queue, usage_hours.c.resource)):
+    rows = usage_rows(cluster, whole, as_of, {"resource": resources}).c
+    sums = select(rows.queue, rows.resource, func.sum(rows.asked), func.sum(rows.doubtful)).group_by(rows.queue, rows.resource)
+    for queue, resource, asked, doubtful in await connection.execute(sums):
         found[queue, resource] = int(asked), int(doubtful)
     if whole > since:
         for slot, (asked, doubtful) in (await _use_between(connection, cluster, since, min(whole, as_of), resources)).items():

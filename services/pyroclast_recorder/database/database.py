@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Table, and_, delete, event, func, or_, select, text, tuple_
+from sqlalchemy import Table, and_, delete, event, func, literal, or_, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -28,9 +28,11 @@ from pyroclast_recorder.database.tables import (
     node_states,
     pod_use,
     pods,
+    usage_days,
     usage_hours,
 )
-from pyroclast_recorder.hourly_usage import HOUR, HourUsage, changed_hours, held, hours_between
+from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
+from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between
 from pyroclast_recorder.measured_hours import means_in, measured_hours
 
 __all__ = ["SETTLED", "Database", "DatabaseUnavailable", "RowRefused", "WrongUrl", "check_url"]
@@ -141,10 +143,10 @@ class Database:
 
     async def used_since(self, since: int, width: int) -> list[tuple[int, str, str, str, int]]:
         """What was asked for from an hour on, in times of so many seconds: their begin, queue, submitter, resource and amount."""
-        begin = (usage_hours.c.hour // width * width).label("begin") if width > HOUR else usage_hours.c.hour
-        groups = (begin, usage_hours.c.queue, usage_hours.c.submitted_by, usage_hours.c.resource)
-        mine = (usage_hours.c.cluster == self.cluster, usage_hours.c.hour >= since)
-        chosen = select(*groups, func.sum(usage_hours.c.asked)).where(*mine).group_by(*groups)
+        first = -(-since // HOUR) * HOUR
+        rows = usage_rows(self.cluster, first, FOREVER, {}, by_hour=width < DAY).c
+        groups = ((rows.at // width * width).label("begin"), rows.queue, rows.submitted_by, rows.resource)
+        chosen = select(*groups, func.sum(rows.asked)).group_by(*groups)
         async with self.reading() as connection:
             found = await connection.execute(chosen)
             return [(int(at), queue, user, resource, int(amount)) for at, queue, user, resource, amount in found]
@@ -221,6 +223,7 @@ class Database:
             jobs: jobs.c.removed,
             pods: pods.c.released_high,
             usage_hours: usage_hours.c.hour,
+            usage_days: usage_days.c.day + (DAY - HOUR),  # as long as any of its hours
             gaps: gaps.c.until,
             pod_use: pod_use.c.since,
         }.get(table)
@@ -228,7 +231,7 @@ class Database:
         keys = list(table.primary_key)
         async with self._transaction() as connection:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
-            limit = before if open_hour is None or table is usage_hours else min(before, open_hour)
+            limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
             if table is node_states:  # the last state before the limit still holds behind it
                 later = node_states.alias()
@@ -298,6 +301,8 @@ class Database:
             hours: Sequence[int] = (await connection.scalars(noted.order_by(dirty_hours.c.hour).limit(HOURS_AT_ONCE))).all()
             for hour in hours:
                 await self._settle_hour(connection, hour, now)
+            for day in sorted({hour // DAY * DAY for hour in hours}):
+                await self.settle_day(connection, day)
             return len(hours)
 
     async def _settle_hour(self, connection: AsyncConnection, hour: int, now: int) -> None:
@@ -322,6 +327,17 @@ class Database:
         if rows := [{"cluster": self.cluster, **row} for row in usage.rows()]:
             await connection.execute(usage_hours.insert(), rows)
         await connection.execute(delete(dirty_hours).where(dirty_hours.c.cluster == self.cluster, dirty_hours.c.hour == hour))
+
+    async def settle_day(self, connection: AsyncConnection, day: int) -> None:
+        """Add up a day from its hours, in the transaction in which these changed."""
+        of_day = (usage_days.c.cluster == self.cluster, usage_days.c.day == day)
+        await connection.execute(delete(usage_days).where(*of_day))
+        whose = [column for column in usage_hours.primary_key if column is not usage_hours.c.hour]
+        sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
+        hours = usage_hours.c.hour.between(day, day + DAY - 1)
+        chosen = select(*whose, *sums, literal(day)).where(usage_hours.c.cluster == self.cluster, hours).group_by(*whose)
+        into = [*(column.name for column in whose), "asked", "doubtful", "measured", "used", "day"]
+        await connection.execute(usage_days.insert().from_select(into, chosen))
 
 
 def check_url(url: str) -> URL:

@@ -31,6 +31,7 @@ __all__ = [
     "pod_use",
     "pods",
     "predictions",
+    "usage_days",
     "usage_hours",
 ]
 
@@ -124,16 +125,25 @@ pods: Final = Table(
     Index("pods_by_end", "cluster", "released_high"),
 )
 
-usage_hours: Final = Table(
-    "usage_hours",
-    METADATA,
-    _key("cluster"),
-    _number_key("hour"),
-    *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
-    *(Column(name, BigInteger, nullable=False) for name in ("asked", "doubtful")),
-    *(Column(name, BigInteger, nullable=False, server_default="0") for name in ("measured", "used")),
-)
+
+def _usage(name: str, time: str) -> Table:
+    """Usage in spans of time that begin at `time`."""
+    return Table(
+        name,
+        METADATA,
+        _key("cluster"),
+        _number_key(time),
+        *map(_key, ("queue", "namespace", "submitted_by", "flow", "resource")),
+        *(Column(each, BigInteger, nullable=False) for each in ("asked", "doubtful")),
+        *(Column(each, BigInteger, nullable=False, server_default="0") for each in ("measured", "used")),
+    )
+
+
+usage_hours: Final = _usage("usage_hours", "hour")
 """`measured`: the part of `asked` whose pods were measured; `used`: what these used of it."""
+
+usage_days: Final = _usage("usage_days", "day")
+"""The sums of the hours of each day in UTC, worked out anew with them."""
 
 cursors: Final = Table(
     "cursors", METADATA, _key("cluster"), _key("kind"), _text("resource_version"), *map(_number, ("at", "epoch"))

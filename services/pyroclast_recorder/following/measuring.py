@@ -17,7 +17,7 @@ from pyroclast_recorder.database.tables import pod_use
 from pyroclast_recorder.facts.folding import Fold
 from pyroclast_recorder.facts.units import whole_amounts
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.measured_hours import DAY
+from pyroclast_recorder.hourly_usage import DAY
 
 __all__ = ["POD_METRICS", "Meter"]
 

@@ -23,8 +23,8 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
-    usage_hours,
 )
+from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.hourly_usage import HOUR, held
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
@@ -35,13 +35,9 @@ from pyroclast_recorder.reading.states import STATES, state_of
 
 __all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
 
-COLUMNS: Final = {
-    "queue": usage_hours.c.queue,
-    "user": usage_hours.c.submitted_by,
-    "namespace": usage_hours.c.namespace,
-    "flow": usage_hours.c.flow,
-    "resource": usage_hours.c.resource,
-}
+COLUMNS: Final = {"user": "submitted_by"}
+"""Columns of usage that have another name in questions."""
+
 JOB_FLOW: Final = case((jobs.c.owner_kind == "JobFlow", func.coalesce(jobs.c.owner_name, "")), else_="")
 JOB_COLUMNS: Final[Mapping[str, ColumnElement[Any]]] = {
     "queue": jobs.c.queue,
@@ -124,16 +120,16 @@ async def usage(
     `measured` is the part of what was asked for whose pods were measured; `used` is None where that is nothing.
     """
     whose = [each for each in question.by if each in JOB_COLUMNS]
-    sums = [func.sum(usage_hours.c[name]) for name in ("asked", "doubtful", "measured", "used")]
     failed = func.sum(case((jobs.c.phase.in_(FAILED), 1), else_=0))
-    filters = [(name, value) for name in ("queue", "user", "namespace") if (value := getattr(question, name))]
-    of_usage = [usage_hours.c.cluster == cluster, usage_hours.c.namespace.in_(visible)]
-    of_usage += [COLUMNS[name] == value for name, value in filters]
+    filters = {name: value for name in ("queue", "user", "namespace") if (value := getattr(question, name))}
+    chosen = {COLUMNS.get(name, name): [value] for name, value in filters.items()}
+    within = [name for name in visible if name == filters.get("namespace", name)]
+    since, by_hour = question.since // HOUR * HOUR, question.per == "hour"
+    found = usage_rows(cluster, since, question.until, {**chosen, "namespace": within}, by_hour=by_hour).c
+    sums = [func.sum(found[name]) for name in ("asked", "doubtful", "measured", "used")]
     of_jobs = [jobs.c.cluster == cluster, jobs.c.namespace.in_(visible)]
-    of_jobs += [JOB_COLUMNS[name] == value for name, value in filters]
-    amounts = _Grouping(
-        usage_hours.c.hour, question.since // HOUR * HOUR, [COLUMNS[each] for each in question.by], sums, of_usage
-    )
+    of_jobs += [JOB_COLUMNS[name] == value for name, value in filters.items()]
+    amounts = _Grouping(found.at, since, [found[COLUMNS.get(each, each)] for each in question.by], sums, ())
     ended = _Grouping(jobs.c.ended, question.since, [JOB_COLUMNS[each] for each in whose], (func.count(), failed), of_jobs)
     counts = {key: values async for key, values in _per_period(connection, question, ended)}
     rows = []
@@ -194,11 +190,8 @@ def _numbers(values: Sequence[Any]) -> list[int]:
 
 async def cluster_use(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[dict[str, Any]]:
     """How the amounts of all nodes divided between two times, which are bounds of hours."""
-    held = await connection.execute(
-        select(usage_hours.c.resource, func.sum(usage_hours.c.asked))
-        .where(usage_hours.c.cluster == cluster, usage_hours.c.hour >= since, usage_hours.c.hour < until)
-        .group_by(usage_hours.c.resource)
-    )
+    rows = usage_rows(cluster, since, until - 1, {}).c
+    held = await connection.execute(select(rows.resource, func.sum(rows.asked)).group_by(rows.resource))
     allocated = {resource: int(amount) for resource, amount in held}
     ordered = select(node_states).where(node_states.c.cluster == cluster, node_states.c.at < until)
     states = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()

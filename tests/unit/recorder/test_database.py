@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -11,17 +12,19 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Table, create_engine, select, text
+from sqlalchemy import Connection, Table, create_engine, func, select, text
 
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, WrongUrl, check_url
 from pyroclast_recorder.database.merging import merged
 from pyroclast_recorder.database.migration import NewerSchema, configuration, migrate
-from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_hours
+from pyroclast_recorder.database.tables import METADATA, gaps, job_phases, jobs, pods, usage_days, usage_hours
+from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.following.writer import Writer
-from pyroclast_recorder.hourly_usage import HOUR
+from pyroclast_recorder.hourly_usage import DAY, HOUR
 from tests.counts import examples
 
 from .conftest import CLUSTER, NewDatabase
@@ -134,6 +137,33 @@ async def usage(database: Database) -> dict[tuple[str, int], int]:
         return {(row.queue, row.hour): row.asked for row in found}
 
 
+WINDOWS = [(0, 4 * DAY), (5 * HOUR, 3 * DAY + 7 * HOUR), (DAY, 2 * DAY - 1), (DAY, 2 * DAY - HOUR - 1), (2 * HOUR, 9 * HOUR + 5)]
+
+
+async def test_days_are_the_sums_of_their_hours(new_database: NewDatabase) -> None:
+    chance = random.Random(5)
+    async with new_database() as database:
+        for number in range(40):
+            begin = chance.randrange(3 * DAY)
+            row = {"uid": f"p{number}", "namespace": "ns", "requests": '{"cpu":1000,"memory":7}', "bound": begin}
+            row |= {"released_low": begin, "released_high": begin + chance.randrange(2 * DAY), "queue": f"q{number % 3}"}
+            await record(database, [(pods, 1, row)], [], now=4 * DAY)
+            await database.settle(4 * DAY)
+        for since, until in WINDOWS:
+            sums = [await total(database, since, until, by_hour=by_hour) for by_hour in (False, True)]
+            assert sums[0] == sums[1] != []
+        assert await database.prune(usage_days, DAY - HOUR, 100) == 0, "an hour of it is kept"
+        assert await database.prune(usage_days, DAY, 100) == 6
+
+
+async def total(database: Database, since: int, until: int, *, by_hour: bool) -> list[tuple[Any, ...]]:
+    rows = usage_rows(database.cluster, since, until, {"queue": ["q0", "q2"]}, by_hour=by_hour).c
+    groups = (rows.queue, rows.resource)
+    chosen = select(*groups, func.sum(rows.asked), func.sum(rows.doubtful)).group_by(*groups).order_by(*groups)
+    async with database.reading() as connection:
+        return [tuple(row) for row in await connection.execute(chosen)]
+
+
 async def test_cursors_are_written_with_the_rows(new_database: NewDatabase) -> None:
     async with new_database() as database:
         batch = Batch(database.cluster)
@@ -233,6 +263,47 @@ async def test_migrations_make_what_the_code_expects_and_go_back(connection: Any
         opened.execute(text("UPDATE alembic_version SET version_num = '9999'"))
         with pytest.raises(NewerSchema, match="schema 9999"):
             migrate(opened)
+
+    if callable(connection):
+        await connection(check)
+    else:
+        check(connection)
+
+
+SOME = {
+    "jobs": {"cluster": "c", "uid": "j", "version": 1, "name": "a", "created": 50},
+    "pods": {"cluster": "c", "uid": "p", "version": 1, "job": "j", "bound": 60, "requests": "{}"},
+    "usage_hours": {
+        "cluster": "c",
+        "hour": 3600,
+        "queue": "q",
+        "namespace": "n",
+        "submitted_by": "u",
+        "flow": "",
+        "resource": "cpu",
+    }
+    | {"asked": 5, "doubtful": 1},
+}
+
+
+async def test_upgrade_downgrade_and_upgrade_keep_the_rows(connection: Any) -> None:
+    """Each version is come to from the first one with data in it, left for the one before, and come to again."""
+
+    def check(opened: Connection) -> None:
+        settings = configuration(opened)
+        versions = [script.revision for script in ScriptDirectory.from_config(settings).walk_revisions()][::-1]
+        command.upgrade(settings, versions[0])
+        for table, row in SOME.items():
+            opened.execute(text(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(f':{name}' for name in row)})"), row)
+        for before, version in itertools.pairwise(versions):
+            for step in (version, before, version):
+                (command.upgrade if step == version else command.downgrade)(settings, step)
+                for table, row in SOME.items():
+                    (found,) = opened.execute(text(f"SELECT {', '.join(row)} FROM {table}")).mappings()
+                    assert dict(found) == row, f"{table} after the step to {step}"
+        days = opened.execute(text("SELECT day, queue, asked, doubtful FROM usage_days"))
+        assert [tuple(row) for row in days] == [(0, "q", 5, 1)]
+        command.downgrade(settings, "base")
 
     if callable(connection):
         await connection(check)

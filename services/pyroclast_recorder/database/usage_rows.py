@@ -1,0 +1,52 @@
+"""Where usage between two times is read from: whole days from their sums, the hours before and after from their own rows.
+
+A year by the day has a 24th of the rows that it has by the hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from sqlalchemy import Select, Subquery, Table, select, union_all
+
+from pyroclast_recorder.database.tables import usage_days, usage_hours
+from pyroclast_recorder.hourly_usage import DAY, HOUR
+
+__all__ = ["FOREVER", "usage_rows"]
+
+FOREVER: Final = 2**40
+"""A time after all others."""
+
+_COLUMNS: Final = ("queue", "namespace", "submitted_by", "flow", "resource", "asked", "doubtful", "measured", "used")
+
+
+def usage_rows(cluster: str, since: int, until: int, only: Mapping[str, Collection[str]], *, by_hour: bool = False) -> Subquery:
+    """The rows of the hours that begin from `since` to `until`, both included, with the column `at`: when each begins.
+
+    Args:
+        cluster: whose rows.
+        since: begin of an hour.
+        until: any time.
+        only: values that columns may have.
+        by_hour: rows of single hours are needed.
+    """
+    first = -(-since // DAY) * DAY
+    end = (until + HOUR) // DAY * DAY  # an hour that begins by `until` is whole
+    if by_hour or end <= first:
+        return _between(usage_hours, cluster, since, until, only).subquery()
+    parts = [_between(usage_days, cluster, first, end - 1, only)]
+    if since < first:
+        parts.append(_between(usage_hours, cluster, since, first - 1, only))
+    if end <= until:
+        parts.append(_between(usage_hours, cluster, end, until, only))
+    return union_all(*parts).subquery()
+
+
+def _between(
+    table: Table, cluster: str, first: int, last: int, only: Mapping[str, Collection[str]]
+) -> Select[tuple[object, ...]]:
+    at = table.c.day if table is usage_days else table.c.hour
+    allowed = (table.c[name].in_(sorted(values)) for name, values in only.items())
+    columns = (table.c[name] for name in _COLUMNS)
+    return select(at.label("at"), *columns).where(table.c.cluster == cluster, at.between(first, last), *allowed)
