@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import urllib.error
@@ -82,17 +83,19 @@ def recorded(
         yield Recorded(cluster, request.param, pod_log)
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    ("jobs", "kills"), [(30, 6), pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])], ids=["few", "many"]
-)
+FEW = pytest.param(30, 6, marks=pytest.mark.timeout(300), id="few")
+MANY = pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)], id="many")
+
+
+@pytest.mark.parametrize(("jobs", "kills"), [FEW, MANY])
 def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Recorded, jobs: int, kills: int) -> None:
     cluster, chance = recorded.cluster, random.Random(11)
-    for number in range(jobs):
-        manifest = job(f"job-{number}", command=["sleep", str(chance.randint(1, 9))], replicas=REPLICAS)
-        cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=manifest)
-        if number % (jobs // kills) == 0:
-            cluster.kill("recorder")
+    numbers = iter(range(jobs))
+    while some := list(itertools.islice(numbers, jobs // kills)):
+        made = [job(f"job-{number}", command=["sleep", str(chance.randint(1, 9))], replicas=REPLICAS) for number in some]
+        body = {"apiVersion": "v1", "kind": "List", "items": [json.loads(each) for each in made]}
+        cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
+        cluster.kill("recorder")
     wait_until(lambda: phases(cluster, NAMESPACE) == {"Completed": jobs}, "all Jobs to complete", seconds=1800)
     cluster.kill("recorder")
     cluster.kubectl("delete", "vcjob", "--all", "-n", NAMESPACE, "--wait=true", timeout=300)
