@@ -78,10 +78,10 @@ class Definitions:
         names: set[str] = set()
         kinds: set[str] = set()
         for stored in self._definitions.select():
-            other = stored.load()
-            if other["spec"]["group"] != spec["group"] or other["spec"]["names"]["plural"] == own["plural"]:
+            plural, _, group = stored.name.partition(".")
+            if group != spec["group"] or plural == own["plural"]:
                 continue
-            accepted = (other.get("status") or {}).get("acceptedNames") or {}
+            accepted = (stored.load().get("status") or {}).get("acceptedNames") or {}
             names |= {accepted.get("plural", ""), accepted.get("singular", ""), *(accepted.get("shortNames") or ())}
             kinds |= {accepted.get("kind", ""), accepted.get("listKind", "")}
         clashes: dict[str, str] = {}

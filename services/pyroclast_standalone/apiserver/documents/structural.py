@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
+
+import orjson
 
 from .errors import ErrorType, FieldError, invalid
 from .list_types import check_lists
@@ -144,6 +147,35 @@ class _Defaulter:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """What is made of a schema."""
+
+    prune: _Pruner
+    default: _Defaulter
+    default_applied: _Defaulter
+    validate: Validator
+    validate_status: Validator | None
+    rules: Rules
+
+
+@lru_cache(maxsize=64)
+def _compiled(schema: bytes) -> _Compiled:
+    """Compile a schema, given as JSON: once for all definitions that have it."""
+    source: Mapping[str, Json] = orjson.loads(schema)
+    properties: Mapping[str, Json] = source.get("properties") or {}
+    root = {**source, "properties": {name: value for name, value in properties.items() if name not in _IDENTITY}}
+    status = properties.get("status")
+    return _Compiled(
+        _Pruner(root, is_root=True),
+        _Defaulter(root),
+        _Defaulter(root, keeps=True),
+        compile_schema(source),
+        compile_schema(status) if status else None,
+        compile_rules(source),
+    )
+
+
 class Structural:
     """A compiled `openAPIV3Schema` of one version; None stands for a version that keeps everything.
 
@@ -154,17 +186,7 @@ class Structural:
 
     def __init__(self, schema: Mapping[str, Json] | None) -> None:
         self.source: Mapping[str, Json] = schema or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        root = {name: value for name, value in self.source.items() if name != "properties"}
-        root["properties"] = {
-            name: value for name, value in (self.source.get("properties") or {}).items() if name not in _IDENTITY
-        }
-        self._prune = _Pruner(root, is_root=True)
-        self._default = _Defaulter(root)
-        self._default_applied = _Defaulter(root, keeps=True)
-        self._validate: Validator = compile_schema(self.source)
-        status = (self.source.get("properties") or {}).get("status")
-        self._validate_status: Validator | None = compile_schema(status) if status else None
-        self._rules: Rules = compile_rules(self.source)
+        self._compiled = _compiled(orjson.dumps(self.source))
         self._node: Node | None = None
 
     @property
@@ -181,14 +203,14 @@ class Structural:
             Undecodable: metadata of a wrong form.
         """
         dropped: list[str] = []
-        self._prune(document, "", dropped)
+        self._compiled.prune(document, "", dropped)
         if document.get("metadata") is not None:
             dropped += _unknown_metadata(document)
         return [path.removeprefix("\0") for path in sorted(dropped, key=lambda path: (path[0] == "\0", path))]
 
     def default(self, document: Object, *, is_applied: bool = False) -> None:
         """Fills in defaults, in place; nulls of fields that may not be null give way to them, applied ones stay."""
-        (self._default_applied if is_applied else self._default)(document)
+        (self._compiled.default_applied if is_applied else self._compiled.default)(document)
 
     def validate(
         self, document: Object, old: Object | None = None, *, subresource: str = "", found: Sequence[FieldError] = ()
@@ -201,23 +223,23 @@ class Structural:
         if subresource == "status":
             self._check_status(document, old, verdict)
         else:
-            self._validate(document, "", NO_OLD if old is None else old, verdict.errors)
+            self._compiled.validate(document, "", NO_OLD if old is None else old, verdict.errors)
         if old is None or not check_lists(old, self.source):
             verdict.errors += check_lists(document, self.source)
-        if self._rules:
+        if self._compiled.rules:
             if any(error.type in _BLOCKING for error in verdict.errors):
                 verdict.errors.append(invalid("<nil>", None, _UNCHECKED))
             else:
-                self._rules.check(document, old, verdict.errors, verdict.warnings)
+                self._compiled.rules.check(document, old, verdict.errors, verdict.warnings)
         return verdict
 
     def _check_status(self, document: Object, old: Object | None, verdict: Verdict) -> None:
         """The status by itself: texts name paths from there, errors from the root."""
-        if "status" not in document or self._validate_status is None:
+        if "status" not in document or self._compiled.validate_status is None:
             return
         found: list[FieldError] = []
         before = (old or {}).get("status", NO_OLD)
-        self._validate_status(document["status"], "", before, found)
+        self._compiled.validate_status(document["status"], "", before, found)
         for error in found:
             path = error.path if error.path == "<nil>" else f"status.{error.path}" if error.path else "status"
             verdict.errors.append(FieldError(path, error.type, error.detail, error.value))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
+
+import orjson
 
 from pyroclast.rules import names
 from pyroclast_standalone.apiserver.documents import jsonpath
@@ -132,6 +135,14 @@ def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
+@lru_cache(maxsize=64)
+def _check_schema(data: bytes, path: str) -> tuple[FieldError, ...]:
+    """What is wrong with a schema, given as JSON: found once, as most writes of a definition leave its schema."""
+    schema = orjson.loads(data)
+    found = check_schema(schema, path)
+    return (*found, *check_rules(schema, path, is_sound=not found))
+
+
 def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, str]) -> list[FieldError]:
     errors: list[FieldError] = []
 
@@ -150,8 +161,7 @@ def _check_version(version: Mapping[str, Any], path: str, shared: Mapping[str, s
         errors.append(required(f"{path}.schema.openAPIV3Schema"))
     else:
         own = f"{where('schema')}.openAPIV3Schema"
-        found = check_schema(schema, own)
-        errors += [*found, *check_rules(schema, own, is_sound=not found)]
+        errors += _check_schema(orjson.dumps(schema), own)
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         errors += _check_column(column, f"{where('additionalPrinterColumns')}[{index}]")
     if scale := (version.get("subresources") or {}).get("scale"):
