@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final, Generic, TypeVar
@@ -106,11 +107,13 @@ def loaded() -> tuple[Mapping[str, Action], Mapping[str, PluginFactory]]:
     return found
 
 
+@cache
 def actions() -> Mapping[str, Action]:
-    """All actions by name."""
+    """All actions by name; which packages are installed is found out once."""
     return _Registry(_ACTIONS, ACTION_GROUP)
 
 
+@cache
 def plugins() -> Mapping[str, PluginFactory]:
-    """All plugins by name."""
+    """All plugins by name; which packages are installed is found out once."""
     return _Registry(_PLUGINS, PLUGIN_GROUP)
