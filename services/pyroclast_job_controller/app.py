@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 from pyroclast.api.enums import JobEventReason
@@ -14,18 +12,16 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
-from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
+from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.kube.workqueue.workers import run_workers
 from pyroclast.lifecycle.job.facts import JobNotice
-from pyroclast.runtime.leadership import lead
+from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import other_controllers as beside
 from pyroclast_job_controller import selection
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.commands import CommandController
-from pyroclast_job_controller.controllers import Controller, work_queue
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
@@ -45,12 +41,10 @@ from pyroclast_job_controller.queue.controller import QueueController
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["COMPONENT", "Controller", "build", "make_shared", "run", "stuck", "work"]
+__all__ = ["COMPONENT", "build", "make_shared", "run"]
 
 COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
-_LONGEST_STANDSTILL: Final = 600.0
-"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
 
 
 async def run(service: Service, settings: ControllerSettings) -> None:
@@ -63,33 +57,9 @@ async def run(service: Service, settings: ControllerSettings) -> None:
         service.watch(informer)
     for informer in shared.caches.optional:
         service.watch(informer, is_needed=False)
-    for controller in controllers:
-        service.add_check(f"work-{controller.name}", partial(stuck, controller))
     await service.synced()
     service.spawn("schedulers", shared.schedulers.run())
-    service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
-
-
-async def work(shared: Shared, controllers: Sequence[Controller], shard: int) -> None:
-    """Work on a shard until cancelled; its Lease is given back only when the last worker has stopped and all is forgotten."""
-    shared.shards.take(shard)
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for controller in controllers:
-                queue = controller.queue.open(shard)
-                refusals = Refusals(shared.recorder, controller.about, reason=controller.reason)
-                workers.create_task(run_workers(queue, controller.reconcile, controller.workers, refusals))
-                controller.enqueue_all()
-    finally:
-        for controller in controllers:
-            controller.queue.close(shard)
-        shared.shards.give(shard)
-
-
-def stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not get on."""
-    seconds = controller.queue.longest_standstill()
-    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None
+    run_controllers(service, settings, shared, controllers)
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
@@ -98,13 +68,13 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
     schedulers = settings.scheduler_name if is_enabled(selection.POD_GROUP, settings.controllers) else ()
     return Shared(
         client,
-        Caches(client, clock, schedulers),
         recorder,
-        ControllerMetrics(service.metrics),
         Shards(settings.leader_elect_shards),
-        SchedulerLeases(client),
         client.now,
         clock,
+        Caches(client, clock, schedulers),
+        ControllerMetrics(service.metrics),
+        SchedulerLeases(client),
     )
 
 

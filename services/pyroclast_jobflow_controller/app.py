@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
-from pyroclast.kube.events.recorder import EventRecorder, Reference
+from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.shards import Shards
-from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
+from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.kube.workqueue.workers import run_workers
-from pyroclast.runtime.leadership import lead
+from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.caches import Caches
@@ -31,34 +27,10 @@ from pyroclast_jobflow_controller.settings import FLOW, TEMPLATE, JobFlowSetting
 from pyroclast_jobflow_controller.shared import Shared
 from pyroclast_jobflow_controller.template_controller import TemplateController
 
-__all__ = ["COMPONENT", "Controller", "build", "make_reach", "make_shared", "run", "work"]
+__all__ = ["COMPONENT", "build", "make_reach", "make_shared", "run"]
 
 COMPONENT: Final = "vc-controller-manager"
 """The source of our Events."""
-
-_LONGEST_DELAY: Final = 5.0
-"""Seconds until what failed is tried again: an API server that comes back is soon noticed."""
-
-_LONGEST_STANDSTILL: Final = 600.0
-"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
-
-K = TypeVar("K", bound=Hashable)
-
-
-@dataclass(frozen=True, slots=True)
-class Controller:
-    """A queue with those who work on it.
-
-    `enqueue_all` puts everything on the queue that is ours. `about`: the object of a key, on which an Event says what we are
-    refused.
-    """
-
-    name: str
-    queue: ShardedQueue[Any]
-    workers: int
-    reconcile: Callable[[Any], Awaitable[None]]
-    enqueue_all: Callable[[], None]
-    about: Callable[[Any], Reference | None]
 
 
 async def run(service: Service, settings: JobFlowSettings) -> None:
@@ -71,34 +43,16 @@ async def run(service: Service, settings: JobFlowSettings) -> None:
         controllers = build(service, settings, shared, reach)
         for informer in shared.caches.informers:
             service.watch(informer)
-        for controller in controllers:
-            service.add_check(f"work-{controller.name}", partial(stuck, controller))
         await service.synced()
-        service.spawn("leading", lead(client, settings, partial(work, shared, controllers), recorder))
+        run_controllers(service, settings, shared, controllers)
         await service.forever()
-
-
-async def work(shared: Shared, controllers: Sequence[Controller], shard: int) -> None:
-    """Work on a shard until cancelled; its Lease is given back only when the last worker has stopped and all is forgotten."""
-    shared.shards.take(shard)
-    try:
-        async with asyncio.TaskGroup() as workers:
-            for controller in controllers:
-                queue = controller.queue.open(shard)
-                refusals = Refusals(shared.recorder, controller.about)
-                workers.create_task(run_workers(queue, controller.reconcile, controller.workers, refusals))
-                controller.enqueue_all()
-    finally:
-        for controller in controllers:
-            controller.queue.close(shard)
-        shared.shards.give(shard)
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: JobFlowSettings) -> Shared:
     """What the controllers have in common."""
     clock = asyncio.get_running_loop().time
     shards = Shards(settings.leader_elect_shards)
-    return Shared(client, Caches(client, clock), recorder, FlowMetrics(service.metrics), shards, client.now, clock)
+    return Shared(client, recorder, shards, client.now, clock, Caches(client, clock), FlowMetrics(service.metrics))
 
 
 def make_reach(settings: JobFlowSettings) -> Reach:
@@ -112,15 +66,17 @@ def build(service: Service, settings: JobFlowSettings, shared: Shared, reach: Re
     if is_enabled(FLOW, settings.controllers):
         controllers += _flows(service, settings, shared, reach)
     if is_enabled(TEMPLATE, settings.controllers):
-        queue = _queue(service, shared, "jobtemplate", shared.shards.shard_of)
+        queue = work_queue(service, shared, "jobtemplate")
         templates, about = TemplateController(shared, queue), subjects_of(shared.caches.templates, JOB_TEMPLATES)
         controllers.append(Controller("jobtemplates", queue, 1, templates.reconcile, templates.enqueue_all, about))
     return controllers
 
 
 def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: Reach) -> list[Controller]:
-    queue = _queue(service, shared, "jobflow", shared.shards.shard_of)
-    probe_queue: ShardedQueue[ProbeKey] = _queue(service, shared, "jobflow-probe", lambda key: shared.shards.shard_of(key.flow))
+    queue = work_queue(service, shared, "jobflow")
+    probe_queue: ShardedQueue[ProbeKey] = work_queue(
+        service, shared, "jobflow-probe", lambda key: shared.shards.shard_of(key.flow)
+    )
     memories = Memories(shared.clock)
     shared.shards.on_give(memories.clear)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
@@ -139,20 +95,3 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
             lambda key: about(key.flow),
         ),
     ]
-
-
-def _queue(service: Service, shared: Shared, name: str, shard_of: Callable[[K], int | None]) -> ShardedQueue[K]:
-    return ShardedQueue(
-        name,
-        shards=shared.shards.total,
-        shard_of=shard_of,
-        longest_delay=_LONGEST_DELAY,
-        now=shared.now,
-        observer=service.observer,
-    )
-
-
-def stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not get on."""
-    seconds = controller.queue.longest_standstill()
-    return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None

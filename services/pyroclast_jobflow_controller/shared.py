@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from pyroclast.kube.events.recorder import EventRecorder
-from pyroclast.kube.http.client import Client
-from pyroclast.kube.lease.shards import Shards
+from pyroclast.runtime.controllers import ControllerContext
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 
@@ -15,13 +12,8 @@ __all__ = ["Shared"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """The ways out of a controller. `now`: seconds since the epoch, by the API server; `clock`: seconds, never set back."""
+class Shared(ControllerContext):
+    """With what they watch."""
 
-    client: Client
     caches: Caches
-    recorder: EventRecorder
     metrics: FlowMetrics
-    shards: Shards
-    now: Callable[[], float]
-    clock: Callable[[], float]

@@ -26,8 +26,9 @@ from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.runtime.controllers import work
 from pyroclast.runtime.service import Service
-from pyroclast_job_controller.app import COMPONENT, build, make_shared, work
+from pyroclast_job_controller.app import COMPONENT, build, make_shared
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
 

@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.runtime.controllers import Controller, work
 from pyroclast.runtime.service import Service
-from pyroclast_job_controller.app import COMPONENT, Controller, build, make_shared, work
+from pyroclast_job_controller.app import COMPONENT, build, make_shared
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
 

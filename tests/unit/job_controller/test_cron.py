@@ -56,7 +56,7 @@ class Controller:
         queue: ShardedQueue[Key] = ShardedQueue("cron", shards=1, shard_of=shards.shard_of, now=time)
         self.queue = queue.open(0)
         shared = Shared(
-            client, self.caches, recorder, ControllerMetrics(new_registry()), shards, SchedulerLeases(client), time, clock
+            client, recorder, shards, time, clock, self.caches, ControllerMetrics(new_registry()), SchedulerLeases(client)
         )
         self.cron = CronController(shared, queue)
         self.informers = [informer for informer in self.caches.informers if informer.kind in (JOBS, CRON_JOBS)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyroclast.api.types import JOBS, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
-from pyroclast_job_controller.app import stuck
+from pyroclast.runtime.controllers import stuck
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time

@@ -23,7 +23,8 @@ from pyroclast.kube.basics.observer import SILENT
 from pyroclast.kube.http.client import PatchKind, encode
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.lifecycle.times import format_time
-from pyroclast_jobflow_controller.app import build, make_reach, work
+from pyroclast.runtime.controllers import work
+from pyroclast_jobflow_controller.app import build, make_reach
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 from pyroclast_jobflow_controller.settings import JobFlowSettings
@@ -218,7 +219,7 @@ class World:
             _store_of(caches, kind).put(msgspec.json.decode(encode(body), type=RECORDS[kind]))
         self._caches.append(caches)
         registry = CollectorRegistry()
-        shared = Shared(self, caches, self.events, FlowMetrics(registry), Shards(), now, loop.time)  # type: ignore[arg-type]
+        shared = Shared(self, self.events, Shards(), now, loop.time, caches, FlowMetrics(registry))  # type: ignore[arg-type]
         async with make_reach(self.settings) as reach:
             controllers = build(_Service(), self.settings, shared, reach)  # type: ignore[arg-type]
             task = loop.create_task(work(shared, controllers, 0))
