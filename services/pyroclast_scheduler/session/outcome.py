@@ -25,6 +25,7 @@ class Write:
     """A merge patch of an object; `undo` takes it back if the pod cannot be bound after all, None if it may stay.
 
     `record`: as what the object is watched; sessions see the patch as done while it is on its way. None: nobody looks at it.
+    `is_shared`: it is done for all pods of the gang, or of the part of it, and taken back when none of them has a place any more.
     """
 
     kind: ResourceType
@@ -33,6 +34,7 @@ class Write:
     undo: Mapping[str, Any] | None = None
     subresource: str = ""
     record: type[Record] | None = None
+    is_shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Await, Commit, Preparation, Write
 from pyroclast_scheduler.shell.bind_pauses import BindPauses
@@ -203,15 +204,15 @@ class Binder:
             log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
             self._metrics.refusals.labels("NotPrepared").inc()
             self._refused(bind, f"execute preBind for pod {bind.task.key} failed: {error}")
-            await self._undo(done)
+            await self._undo(bind.task, done)
         except (ApiError, ConnectionFailed) as error:
             is_bound = await self._resolve(bind, error)
             if not is_bound:
-                await self._undo(done)
+                await self._undo(bind.task, done)
         else:
             is_bound = await self._bind(bind)
             if not is_bound:
-                await self._undo(done)
+                await self._undo(bind.task, done)
         finally:
             self._conclude(bind.writes[len(done) :])
         if held and not is_bound:
@@ -314,15 +315,20 @@ class Binder:
             if (found := readable(body, write.record)) is not None:
                 self._cache.object_changed(None, found)
 
-    async def _undo(self, done: Sequence[Write]) -> None:
+    async def _undo(self, task: TaskFacts, done: Sequence[Write]) -> None:
         """Take back what was written for a pod that could not be bound, last first."""
         for write in reversed(done):
-            if write.undo is None:
+            if write.undo is None or (write.is_shared and self._has_placed_peers(task)):
                 continue
             try:
                 await self._patch(write, write.undo)
             except KubeError as error:  # the next placement of the pod writes over it
                 log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
+
+    def _has_placed_peers(self, task: TaskFacts) -> bool:
+        """Whether a pod of the same gang has a place, or is on its way to one."""
+        peers = self._cache.tasks_of(task.job)
+        return any(each.status in ALLOCATED for each in peers)
 
     async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
         """Find out what became of a bind that was not answered with success; whether the pod was bound after all."""

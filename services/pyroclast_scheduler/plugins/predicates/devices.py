@@ -201,12 +201,11 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         tasks = self._users.get(key, ())
         users = {each["uid"]: each for each in (self._consumer(key, user) for user in tasks) if each["uid"] not in uids}
         consumers = [*known, *users.values()]
-        is_shared = len(tasks) > 1 and own != task.uid  # the others of its group go on with it
         status: dict[str, Any] = {"reservedFor": consumers}
-        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if is_shared or each.get("uid") != own]}
+        undo: dict[str, Any] = {"reservedFor": [each for each in consumers if each.get("uid") != own]}
         if claim.status.allocation is None:
             status["allocation"] = self._allocation(key, claim, task.row)
-            if len(users) == 1 and not is_shared:
+            if len(users) == 1:
                 undo |= {"allocation": None, "devices": None}
         guard = {"uid": claim.metadata.uid}
         writes: list[Write] = []
@@ -219,7 +218,8 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
                 metadata = {**guard, **version, "finalizers": [*claim.metadata.finalizers, _FINALIZER]}
                 writes.append(Write(RESOURCE_CLAIMS, claim.key, {"metadata": metadata}, record=records.ResourceClaim))
         patch, back = {"metadata": guard, "status": status}, {"metadata": {"uid": claim.metadata.uid}, "status": undo}
-        writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim))
+        is_shared = own != task.uid  # the others of its group go on with it
+        writes.append(Write(RESOURCE_CLAIMS, claim.key, patch, back, "status", records.ResourceClaim, is_shared=is_shared))
         return writes
 
     def _consumer(self, key: str, task: TaskFacts) -> dict[str, str]:

@@ -134,10 +134,11 @@ def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t") -> Any:
 GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
 
 
-def test_a_claim_of_a_group_is_reserved_for_the_group_and_stays_so_when_one_of_several_pods_is_not_bound():
+def test_a_claim_of_a_group_is_reserved_for_the_group_which_its_pods_take_back_together():
     writes = native_gang()
     assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
-    assert [each.undo["status"] for each in writes] == [{"reservedFor": [GROUP]}] * 2
+    assert [each.undo["status"] for each in writes] == [{"reservedFor": [], "allocation": None, "devices": None}] * 2
+    assert all(each.is_shared for each in writes)
 
 
 def test_the_only_pod_that_uses_it_takes_the_reservation_back():
@@ -148,4 +149,5 @@ def test_the_only_pod_that_uses_it_takes_the_reservation_back():
 
 def test_a_claim_that_a_pod_makes_in_another_way_is_its_own():
     (write,) = native_gang(pods=1, mine="other")
+    assert not write.is_shared
     assert write.patch["status"]["reservedFor"] == [{"resource": "pods", "name": "p0", "uid": "uid-p0"}]

@@ -99,8 +99,8 @@ async def test_nobody_waits_for_a_pod_that_is_gone(cluster):
 
 
 @contextlib.asynccontextmanager
-async def binding(cluster, *preparations):
-    """A binder that binds the pods of gang g to n1, each with its preparation."""
+async def binding(cluster, *preparations, refused=0):
+    """A binder that binds the pods of gang g to n1, each with its preparation; `refused`: so many are not bound."""
     await cluster.node("n1")
     await cluster.gang("g", len(preparations))
     cache, metrics = Cache(), SchedulerMetrics(CollectorRegistry())
@@ -112,6 +112,8 @@ async def binding(cluster, *preparations):
         uids.append(pod.metadata.uid)
     binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), metrics)
     cluster.server.forget_requests()
+    for _ in range(refused):
+        cluster.server.fail_next("create", "pods", 422)
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
         prepared = {uid: (each,) for uid, each in zip(uids, preparations, strict=True)}
@@ -136,6 +138,21 @@ async def test_pods_of_a_node_are_bound_one_after_another_as_the_agent_releases_
 
         await cluster.until(both)
         assert await value(cluster) is not None
+
+
+@pytest.mark.parametrize(("refused", "want"), [(0, "group"), (1, "group"), (2, "group"), (3, None)])
+async def test_what_is_written_for_a_whole_gang_is_taken_back_when_none_of_it_is_bound(cluster, refused, want):
+    patch, undo = ({"metadata": {"annotations": {LOCK: text}}} for text in ("group", None))
+    shared = Preparation(writes=(Write(NODES, NODE, patch, undo, is_shared=True),))
+    async with binding(cluster, shared, shared, shared, refused=refused):
+
+        async def is_over():
+            return cluster.server.requests()["create", "pods"] >= 3
+
+        await cluster.until(is_over)
+        await asyncio.sleep(0.5)
+        assert await bound(cluster) == 3 - refused
+        assert await value(cluster) == want
 
 
 async def test_a_bind_that_fails_gives_the_lock_back(cluster):
