@@ -1,0 +1,151 @@
+"""`PyroclastCluster`: a cluster of Dask whose workers are pods.
+
+Dask's scheduler runs in the process that makes the cluster, so pods must be able to reach that process. The first `minimum`
+workers are one gang; each further worker is a Job of its own, so that Dask may close whichever it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from distributed import Scheduler
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface, SpecCluster
+
+from pyroclast_client import defaults
+from pyroclast_client.commands import command_job
+from pyroclast_client.documents import fresh_name
+from pyroclast_client.options import Gang, TaskOptions, options_of
+
+if TYPE_CHECKING:
+    from pyroclast_client.synchronous import Client, Job
+
+__all__ = ["PyroclastCluster"]
+
+STEM: Final = "dask"
+AGAIN: Final = {"policies": [{"event": "PodEvicted", "action": "RestartPod"}]}
+RUN: Final = 'name=$1; shift; exec "$@" --name $((name + PYROCLAST_INDEX))'
+
+
+class PyroclastCluster(SpecCluster):  # type: ignore[misc]  # distributed has no types here
+    """Starts Dask workers as pods: `cluster.scale(4)`, `cluster.adapt(maximum=10)`, `distributed.Client(cluster)`.
+
+    Args:
+        n_workers: how many workers to start with.
+        minimum: how many of them start together, all or none.
+        cores: CPUs and threads of each worker.
+        memory: of each worker, as `4GiB` or `4Gi`.
+        queue: of the Jobs.
+        walltime: seconds, or a duration as `2h`, after which a worker ends.
+        death_timeout: seconds for which a worker looks for the scheduler.
+        worker_extra_args: further arguments of `dask worker`.
+        host: address at which this process listens for workers; that of this machine by default.
+        client: the client in use by default.
+        name: of the cluster; the names of its Jobs begin with it.
+        asynchronous: to be used by `async with`.
+        options: further options of `task`: `image`, `gpus`, `env`, `mounts`, `pod` and so on.
+    """
+
+    def __init__(
+        self,
+        n_workers: int = 0,
+        *,
+        minimum: int = 0,
+        cores: int = 1,
+        memory: str | None = None,
+        queue: str | None = None,
+        walltime: float | str | None = None,
+        death_timeout: float = 60,
+        worker_extra_args: Sequence[str] = (),
+        host: str | None = None,
+        client: Client | None = None,
+        name: str = STEM,
+        asynchronous: bool = False,
+        **options: Any,  # noqa: ANN401 - the options of `task`
+    ) -> None:
+        needs = {"cpu": cores, "queue": queue, "timeout": walltime, "memory": memory and memory.removesuffix("B")}
+        chosen = options_of({**{key: value for key, value in needs.items() if value is not None}, **options})
+        arguments = ["--nthreads", str(cores), "--death-timeout", str(death_timeout), *worker_extra_args]
+        if memory is not None:
+            arguments += ["--memory-limit", _in_bytes(memory)]
+        self._jobs = _Jobs(client or defaults.client(), chosen, arguments, minimum, name)
+        worker = {"cls": partial(_Worker, self._jobs), "options": {"cores": cores, "memory": memory or "0"}}
+        super().__init__(
+            workers=dict.fromkeys(range(max(n_workers, minimum)), worker),
+            scheduler={"cls": Scheduler, "options": {"host": host, "dashboard": False, "dashboard_address": None}},
+            worker=worker,
+            asynchronous=asynchronous,
+            name=name,
+        )
+
+    def jobs(self) -> list[Job[Any]]:
+        """The Jobs that there are now, for `explain` and the like."""
+        return self._jobs.all()
+
+
+class _Jobs:
+    """The Jobs of a cluster. The gang is one of them, of which each worker is handed out once."""
+
+    def __init__(self, client: Client, options: TaskOptions, arguments: Sequence[str], minimum: int, stem: str) -> None:
+        self._client, self._options, self._arguments, self._stem = client, options, arguments, stem
+        self._gang = set(range(minimum))
+        self._of: dict[int, Job[Any]] = {}
+        self._lock = asyncio.Lock()
+
+    def all(self) -> list[Job[Any]]:
+        """Those that there are now."""
+        return list({job.uid: job for job in self._of.values()}.values())
+
+    async def open(self, scheduler: str, worker: int) -> None:
+        """Have a pod for this worker."""
+        async with self._lock:
+            if worker in self._of:
+                return
+            names, self._gang = (self._gang, set()) if worker in self._gang else ({worker}, self._gang)
+            job = await asyncio.to_thread(self._submit, scheduler, names)
+            self._of.update(dict.fromkeys(names, job))
+
+    async def close(self, worker: int) -> None:
+        """Delete the Job of this worker, when it is the last one of it."""
+        async with self._lock:
+            job = self._of.pop(worker, None)
+            if job is not None and job not in self._of.values():
+                await asyncio.to_thread(job.delete)
+
+    def _submit(self, scheduler: str, names: set[int]) -> Job[Any]:
+        own = self._client.asynchronous
+        python = self._options.python or own.python
+        command = [python, "-m", "distributed.cli.dask_worker", scheduler, *self._arguments]
+        options = self._options.changed({"gang": Gang(len(names), len(names))})
+        shell = ["sh", "-c", RUN, "sh", str(min(names)), *command]
+        return self._client.submit(command_job(shell, options, own.surroundings, name=fresh_name(self._stem), policies=AGAIN))
+
+
+class _Worker(ProcessInterface):  # type: ignore[misc]  # see above
+    """One worker, in the eyes of Dask."""
+
+    def __init__(self, jobs: _Jobs, scheduler: str, *, name: int, cores: int, memory: str) -> None:
+        del cores, memory  # Dask reads them from the specification, for `scale(cores=...)`
+        super().__init__(scheduler=scheduler, name=name)
+        self._jobs, self._scheduler, self._name = jobs, scheduler, name
+
+    async def start(self) -> None:
+        """Submit its Job, unless it is one of a gang that is there."""
+        try:
+            await self._jobs.open(self._scheduler, self._name)
+        except BaseException:
+            self.status = Status.failed
+            raise
+        await super().start()
+
+    async def close(self) -> None:
+        """Take its pod away. Dask has told the worker to end before."""
+        await self._jobs.close(self._name)
+        await super().close()
+
+
+def _in_bytes(memory: str) -> str:
+    return memory if memory.endswith("B") else f"{memory}B"
