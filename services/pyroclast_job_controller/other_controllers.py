@@ -14,7 +14,6 @@ from pyroclast_job_controller import selection
 from pyroclast_job_controller.colocation.controller import ColocationController
 from pyroclast_job_controller.cron.controller import CronController
 from pyroclast_job_controller.hyperjob.controller import HyperJobController
-from pyroclast_job_controller.hyperjob.domains import NamespaceDomains
 from pyroclast_job_controller.hypernode.discovery import DiscoveryController
 from pyroclast_job_controller.hypernode.status import HyperNodeStatusController
 from pyroclast_job_controller.hypernode.watched import Watched, configuration_key
@@ -52,7 +51,7 @@ def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list
 
 def _hyper_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "hyperjob")
-    hyper_jobs = HyperJobController(shared, queue, NamespaceDomains(shared))
+    hyper_jobs = HyperJobController(shared, queue)
     workers = settings.worker_threads_for_hyperjob
     return [Controller("hyperjobs", queue, workers, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -11,19 +12,19 @@ from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, Namespace
 from pyroclast.api.types import HYPER_JOBS, JOBS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, NotFound, is_transient
-from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.http.batches import at_once, slow_start
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.pacing import Pace
-from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
+from pyroclast.lifecycle.hyperjob_decisions import HyperDecision, HyperFacts, decide
 from pyroclast.lifecycle.hyperjobs import HyperJobPart, Problem
+from pyroclast.lifecycle.notices import warning
+from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import HYPER_JOB
-from pyroclast_job_controller.hyperjob.domains import Domain, NamespaceDomains
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["HyperJobController"]
@@ -39,119 +40,90 @@ _AGAIN: Final = 60.0
 """Seconds until what could not be placed is tried again, if nothing tells sooner that it can."""
 
 
-class HyperJobController:
-    """Level-triggered: its Jobs bear its uid, wherever they are.
+@dataclass(slots=True, kw_only=True)
+class HyperMemory(Memory):
+    """`pace`: of the writes of the status."""
 
-    Args:
-        shared: what is watched, and the ways out.
-        queue: keys of HyperJobs.
-        domains: where Jobs can be made.
-    """
+    pace: Pace
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], domains: NamespaceDomains) -> None:
-        self._client, self._jobs, self._recorder = shared.client, shared.caches.jobs, shared.recorder
-        self._shards, self._now, self._queue, self._domains = shared.shards, shared.now, queue, domains
-        self._clock = shared.clock
-        self._paces: dict[Key, Pace] = {}
-        self._hyper_jobs = Recent(Informer(shared.client, HYPER_JOBS, HyperJob), shared.clock)
-        self.about = subjects_of(self._hyper_jobs, HYPER_JOBS)
-        shared.caches.watch(self._hyper_jobs.informer)
-        self._hyper_jobs.informer.on_change(self._changed)
+
+class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, HyperMemory]):
+    """The Jobs of a HyperJob bear its uid, in whatever namespace they are."""
+
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
+        self._jobs, self._namespaces = shared.caches.jobs, shared.caches.namespaces
+        objects = Recent(Informer(shared.client, HYPER_JOBS, HyperJob), shared.clock)
+        memories = Memories[HyperJob, HyperMemory](lambda each: HyperMemory(uid=each.metadata.uid, pace=Pace(shared.clock)))
+        super().__init__(shared, HYPER_JOBS, objects, memories, queue)
+        shared.caches.watch(objects.informer)
+        shared.caches.watch(self._namespaces)
+        objects.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
-        domains.namespaces.on_change(self._namespace)
+        self._namespaces.on_change(self._namespace)
 
-    def enqueue_all(self) -> None:
-        """Look at every HyperJob that is for us: we have just become responsible."""
-        for hyper_job in self._hyper_jobs.informer.values():
-            self._enqueue(hyper_job.key)
+    def _facts(self, record: HyperJob, memory: HyperMemory) -> HyperFacts:  # noqa: ARG002 - its pace is for writes
+        names = {name for entry in record.spec.replicated_jobs for name in entry.cluster_names}
+        is_empty = not self._jobs.informer.by_index(HYPER_JOB, record.metadata.uid)
+        namespaces = {name: self._namespaces.get(Key("", name)) for name in names}
+        return HyperFacts(record, self._jobs_of(record), is_empty, namespaces)
 
-    async def reconcile(self, key: Key) -> None:
-        """Make what is missing of the HyperJob of `key`, delete what is too much, and write how it is."""
-        hyper_job = self._hyper_jobs.get(key)
-        if hyper_job is None:
-            return
-        self._queue.caught_up(key)
-        jobs = self._jobs_of(hyper_job)
-        if hyper_job.metadata.is_terminating:
-            await self._clean_up(hyper_job, jobs)
-            return
-        parts = hyperjobs.split(hyper_job)
-        problem = parts if isinstance(parts, Problem) else None
-        if not isinstance(parts, Problem):
-            wanted = {part.name for part in parts}
-            await self._delete_all(key, [job for name, job in jobs.items() if name not in wanted])
-            missing = [part for part in parts if part.name not in jobs and not hyperjobs.has_ended(hyper_job, part.name)]
-            hyper_job, problem = await self._place_all(hyper_job, missing)
-            jobs = self._jobs_of(hyper_job)
+    def _decide(self, facts: HyperFacts) -> HyperDecision:
+        return decide(facts)
+
+    async def _act(self, facts: HyperFacts, memory: HyperMemory, decision: HyperDecision) -> float | None:
+        """Make what is missing, delete what is too much, and write how the HyperJob is."""
+        hyper_job = facts.hyper_job
+        await self._delete_all(hyper_job.key, decision.delete)
+        if decision.finalizers is not None:
+            meta = {"resourceVersion": hyper_job.metadata.resource_version, "finalizers": list(decision.finalizers)}
+            hyper_job = await self._patch(hyper_job, {"metadata": meta})
+        if facts.hyper_job.metadata.is_terminating:
+            return None
+        problem = decision.problem or await self._place_all(hyper_job, decision)
         if problem is not None:
-            self._recorder.event(Reference.of(hyper_job, HYPER_JOBS), "Warning", problem.reason, problem.message)
-            self._queue.add_after(key, _AGAIN)
-        await self._tell(hyper_job, jobs, problem)
+            self._record(hyper_job, warning(problem.reason, problem.message))
+            self._queue.add_after(hyper_job.key, _AGAIN)
+        if pause := memory.pace.wait():
+            return self._now() + pause
+        patch = hyperjobs.status(hyper_job, self._jobs_of(hyper_job), problem, now=self._now())
+        if patch:
+            operations = hyperjob_sizes.operations(hyper_job, patch["status"])
+            how = PatchKind.MERGE if operations is None else PatchKind.JSON
+            await self._patch(hyper_job, patch if operations is None else operations, subresource="status", how=how)
+            memory.pace.written()
+        return None
 
-    async def _tell(self, hyper_job: HyperJob, jobs: dict[str, Job], problem: Problem | None) -> None:
-        """Write the status, if it has changed and its turn has come."""
-        pace = self._paces.setdefault(hyper_job.key, Pace(self._clock))
-        if pause := pace.wait():
-            self._queue.add_after(hyper_job.key, pause)
-            return
-        patch = hyperjobs.status(hyper_job, jobs, problem, now=self._now())
-        if not patch:
-            return
-        operations = hyperjob_sizes.operations(hyper_job, patch["status"])
-        if operations is None:
-            await self._patch(hyper_job, patch, subresource="status")
-        else:
-            await self._patch(hyper_job, operations, subresource="status", how=PatchKind.JSON)
-        pace.written()
-
-    async def _place_all(self, hyper_job: HyperJob, parts: Sequence[HyperJobPart]) -> tuple[HyperJob, Problem | None]:
-        """Make the Jobs of `parts`; the HyperJob as it is then, and why the first of them that could not be made was not."""
-        domains = {name: self._domains.find(hyper_job, name) for name in dict.fromkeys(part.domain for part in parts)}
-        usable = [domain.namespace for domain in domains.values() if not isinstance(domain, Problem)]
-        if (
-            any(name != hyper_job.metadata.namespace for name in usable)
-            and keys.HYPER_JOB_FINALIZER not in hyper_job.metadata.finalizers
-        ):
-            hyper_job = await self._hold(hyper_job, [*hyper_job.metadata.finalizers, keys.HYPER_JOB_FINALIZER])
-        problems: dict[str, Problem] = {}
+    async def _place_all(self, hyper_job: HyperJob, decision: HyperDecision) -> Problem | None:
+        """Make the Jobs that are missing; why the first of them that could not be made was not."""
+        problems = dict(decision.problems or {})
 
         async def place(part: HyperJobPart) -> None:
-            domain = domains[part.domain]
-            found = domain if isinstance(domain, Problem) else await self._place(hyper_job, part, domain)
-            if found is not None:
+            if part.name not in problems and (found := await self._place(hyper_job, part)) is not None:
                 problems[part.name] = found
             self._queue.gets_on(hyper_job.key)
 
-        errors = await slow_start(parts, place)
+        errors = await slow_start(decision.missing, place)
         if errors:
             raise errors[0]
-        return hyper_job, next((problems[part.name] for part in parts if part.name in problems), None)
+        return next((problems[part.name] for part in decision.missing if part.name in problems), None)
 
-    async def _place(self, hyper_job: HyperJob, part: HyperJobPart, domain: Domain) -> Problem | None:
-        """Make the Job of `part` in `domain`; why it could not be made."""
-        body = hyperjobs.manifest(hyper_job, part, domain.namespace)
+    async def _place(self, hyper_job: HyperJob, part: HyperJobPart) -> Problem | None:
+        """Make the Job of `part`; why it could not be made."""
+        body = hyperjobs.manifest(hyper_job, part, part.domain)
         try:
-            job = record_of(await domain.client.create(JOBS, body), Job)
+            job = record_of(await self._client.create(JOBS, body), Job)
         except AlreadyExists:
-            job = record_of(await domain.client.get(JOBS, Key(domain.namespace, part.name)), Job)
+            job = record_of(await self._client.get(JOBS, Key(part.domain, part.name)), Job)
             if job.metadata.labels.get(keys.HYPER_JOB_UID) != hyper_job.metadata.uid:
                 return Problem("JobNameTaken", f"Job {job.key} is there already and not of this HyperJob")
         except ApiError as error:
             if is_transient(error):
                 raise
-            return Problem("JobRefused", f"Job {domain.namespace}/{part.name}: {error.message}")
+            return Problem("JobRefused", f"Job {part.domain}/{part.name}: {error.message}")
         else:
             log.info("hyperjob.placed", hyperjob=str(hyper_job.key), job=str(job.key))
         self._jobs.put(job)
         return None
-
-    async def _clean_up(self, hyper_job: HyperJob, jobs: dict[str, Job]) -> None:
-        """Delete the Jobs; the HyperJob itself may go when the last one has gone."""
-        if keys.HYPER_JOB_FINALIZER not in hyper_job.metadata.finalizers:
-            return
-        await self._delete_all(hyper_job.key, list(jobs.values()))
-        if not self._jobs.informer.by_index(HYPER_JOB, hyper_job.metadata.uid):
-            await self._hold(hyper_job, [name for name in hyper_job.metadata.finalizers if name != keys.HYPER_JOB_FINALIZER])
 
     async def _delete_all(self, key: Key, jobs: Sequence[Job]) -> None:
         async def delete(job: Job) -> None:
@@ -163,17 +135,11 @@ class HyperJobController:
             raise errors[0]
 
     async def _delete(self, job: Job) -> None:
-        if job.metadata.is_terminating:
-            return
         try:
             await self._client.delete(JOBS, job.key, uid=job.metadata.uid, propagation="Background")
         except NotFound:
             log.debug("hyperjob.job_gone", job=str(job.key))
         self._jobs.gone(job.key, job.metadata.uid)
-
-    async def _hold(self, hyper_job: HyperJob, finalizers: list[str]) -> HyperJob:
-        version = hyper_job.metadata.resource_version
-        return await self._patch(hyper_job, {"metadata": {"resourceVersion": version, "finalizers": finalizers}})
 
     async def _patch(
         self,
@@ -188,7 +154,7 @@ class HyperJobController:
         except NotFound:
             return hyper_job
         written = record_of(answer, HyperJob)
-        self._hyper_jobs.put(written)
+        self._objects.put(written)
         return written
 
     def _jobs_of(self, hyper_job: HyperJob) -> dict[str, Job]:
@@ -201,28 +167,23 @@ class HyperJobController:
         found = [job for key in dict.fromkeys(known) if (job := self._jobs.get(key)) is not None]
         return {job.metadata.name: job for job in found if job.metadata.labels.get(keys.HYPER_JOB_UID) == uid}
 
-    def _enqueue(self, key: Key, *, after: float = 0.0) -> None:
-        if self._shards.owns(key):
-            pace = self._paces.get(key)
-            self._queue.add_after(key, max(after, pace.wait() if pace is not None and after else 0.0))
-
     def _changed(self, old: HyperJob | None, new: HyperJob | None) -> None:
-        if new is None and old is not None:
-            self._paces.pop(old.key, None)
         ends = new is not None and old is not None and new.metadata.is_terminating != old.metadata.is_terminating
         if new is not None and (old is None or ends or old.metadata.generation != new.metadata.generation):
-            self._enqueue(new.key)
+            self._queue.add(new.key)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         job = new or old
         if job is None or keys.HYPER_JOB_UID not in job.metadata.labels:
             return
         if old is None or new is None or old.status != new.status:
-            self._enqueue(Key.parse(job.metadata.annotations.get(keys.HYPER_JOB, "")), after=_DEBOUNCE)
+            key = Key.parse(job.metadata.annotations.get(keys.HYPER_JOB, ""))
+            memory = self._memories.known(key)
+            self._queue.add_after(key, max(_DEBOUNCE, memory.pace.wait() if memory is not None else 0.0))
 
     def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
         """A namespace that comes, or takes Jobs from now on, may be one that was waited for."""
         if new is not None and (old is None or old.metadata.annotations != new.metadata.annotations):
-            for hyper_job in self._hyper_jobs.informer.values():
+            for hyper_job in self._objects.informer.values():
                 if any(new.metadata.name in entry.cluster_names for entry in hyper_job.spec.replicated_jobs):
-                    self._enqueue(hyper_job.key)
+                    self._queue.add(hyper_job.key)

@@ -3,9 +3,11 @@
 import msgspec
 import pytest
 
+from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, Job, Namespace
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
+from pyroclast.lifecycle.hyperjob_decisions import HyperFacts, decide
 from pyroclast.lifecycle.hyperjobs import Problem
 
 from .builders import decode
@@ -203,3 +205,61 @@ def test_what_is_new_as_a_whole_is_written_as_a_whole():
     later = hyper_job(entry(NAME, 10_000), status=body)
     done = {name: job(name, JobPhase.COMPLETED) for name in jobs}
     assert hyperjob_sizes.operations(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None
+
+
+def decided(each, *jobs, is_empty=False, namespaces=()):
+    found = decide(HyperFacts(each, {job.metadata.name: job for job in jobs}, is_empty, dict(namespaces)))
+    return {
+        "delete": [job.metadata.name for job in found.delete],
+        "finalizers": found.finalizers,
+        "missing": [part.name for part in found.missing],
+        "problems": {name: problem.reason for name, problem in (found.problems or {}).items()},
+    }
+
+
+def open_to(name, *given):
+    return name, decode(
+        {"metadata": {"name": name, "annotations": {"training.volcano.sh/hyperjobs-from": ",".join(given)}}}, Namespace
+    )
+
+
+def terminating(each, *finalizers):
+    meta = msgspec.structs.replace(each.metadata, deletion_timestamp="2025-03-11T14:40:00Z", finalizers=finalizers)
+    return msgspec.structs.replace(each, metadata=meta)
+
+
+NOTHING = {"delete": [], "finalizers": None, "missing": [], "problems": {}}
+
+
+@pytest.mark.parametrize(
+    ("found", "want"),
+    [
+        pytest.param(lambda: decided(hyper_job(entry("a", 2)), job("h-a-0")), {"missing": ["h-a-1"]}, id="one is missing"),
+        pytest.param(
+            lambda: decided(hyper_job(entry("a", 1)), job("h-a-0"), job("h-a-1")), {"delete": ["h-a-1"]}, id="one too many"
+        ),
+        pytest.param(
+            lambda: decided(hyper_job(entry("a", 2, "n", "x")), namespaces=[open_to("x", "n")]),
+            {"finalizers": (keys.HYPER_JOB_FINALIZER,), "missing": ["h-a-0", "h-a-1"]},
+            id="it is held before its first Job elsewhere",
+        ),
+        pytest.param(
+            lambda: decided(hyper_job(entry("a", 2, "n", "x")), namespaces=[open_to("x", "other")]),
+            {"missing": ["h-a-0", "h-a-1"], "problems": {"h-a-1": "NamespaceNotAllowed"}},
+            id="a namespace that takes none stops no other",
+        ),
+        pytest.param(lambda: decided(terminating(hyper_job(entry("a", 2)))), {}, id="its owner references clean up"),
+        pytest.param(
+            lambda: decided(terminating(hyper_job(entry("a", 2)), keys.HYPER_JOB_FINALIZER, "x"), job("h-a-0")),
+            {"delete": ["h-a-0"]},
+            id="its Jobs go first",
+        ),
+        pytest.param(
+            lambda: decided(terminating(hyper_job(entry("a", 2)), keys.HYPER_JOB_FINALIZER, "x"), is_empty=True),
+            {"finalizers": ("x",)},
+            id="it goes with the last of them",
+        ),
+    ],
+)
+def test_what_is_to_be_done(found, want):
+    assert found() == NOTHING | want
