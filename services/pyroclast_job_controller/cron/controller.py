@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import structlog
@@ -10,23 +10,21 @@ import structlog
 from pyroclast.api.records import CronJob, Job
 from pyroclast.api.types import CRON_JOBS, JOBS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, ApiError, KubeError, NotFound, is_terminating_namespace, is_transient
-from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
-from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock
+from pyroclast.lifecycle.cron.decide import CronDecision, CronFacts, decide
 from pyroclast.lifecycle.cron.missed import since, wait
-from pyroclast.lifecycle.cron.plan import CronPlan, plan
-from pyroclast.lifecycle.cron.review import review
+from pyroclast.lifecycle.cron.plan import CronPlan
 from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, normal, warning
-from pyroclast.resources.cron import CronError, parse, split_zone
+from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import OWNER
-from pyroclast_job_controller.cron.zones import UnknownZone, local_zone, zone_of
+from pyroclast_job_controller.cron.zones import clock_of, zone_of
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["CronController"]
@@ -37,60 +35,52 @@ _REFUSED: Final = 60.0
 """Seconds until a Job that was refused is tried again, if the next time of the schedule is not sooner."""
 
 
-class CronController:
-    """Level-triggered: all it has to know is in the CronJob's status and in its Jobs.
+@dataclass(slots=True, kw_only=True)
+class CronMemory(Memory):
+    """`acted`: the time that was acted on last, until the status tells of it, as the Job may go before."""
+
+    acted: float | None = None
+
+
+class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
+    """All that has to be known of a CronJob is in its status and in its Jobs.
 
     A Job bears the time it is for in its name, so none is made twice; its time counts as acted on as soon as the Job is seen, so
     a status that could not be written is made up for. Finished Jobs are deleted only once the status tells of them.
-
-    Args:
-        shared: what is watched, and the ways out.
-        queue: keys of CronJobs to look at.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
-        self._client, self._jobs, self._recorder = shared.client, shared.caches.jobs, shared.recorder
-        self._shards, self._now, self._queue = shared.shards, shared.now, queue
-        self._cron_jobs = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
-        self._acted: dict[Key, tuple[str, float]] = {}
-        """The uid of a CronJob, and the time that was acted on last, until the status tells of it: the Job may go before."""
-        shared.shards.on_give(self._forget)
-        self.about = subjects_of(self._cron_jobs, CRON_JOBS)
-        shared.caches.watch(self._cron_jobs.informer)
-        self._cron_jobs.informer.on_change(self._changed)
+        self._jobs, self._shards = shared.caches.jobs, shared.shards
+        objects = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
+        memories = Memories[CronJob, CronMemory](lambda each: CronMemory(uid=each.metadata.uid))
+        super().__init__(shared, CRON_JOBS, objects, memories, queue)
+        shared.caches.watch(objects.informer)
+        objects.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
 
-    def enqueue_all(self) -> None:
-        """Look at every CronJob that is for us: we have just become responsible."""
-        for cron_job in self._cron_jobs.informer.values():
-            self._enqueue(cron_job.key)
+    def _facts(self, record: CronJob, memory: CronMemory) -> CronFacts:
+        clock, notices = (None, ()) if record.spec.suspend else clock_of(record)
+        return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
-    async def reconcile(self, key: Key) -> None:
-        """Follow up the Jobs of the CronJob of `key`, and make the one that is due."""
-        cron_job = self._cron_jobs.get(key)
-        if cron_job is None or cron_job.metadata.is_terminating:
-            self._acted.pop(key, None)
-            return
-        jobs = self._jobs_of(cron_job)
-        found = review(cron_job, jobs)
+    def _decide(self, facts: CronFacts) -> CronDecision:
+        return decide(facts)
+
+    async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> float | None:
+        """Follow up the Jobs of the CronJob, and make the one that is due."""
+        cron_job, found, planned = facts.cron_job, decision.review, decision.plan
         self._record(cron_job, *found.notices)
-        uid, acted = self._acted.get(key, ("", 0.0))
-        state = found.state.acted_on(acted) if uid == cron_job.metadata.uid else found.state
-        cron_job = await self._write(cron_job, state)
+        cron_job = await self._write(cron_job, memory, found.state)
         for job in found.prune:
             await self._delete(cron_job, job.metadata.name, job.metadata.uid)
-        clock = None if cron_job.spec.suspend else self._clock(cron_job)
-        if clock is None:
-            return
-        planned = plan(cron_job, state, clock, now=self._now(), names=self._names(cron_job, jobs))
         self._record(cron_job, *planned.notices)
-        again = planned.again
-        if planned.time is not None:
-            again = await self._run(cron_job, state, planned, clock)
-        if again is not None:
-            self._queue.add_after(key, again)
+        if planned.time is None or facts.clock is None:
+            return None if planned.again is None else facts.now + planned.again
+        again = await self._run(cron_job, memory, found.state, planned, clock=facts.clock)
+        return None if again is None else self._now() + again
 
-    async def _run(self, cron_job: CronJob, state: CronState, planned: CronPlan, clock: Clock) -> float | None:
+    async def _run(
+        self, cron_job: CronJob, memory: CronMemory, state: CronState, planned: CronPlan, *, clock: Clock
+    ) -> float | None:
         """Make the Job that is planned and note it down; seconds until the CronJob is to be looked at again."""
         time = planned.time or 0.0
         if not await self._is_current(cron_job):
@@ -108,8 +98,8 @@ class CronController:
             return min(_REFUSED, planned.again if planned.again is not None else _REFUSED)
         if job is not None:
             state = state.with_job(job).acted_on(time)
-            self._acted[cron_job.key] = (cron_job.metadata.uid, time)
-        await self._write(cron_job, state)
+            memory.acted = time
+        await self._write(cron_job, memory, state)
         return wait(clock, earliest=since(cron_job, state.last_schedule), now=self._now())
 
     async def _create(self, cron_job: CronJob, time: float) -> Job | None:
@@ -142,7 +132,7 @@ class CronController:
         if live.metadata.resource_version == cron_job.metadata.resource_version:
             return True
         if live.metadata.uid == cron_job.metadata.uid:
-            self._cron_jobs.put(live)
+            self._objects.put(live)
         return False
 
     async def _delete(self, cron_job: CronJob, name: str, uid: str) -> None:
@@ -159,19 +149,15 @@ class CronController:
             log.info("cronjob.job_deleted", cronjob=str(cron_job.key), job=name)
         self._jobs.gone(key, uid)
 
-    async def _write(self, cron_job: CronJob, state: CronState) -> CronJob:
+    async def _write(self, cron_job: CronJob, memory: CronMemory, state: CronState) -> CronJob:
         """`cron_job` with that status; a conflict means that what was decided on is out of date, so it is decided again."""
         patch = state.patch(cron_job)
         if patch:
             answer = await self._client.patch(CRON_JOBS, cron_job.key, patch, PatchKind.MERGE, subresource="status")
             cron_job = record_of(answer, CronJob)
-            self._cron_jobs.put(cron_job)
-        self._acted.pop(cron_job.key, None)
+            self._objects.put(cron_job)
+        memory.acted = None
         return cron_job
-
-    def _forget(self, selected: Callable[[Key], bool]) -> None:
-        for key in [key for key in self._acted if selected(key)]:
-            del self._acted[key]
 
     def _jobs_of(self, cron_job: CronJob) -> dict[str, Job]:
         """The Jobs that belong to `cron_job` or that its status names, as far as we know, our own writes included."""
@@ -180,47 +166,22 @@ class CronController:
         found = {name: self._jobs.get(Key(cron_job.metadata.namespace, name)) for name in names}
         return {name: job for name, job in found.items() if job is not None}
 
-    def _names(self, cron_job: CronJob, jobs: dict[str, Job]) -> list[str]:
-        return [name for name, job in jobs.items() if cron_jobs.is_owned(cron_job, job)]
-
-    def _clock(self, cron_job: CronJob) -> Clock | None:
-        """When it fires; None, with an Event that says why, when that cannot be told. A change of the CronJob wakes it."""
-        text, zone = cron_job.spec.schedule, cron_job.spec.time_zone
-        prefix, schedule = split_zone(text)
-        try:
-            here = local_zone() if zone is None else zone_of(zone)
-            if "TZ" in text:
-                note = "If set, the TimeZone field will be ignored during execution."
-                what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
-                self._record(cron_job, warning("UnsupportedSchedule", what))
-                zone = prefix
-                here = local_zone() if prefix is None else zone_of(prefix)
-            return Clock(parse(schedule), here)
-        except UnknownZone as error:
-            self._record(cron_job, warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
-        except CronError as error:
-            what = f"unparseable schedule for cronjob: {text}"
-            self._record(cron_job, warning("UnParseableCronJobSchedule", what))
-            log.warning("cronjob.unparseable", cronjob=str(cron_job.key), schedule=text, reason=str(error))
-        return None
-
-    def _enqueue(self, key: Key, after: float = 0.0) -> None:
-        if self._shards.owns(key):
-            self._queue.add_after(key, after)
-
     def _changed(self, old: CronJob | None, new: CronJob | None) -> None:
         """A new schedule counts from now on: what it would have missed is not made up for."""
         if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
             return
         spec = new.spec
         if old is None or (old.spec.schedule, old.spec.time_zone) == (spec.schedule, spec.time_zone):
-            self._enqueue(new.key)
+            self._queue.add(new.key)
             return
-        clock = self._clock(new) if self._shards.owns(new.key) else None
+        if not self._shards.owns(new.key):
+            return
+        clock, notices = clock_of(new)
+        self._record(new, *notices)
         last = CronState.of(new).last_schedule
         after = wait(clock, earliest=since(new, last), now=self._now()) if clock else None
         if after is not None:
-            self._enqueue(new.key, after)
+            self._queue.add_after(new.key, after)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         if old is not None and new is not None and _standing(old) == _standing(new):
@@ -228,11 +189,7 @@ class CronController:
         for job in (old, new):
             owner = job.metadata.controller if job is not None and cron_jobs.owner_of(job) else None
             if job is not None and owner is not None:
-                self._enqueue(Key(job.metadata.namespace, owner.name))
-
-    def _record(self, cron_job: CronJob, *notices: Notice) -> None:
-        for notice in notices:
-            self._recorder.event(Reference.of(cron_job, CRON_JOBS), notice.type, notice.reason, notice.message)
+                self._queue.add(Key(job.metadata.namespace, owner.name))
 
 
 def _standing(job: Job) -> tuple[bool, bool, str]:

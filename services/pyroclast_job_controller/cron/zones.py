@@ -1,4 +1,4 @@
-"""Time zones by name, and that of this machine."""
+"""Time zones by name, that of this machine, and the clock of a CronJob in its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Final
 from zoneinfo import ZoneInfo
 
-__all__ = ["UnknownZone", "local_zone", "zone_of"]
+import structlog
+
+from pyroclast.api.records import CronJob
+from pyroclast.lifecycle.cron.clock import Clock
+from pyroclast.lifecycle.notices import Notice, warning
+from pyroclast.resources.cron import CronError, parse, split_zone
+
+__all__ = ["UnknownZone", "clock_of", "local_zone", "zone_of"]
+
+log = structlog.get_logger()
 
 _LOCAL_FILE: Final = Path("/etc/localtime")
 
@@ -49,3 +58,24 @@ def local_zone() -> tzinfo:
             return ZoneInfo.from_file(file)
     except (OSError, ValueError):
         return UTC
+
+
+def clock_of(cron_job: CronJob) -> tuple[Clock | None, tuple[Notice, ...]]:
+    """When it fires, None when that cannot be told; and what users are told of it."""
+    text, zone, notices = cron_job.spec.schedule, cron_job.spec.time_zone, list[Notice]()
+    prefix, schedule = split_zone(text)
+    try:
+        here = local_zone() if zone is None else zone_of(zone)
+        if "TZ" in text:
+            note = "If set, the TimeZone field will be ignored during execution."
+            what = f'CRON_TZ or TZ in the schedule "{text}" is not officially supported. {note}'
+            notices.append(warning("UnsupportedSchedule", what))
+            zone = prefix
+            here = local_zone() if prefix is None else zone_of(prefix)
+        return Clock(parse(schedule), here), tuple(notices)
+    except UnknownZone as error:
+        notices.append(warning("InvalidTimeZone", f'Invalid time zone "{zone}": {error}'))
+    except CronError as error:
+        notices.append(warning("UnParseableCronJobSchedule", f"unparseable schedule for cronjob: {text}"))
+        log.warning("cronjob.unparseable", cronjob=str(cron_job.key), schedule=text, reason=str(error))
+    return None, tuple(notices)
