@@ -6,7 +6,7 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
+from pyroclast.api.types import JOB_TEMPLATES
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.shards import Shards
@@ -18,7 +18,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.controller import FlowController
-from pyroclast_jobflow_controller.flow.memory import Memories
+from pyroclast_jobflow_controller.flow.memory import FlowMemories
 from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey
 from pyroclast_jobflow_controller.flow.reach import Reach
 from pyroclast_jobflow_controller.flow.watch import FlowWatch
@@ -77,21 +77,20 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     probe_queue: ShardedQueue[ProbeKey] = work_queue(
         service, shared, "jobflow-probe", lambda key: shared.shards.shard_of(key.flow)
     )
-    memories = Memories(shared.clock)
-    shared.shards.on_give(memories.clear)
+    memories = FlowMemories(shared.clock)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
     actions = FlowActions(shared.client, shared.caches, queue.gets_on)
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
-    watch, about = FlowWatch(shared, queue, memories), subjects_of(shared.caches.flows, JOB_FLOWS)
+    FlowWatch(shared, queue, memories)
     return [
-        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, watch.enqueue_all, about),
+        Controller("jobflows", queue, settings.worker_threads, flows.reconcile, flows.enqueue_all, flows.about),
         Controller(
             "jobflow-probes",
             probe_queue,
             settings.probe_workers,
             probes.reconcile,
             probes.enqueue_all,
-            lambda key: about(key.flow),
+            lambda key: flows.about(key.flow),
         ),
     ]

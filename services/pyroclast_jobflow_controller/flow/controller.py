@@ -9,14 +9,14 @@ import structlog
 from pyroclast.api.enums import FlowPhase
 from pyroclast.api.records import FlowStatus, JobFlow
 from pyroclast.api.types import JOB_FLOWS, Key
-from pyroclast.kube.basics.errors import Conflict, NotFound
-from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import CancelJob, FlowDecision, FlowFacts, ReleaseFlow
+from pyroclast.lifecycle.notices import normal, warning
+from pyroclast.runtime.reconciler import NOW, Reconciler
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.facts import facts_of
-from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
+from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.flow.probes import ProbeController
 from pyroclast_jobflow_controller.shared import Shared
 
@@ -24,16 +24,12 @@ __all__ = ["FlowController"]
 
 log = structlog.get_logger()
 
-_ROUNDS: Final = 12
-"""Decisions in one go: a flow that starts and ends at once takes six; more than a few mean that what we do does not show."""
-
-
 _MOST_NAMED: Final = 10
 """Jobs that an Event names."""
 
 
-class FlowController:
-    """Level-triggered: a key says only "look at this flow"; what to do is decided from the facts, never from the event.
+class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
+    """Makes the Jobs of flows and tells how they are.
 
     Args:
         shared: what is watched, and the ways out.
@@ -44,53 +40,38 @@ class FlowController:
         most_requeues: after how many refusals in a row an Event says that a Job cannot be made; negative: never.
     """
 
+    ROUNDS = 12
+    """A flow that starts and ends at once takes six."""
+
     def __init__(
         self,
         shared: Shared,
         actions: FlowActions,
         probes: ProbeController,
-        memories: Memories,
+        memories: FlowMemories,
         queue: ShardedQueue[Key],
         *,
         most_requeues: int = 15,
     ) -> None:
-        self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
-        self._actions, self._probes, self._memories, self._queue = actions, probes, memories, queue
-        self._most_requeues = most_requeues
+        super().__init__(shared, JOB_FLOWS, shared.caches.flows, memories, queue)
+        self._caches, self._metrics = shared.caches, shared.metrics
+        self._actions, self._probes, self._most_requeues = actions, probes, most_requeues
 
-    async def reconcile(self, key: Key) -> None:
-        """Look at the flow of `key` and do what is to be done."""
-        flow = self._caches.flows.get(key)
-        if flow is None:
-            self._memories.forget(key)
-            self._probes.want(key, ())
-            return
-        memory = self._memories.of(flow)
-        try:
-            await self._reconcile(key, memory)
-        except Conflict:
-            self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
-        except NotFound as error:
-            log.info("flow.waits", flow=str(key), reason=str(error))  # the flow or its namespace is going
-            self._queue.add_rate_limited(key)
+    def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - it is that of the current spec
+        return facts_of(self._caches, record, self._memories.of(record), self._now())
 
-    async def _reconcile(self, key: Key, memory: FlowMemory) -> None:
-        """Decide and act until nothing more is to be done now."""
-        for _ in range(_ROUNDS):
-            flow = self._caches.flows.get(key)
-            if flow is None or flow.metadata.uid != memory.uid:
-                return
-            facts = facts_of(self._caches, flow, self._memories.of(flow), self._now())
-            self._queue.caught_up(key)  # the watch often brings a write before its answer comes
-            decision = decide(facts)
-            if await self._step(facts, memory, decision):
-                continue
-            self._probes.want(key, decision.probes)
-            if decision.look_again_at is not None:
-                self._queue.add_at(key, decision.look_again_at)
-            return
-        log.warning("flow.restless", flow=str(key), rounds=_ROUNDS)
-        self._queue.add_rate_limited(key)
+    def _decide(self, facts: FlowFacts) -> FlowDecision:
+        return decide(facts)
+
+    async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> float | None:
+        if await self._step(facts, memory, decision):
+            return NOW
+        self._probes.want(facts.flow.key, decision.probes)
+        return decision.look_again_at
+
+    def _gone(self, key: Key) -> None:
+        super()._gone(key)
+        self._probes.want(key, ())
 
     async def _step(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> bool:
         """Carry out one decision; whether to decide again at once."""
@@ -102,15 +83,15 @@ class FlowController:
             memory.exit_codes |= {job.metadata.name: (job.metadata.uid, codes[job.metadata.name]) for job in there}
             return True
         if flow.metadata.is_terminating and decision.status is not None:
-            flow = await self._record(flow, memory, decision.status)  # before it goes
+            flow = await self._write_status(flow, memory, decision.status)  # before it goes
         if decision.effects:
             made = await self._actions.carry_out(facts, memory, decision.effects)
             for name in made:
-                self._record_event(flow, "Normal", "Created", f"create a job named {name}!")
+                self._record(flow, normal("Created", f"create a job named {name}!"))
             if cancelled := [effect.name for effect in decision.effects if isinstance(effect, CancelJob)]:
                 more = f" and {len(cancelled) - _MOST_NAMED} more" if len(cancelled) > _MOST_NAMED else ""
                 names = ", ".join(cancelled[:_MOST_NAMED])
-                self._record_event(flow, "Normal", "Cancelled", f"terminate {names}{more}, as the flow has failed")
+                self._record(flow, normal("Cancelled", f"terminate {names}{more}, as the flow has failed"))
             self._give_up(flow, memory)
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
         before = flow.status.state.phase
@@ -119,13 +100,12 @@ class FlowController:
             return False
         if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
             return memory.forget_ghosts(facts.jobs)
-        await self._record(flow, memory, decision.status)
+        await self._write_status(flow, memory, decision.status)
         were_ghosts = memory.forget_ghosts(facts.jobs)
-        for notice in decision.notices:
-            self._record_event(flow, notice.type, notice.reason, notice.message)
+        self._record(flow, *decision.notices)
         return were_ghosts or decision.waits_for_status or decision.status.state.phase is not before
 
-    async def _record(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
+    async def _write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
         """Write the status if it has changed; the flow as it is then."""
         old, new = flow.status.state.phase, status.state.phase
         if status == flow.status:
@@ -147,7 +127,4 @@ class FlowController:
                 cause = (
                     f"sync jobflow {flow.metadata.name} failed for {refused.message}, event is OutOfSync, action is SyncJobFlow"
                 )
-                self._record_event(flow, "Warning", "SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}")
-
-    def _record_event(self, flow: JobFlow, type_: str, reason: str, message: str) -> None:
-        self._recorder.event(Reference.of(flow, JOB_FLOWS), type_, reason, message)
+                self._record(flow, warning("SyncJobFlow", f"SyncJobFlow JobFlow failed for {cause}"))

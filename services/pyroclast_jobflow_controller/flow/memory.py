@@ -6,21 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api.records import FlowSpec, Job, JobFlow
-from pyroclast.api.types import Key
 from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
 from pyroclast.lifecycle.flow.graph import Graph
+from pyroclast.runtime.reconciler import Memories, Memory
 
-__all__ = ["FlowMemory", "Memories"]
+__all__ = ["FlowMemories", "FlowMemory"]
 
 
-@dataclass(slots=True)
-class FlowMemory:
-    """Of one flow, that very one (`uid`)."""
+@dataclass(slots=True, kw_only=True)
+class FlowMemory(Memory):
+    """Of one flow."""
 
-    uid: str
     pace: Pace
     spec: FlowSpec
     graph: Graph
@@ -75,35 +74,20 @@ def _is_news(ghost: Job, told: Job | None) -> bool:
     return told is None or (told is not ghost and told.metadata.uid == ghost.metadata.uid)
 
 
-class Memories:
-    """The memories of all flows, by key. A flow that is made anew under a name starts with none."""
+class FlowMemories(Memories[JobFlow, FlowMemory]):
+    """The memories of all flows, each with the graph of its current spec."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._by_key: dict[Key, FlowMemory] = {}
+        super().__init__(
+            lambda flow: FlowMemory(uid=flow.metadata.uid, pace=Pace(clock), spec=flow.spec, graph=graph.build(flow.spec))
+        )
 
-    def of(self, flow: JobFlow) -> FlowMemory:
-        """The memory of `flow`, with the graph of its current spec."""
-        memory = self._by_key.get(flow.key)
-        if memory is None or memory.uid != flow.metadata.uid:
-            memory = FlowMemory(flow.metadata.uid, Pace(self._clock), flow.spec, graph.build(flow.spec))
-            self._by_key[flow.key] = memory
-        elif memory.spec is not flow.spec:
-            if memory.spec != flow.spec:
-                memory.graph, memory.cache = graph.build(flow.spec), Cache()
+    def of(self, record: JobFlow) -> FlowMemory:
+        """The memory of the flow, with the graph of its current spec."""
+        memory = super().of(record)
+        if memory.spec is not record.spec:
+            if memory.spec != record.spec:
+                memory.graph, memory.cache = graph.build(record.spec), Cache()
                 memory.forget_refusals()
-            memory.spec = flow.spec
+            memory.spec = record.spec
         return memory
-
-    def known(self, key: Key) -> FlowMemory | None:
-        """The memory of the flow of `key`, if there is one."""
-        return self._by_key.get(key)
-
-    def forget(self, key: Key) -> None:
-        """The flow is gone."""
-        self._by_key.pop(key, None)
-
-    def clear(self, selected: Callable[[Key], bool]) -> None:
-        """Forget all flows for which `selected` holds."""
-        for key in [key for key in self._by_key if selected(key)]:
-            del self._by_key[key]

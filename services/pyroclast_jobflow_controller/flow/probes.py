@@ -20,7 +20,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbedJob, ProbeRequest
 from pyroclast.lifecycle.flow.sizes import shortened
 from pyroclast.lifecycle.gang import members
-from pyroclast_jobflow_controller.flow.memory import Memories
+from pyroclast_jobflow_controller.flow.memory import FlowMemories
 from pyroclast_jobflow_controller.flow.reach import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
@@ -75,7 +75,7 @@ class ProbeController:
         self,
         client: Client,
         reach: Reach,
-        memories: Memories,
+        memories: FlowMemories,
         *,
         flows: ShardedQueue[Key],
         queue: ShardedQueue[ProbeKey],

@@ -10,7 +10,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.flow.names import flows_of
 from pyroclast_jobflow_controller.caches import TEMPLATE
-from pyroclast_jobflow_controller.flow.memory import FlowMemory, Memories
+from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.shared import Shared
 
 __all__ = ["FlowWatch"]
@@ -28,17 +28,12 @@ _UNHURRIED: Final = 4
 class FlowWatch:
     """Puts the keys of flows on the queue, and remembers how Jobs ended that are gone."""
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: Memories) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: FlowMemories) -> None:
         self._caches = shared.caches
         self._queue, self._memories = queue, memories
         shared.caches.flows.informer.on_change(self._flow)
         shared.caches.templates.on_change(self._template)
         shared.caches.jobs.informer.on_change(self._job)
-
-    def enqueue_all(self) -> None:
-        """Look at every flow that is for us: we have just become responsible."""
-        for flow in self._caches.flows.informer.values():
-            self._queue.add(flow.key)
 
     def _flow(self, old: JobFlow | None, new: JobFlow | None) -> None:
         flow = new or old

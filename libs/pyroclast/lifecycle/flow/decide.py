@@ -18,7 +18,6 @@ from pyroclast.lifecycle.flow.facts import (
     Effect,
     FlowDecision,
     FlowFacts,
-    FlowNotice,
     ReleaseFlow,
     Report,
 )
@@ -27,6 +26,7 @@ from pyroclast.lifecycle.flow.next_starts import Starts, plan_starts
 from pyroclast.lifecycle.flow.phases import next_phase, tally
 from pyroclast.lifecycle.flow.states import Stage, States
 from pyroclast.lifecycle.flow.status import status_of
+from pyroclast.lifecycle.notices import Notice, normal
 
 __all__ = ["decide"]
 
@@ -125,7 +125,7 @@ def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
     )
 
 
-def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[FlowNotice]:
+def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:
     """What users are told besides the status: entries that are passed over from now on, though nothing has failed."""
     before: Mapping[str, object] = facts.flow.status.conditions
     flow = facts.flow.metadata.name
@@ -136,4 +136,4 @@ def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[FlowN
         and state.reason is not FlowReason.TARGET_FAILED
         and getattr(before.get(f"{flow}-{name}"), "phase", "") != "Skipped"
     ]
-    return [FlowNotice("Normal", "Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []
+    return [normal("Skipped", f"skipped {text}") for text in skipped] if status is not facts.flow.status else []

@@ -13,6 +13,7 @@ from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.graph import Graph
+from pyroclast.lifecycle.notices import Notice
 
 __all__ = [
     "AddFinalizer",
@@ -22,7 +23,6 @@ __all__ = [
     "Effect",
     "FlowDecision",
     "FlowFacts",
-    "FlowNotice",
     "ProbeAnswer",
     "ProbeRequest",
     "ProbedJob",
@@ -144,20 +144,11 @@ Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJ
 
 
 @dataclass(frozen=True, slots=True)
-class FlowNotice:
-    """What users should be told about a flow."""
-
-    type: str
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """What a flow says of itself: its status, None where that is not ours to write, and what users are told besides."""
 
     status: FlowStatus | None = None
-    notices: tuple[FlowNotice, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,7 +175,7 @@ class FlowDecision:
         return self._report.status
 
     @property
-    def notices(self) -> tuple[FlowNotice, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         """What users are told besides."""
         return self._report.notices
 
