@@ -169,7 +169,8 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
     """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
     if settings.native_workloads:
         take = cache.natives.group_changed if isinstance(taker, Cache) else taker.native_group_changed
-        natives = NativeWatch(client, cache, take, partial(service.watch, is_needed=False))
+        watch, is_alone = partial(service.watch, is_needed=False), isinstance(taker, Cache)
+        natives = NativeWatch(client, cache, take, watch, has_composites=is_alone)
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()
@@ -191,7 +192,13 @@ def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, expl
     explainer.reservations = lambda: loop.reservations
     access = Access(client, AUDIENCE)
     service.branches[PATH] = ExplainServer(
-        explainer.source, finder(cache.facts), access, trials, trials.fits, leads=lambda: explainer.is_at_work
+        explainer.source,
+        finder(cache.facts),
+        access,
+        trials,
+        trials.fits,
+        leads=lambda: explainer.is_at_work,
+        belongs_to=cache.natives.belongs_to,
     )
 
 

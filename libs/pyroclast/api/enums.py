@@ -196,9 +196,10 @@ class DisruptionReason(StrEnum):
 
 
 class NativeConditionType(StrEnum):
-    """Types of the conditions of Kubernetes' own PodGroups; `QUEUED` is ours."""
+    """Types of the conditions of Kubernetes' own PodGroups, and of groups of these; `QUEUED` is ours."""
 
     INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+    COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
     DISRUPTION_TARGET = "DisruptionTarget"
     QUEUED = "pyroclast.dev/Queued"
 
@@ -209,6 +210,7 @@ class NativeConditionReason(StrEnum):
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULER_ERROR = "SchedulerError"
+    INVALID = "Invalid"
     PREEMPTION = "PreemptionByScheduler"
     ADMITTED = "Admitted"
 

@@ -17,6 +17,7 @@ __all__ = [
     "CLUSTER_ROLE_BINDINGS",
     "COLOCATION_CONFIGURATIONS",
     "COMMANDS",
+    "COMPOSITE_POD_GROUPS",
     "CONFIG_MAPS",
     "CRDS",
     "CRON_JOBS",
@@ -166,6 +167,7 @@ CRON_JOBS: Final = ResourceType("batch.volcano.sh", "v1alpha1", "cronjobs", "Cro
 COMMANDS: Final = ResourceType("bus.volcano.sh", "v1alpha1", "commands", "Command")
 POD_GROUPS: Final = ResourceType("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 NATIVE_POD_GROUPS: Final = ResourceType("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+COMPOSITE_POD_GROUPS: Final = ResourceType("scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup")
 QUEUES: Final = _cluster("scheduling.volcano.sh", "v1beta1", "queues", "Queue")
 JOB_FLOWS: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobflows", "JobFlow")
 JOB_TEMPLATES: Final = ResourceType("flow.volcano.sh", "v1alpha1", "jobtemplates", "JobTemplate")

@@ -15,6 +15,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, is_constrained, place_job, sheets_of
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.label_domains import place_in_domain
+from pyroclast_scheduler.session.part_placement import place_parts
 from pyroclast_scheduler.session.scheduling_gates import open_gates
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -49,7 +50,7 @@ class _Work:
         tasks = worksheet(session, job)
         if not tasks:
             return
-        if not is_constrained(session, job):
+        if job.facts.group.spec.tree is not None or not is_constrained(session, job):
             self.tasks[job.facts.key] = tasks
         elif session.hyper_nodes.is_ready or not has_topology(job):
             self.sheets[job.facts.key] = sheets_of(session, job)
@@ -96,6 +97,8 @@ def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, 
     if sheets is not None:
         return place_job(work.session, job, sheets), bool(sheets)
     tasks = work.tasks[job.facts.key]
+    if job.facts.group.spec.tree is not None:
+        return place_parts(work.session, job, tasks), bool(tasks)
     if job.facts.group.spec.topology_key:
         return place_in_domain(work.session, job, tasks), bool(tasks)
     return place(work.session, job, tasks, is_alone=is_alone), bool(tasks)

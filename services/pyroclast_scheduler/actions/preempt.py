@@ -12,7 +12,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.infeasible import Lost, LostSearches
-from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
@@ -61,17 +61,14 @@ def execute(session: Session, arguments: Arguments) -> None:
 
 def _against_others(session: Session, residents: Residents, lost: Lost, dry_run: DryRun | None, job: Job) -> bool:
     """Whether it got anything."""
-    statement = session.statement()
-    tasks = _waiting(session, job)
-    while tasks and session.job_starving(job):
-        session.reorder(tasks)
-        task = tasks.popleft()
 
-        def keep(owner: Job, victim: Task, task: Task = task) -> bool:
+    def take(statement: Statement, task: Task) -> None:
+        def keep(owner: Job, victim: Task) -> bool:
             return owner is not job and owner.facts.queue == job.facts.queue and _may_go(session, task, owner, victim)
 
         _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
-    return keep_or_undo(session, job, statement)
+
+    return make_room(session, job, take)
 
 
 def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from functools import partial
 from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.eviction.infeasible import Lost
-from pyroclast_scheduler.eviction.preemptor_order import keep_or_undo, starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
@@ -43,19 +42,16 @@ def execute(session: Session, arguments: Arguments) -> None:
 
 def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> bool:
     """Whether it got anything."""
-    statement = session.statement()
-    found = [task for task in job.tasks if session.is_waiting(task)]
-    tasks = deque(sorted(found, key=session.task_key))
-    while tasks and session.job_starving(job):
-        session.reorder(tasks)
-        task = tasks.popleft()
+
+    def take(statement: Statement, task: Task) -> None:
         plan = session.plan(task.facts.shape)
         if task.facts.pod.spec.preemption_policy == "Never":
-            continue
+            return
         is_entitled = session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None
         if is_entitled and may_hold(session, plan).any():
             _reclaim_for_task(session, residents, lost, statement, job, task)
-    return keep_or_undo(session, job, statement)
+
+    return make_room(session, job, take)
 
 
 def _reclaim_for_task(  # noqa: PLR0917

@@ -76,7 +76,7 @@ class Cache:
             now=now,
             minded=self._shapes.minded,
         )
-        self.natives = NativeGroups(self._jobs, self._names, now, self._described)
+        self.natives = NativeGroups(self._jobs, self._names, now, self._described, self._retake)
         self._shifts = Shifts()
         self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
         self.tasks = self._tasks.by_uid
@@ -513,6 +513,11 @@ class Cache:
             self._gone.add(key)
         self._shifts.group(key)
         self._changed()
+
+    def _retake(self, tasks: Collection[TaskFacts]) -> None:
+        """Take tasks up again that belong to another group than before."""
+        for task in tasks:
+            self._set_pod(task.pod)
 
     def _lose_node(self, name: str) -> None:
         """Take a node out; gangs of which it did not take up a member may be incomplete now."""

@@ -36,6 +36,7 @@ def _looked_at(task: TaskFacts) -> tuple[object, ...]:
         task.priority,
         task.job,
         task.role,
+        task.part,
         task.is_preemptable,
         task.has_started,
         task.pod.metadata.labels,

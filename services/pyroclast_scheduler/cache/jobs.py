@@ -24,7 +24,7 @@ from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.resource_sums import Contribution, QueueSums, QueueTotals, TaskSums
 from pyroclast_scheduler.model.tasks import TaskFacts, group_of
 
-__all__ = ["Entry", "JobTable"]
+__all__ = ["Entry", "JobTable", "Stranger"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _FIRST_PAUSE = 4  # schedule periods until a job that was left out is tried again
@@ -36,6 +36,13 @@ class _Retry(NamedTuple):
 
     at: int
     pause: int
+
+
+class Stranger(NamedTuple):
+    """A pod that waits for another scheduler: the name of that, and the key of the group that the pod names."""
+
+    scheduler: str
+    group: str
 
 
 class Source(Protocol):
@@ -55,9 +62,9 @@ class Source(Protocol):
 class Entry:
     """A job in the making: it may have pods before it has a PodGroup. `believed` is a status that is being written.
 
-    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, whose name is
-    given by UID. `is_shared`: sessions see `sums`, which then must stay as they are. `source`: what `group` is read from anew
-    when a pod changes, None where the group does not depend on its pods. `joined`: when the last pod came.
+    `counted`: what it adds to its queue's sums at present. `strangers`: its pods that wait for another scheduler, by UID.
+    `is_shared`: sessions see `sums`, which then must stay as they are. `source`: what `group` is read from anew when a pod
+    changes, None where the group does not depend on its pods. `joined`: when the last pod came.
     """
 
     group: Group | None = None
@@ -65,7 +72,7 @@ class Entry:
     tasks: dict[str, TaskFacts] = field(default_factory=dict)
     sums: TaskSums = field(default_factory=TaskSums)
     counted: Contribution | None = None
-    strangers: dict[str, str] = field(default_factory=dict)
+    strangers: dict[str, Stranger] = field(default_factory=dict)
     is_shared: bool = False
     source: Source | None = None
     joined: float = 0.0
@@ -89,7 +96,7 @@ class JobTable:
 
     `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
     and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
-    goes back.
+    goes back. `belongs_to`: the key of the job that the pods belong to which name the group of that key.
     """
 
     def __init__(
@@ -112,6 +119,7 @@ class JobTable:
         self._ours = ours
         self._now = now
         self._timed: set[str] = set()
+        self.belongs_to: Callable[[str], str] = lambda group: group
         self._minded = MindedLabels() if minded is None else minded
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
@@ -201,15 +209,26 @@ class JobTable:
         for pod, is_there in ((old, False), (new, True)):
             if pod is None or pod.spec.scheduler_name in self._ours or not (self._names or pod.spec.scheduling_group):
                 continue
-            key = group_of(pod)
-            if not key:
+            group = group_of(pod)
+            if not group:
                 continue
+            key = self.belongs_to(group)
             uid, known = pod.metadata.uid, self.entries.get(key)
             is_known = known is not None and uid in known.strangers
             if is_there and not pod.spec.node_name and not is_known:
-                self.entry(key).strangers[uid] = pod.spec.scheduler_name
+                self.entry(key).strangers[uid] = Stranger(pod.spec.scheduler_name, group)
             elif is_known and not (is_there and not pod.spec.node_name):
                 del self.entry(key).strangers[uid]
+
+    def move_strangers(self, group: str, before: str, after: str) -> None:
+        """The pods that name `group` belong to another job than before."""
+        known = self.entries.get(before)
+        moved = {} if known is None else {uid: each for uid, each in known.strangers.items() if each.group == group}
+        if known is None or not moved:
+            return
+        for uid in moved:
+            del self.entry(before).strangers[uid]
+        self.entry(after).strangers.update(moved)
 
     def all_changed(self) -> None:
         """Work out all facts anew."""

@@ -9,10 +9,12 @@ from typing import Protocol
 import msgspec
 
 from pyroclast.api import records
-from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS, ResourceType
+from pyroclast.api.types import COMPOSITE_POD_GROUPS, JOBS, NATIVE_POD_GROUPS, ResourceType
 from pyroclast_scheduler.cache.changes import same_but_version
-from pyroclast_scheduler.cache.group_readers import native
+from pyroclast_scheduler.cache.group_readers import composite, native
+from pyroclast_scheduler.cache.group_readers.composite import composite_key, part_name
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, job_of
+from pyroclast_scheduler.cache.group_trees import GroupTrees
 from pyroclast_scheduler.cache.jobs import Entry, JobTable
 from pyroclast_scheduler.cache.objects import is_older
 from pyroclast_scheduler.model.groups import Group
@@ -39,16 +41,40 @@ class _Source:
     def uid(self) -> str:
         return self.record.metadata.uid
 
+    @property
+    def parent(self) -> str:
+        """The CompositePodGroup that it names; empty if none."""
+        return self.record.spec.parent_composite_pod_group_name
+
     def read(self, entry: Entry) -> tuple[Group | None, bool]:
-        members = native.Members(
-            tuple(entry.tasks.values()), sorted(set(entry.strangers.values())), self.groups.now() - entry.joined
-        )
+        groups = self.groups
         found = native.read(
             self.record,
-            members,
+            groups.members(entry),
             kind=self.kind,
-            names=self.groups.names,
-            queues=self.groups.queues,
+            names=groups.names,
+            queues=groups.queues,
+            fixed_queue="" if entry.group is None else entry.group.spec.queue,
+            obstacle=groups.trees.root(self.record).obstacle if self.parent else "",
+        )
+        return (None, False) if found is None else found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _TreeSource:
+    """A CompositePodGroup that has no parent, with all that is below it, see `Source`."""
+
+    slot: tuple[str, str]
+    uid: str
+    groups: NativeGroups
+
+    def read(self, entry: Entry) -> tuple[Group | None, bool]:
+        groups = self.groups
+        found = composite.read(
+            groups.trees.node(self.slot),
+            groups.members(entry),
+            names=groups.names,
+            queues=groups.queues,
             fixed_queue="" if entry.group is None else entry.group.spec.queue,
         )
         return (None, False) if found is None else found
@@ -57,19 +83,33 @@ class _Source:
 class NativeGroups:
     """Feeds them to the table of jobs, and says through `described` that a session should look at them.
 
-    `names`: those of our scheduler; `now`: seconds of a clock that never goes back.
+    `names`: those of our scheduler; `now`: seconds of a clock that never goes back; `retake`: takes tasks up again that belong
+    to another group than before.
     """
 
-    def __init__(self, jobs: JobTable, names: Collection[str], now: Callable[[], float], described: Described) -> None:
+    def __init__(
+        self,
+        jobs: JobTable,
+        names: Collection[str],
+        now: Callable[[], float],
+        described: Described,
+        retake: Callable[[Collection[TaskFacts]], None],
+    ) -> None:
         self.queues = QueueSources()
+        self.trees = GroupTrees()
         self.names = names
-        self.now = now
+        self._now = now
         self._jobs = jobs
         self._described = described
+        self._retake = retake
         self._sources: dict[str, _Source] = {}
         self._of_job: dict[str, set[str]] = {}
         self._of_namespace: dict[str, set[str]] = {}
         self._of_gang: dict[str, _Source] = {}
+        self._root_of: dict[str, str] = {}
+        jobs.belongs_to = self.belongs_to
+
+    # -- events ------------------------------------------------------------------------------------------------------
 
     def group_changed(
         self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType = NATIVE_POD_GROUPS
@@ -85,18 +125,56 @@ class NativeGroups:
         if before is not None:
             self._index(key, before, is_there=False)
         self._mirror(before, new, kind)
+        self.trees.leaf_changed((record.metadata.namespace, record.metadata.name), new, kind)
         if new is None:
+            self._follow(key)
             if before is not None:
                 self._jobs.describe(key, None)
                 self._described(key, has_gone=True)
             return
         source = self._sources[key] = _Source(new, kind, self)
         self._index(key, source, is_there=True)
-        if before is not None and _reads_alike(before.record, new):
+        is_alike = before is not None and _reads_alike(before.record, new)
+        self._follow(key, has_changed=not is_alike)
+        if key in self._root_of:
+            return
+        if is_alike:
             self._jobs.rewrite(key, source, new.metadata, new.status.conditions)
             return
         self._jobs.describe(key, source)
         self._described(key, has_gone=before is not None and before.uid != source.uid)
+
+    def composite_changed(
+        self,
+        old: records.CompositePodGroup | None,
+        new: records.CompositePodGroup | None,
+        kind: ResourceType = COMPOSITE_POD_GROUPS,
+    ) -> None:
+        """A CompositePodGroup, served as `kind`, came, changed, or went."""
+        record = new or old
+        if record is None:
+            return
+        slot = record.metadata.namespace, record.metadata.name
+        key, known, above = composite_key(*slot), self.trees.composite(slot), self.trees.top(slot)
+        if not self.trees.composite_changed(slot, new, kind):
+            return
+        source = None
+        if new is not None and not new.spec.parent_composite_pod_group_name:
+            source = _TreeSource(slot, new.metadata.uid, self)
+        if new is not None and known is not None and _reads_alike(known, new):
+            if source is not None:
+                self._jobs.rewrite(key, source, new.metadata, new.status.conditions)
+            return
+        if source is not None or key in self._jobs.entries:
+            self._jobs.describe(key, source)
+            self._described(key, has_gone=known is not None and (new is None or new.metadata.uid != known.metadata.uid))
+        for namespace, name in self.trees.leaves_below(slot):
+            leaf = native_key(namespace, name)
+            self._follow(leaf)
+            if leaf not in self._root_of:
+                self._jobs.describe(leaf, self._sources[leaf])  # it says what is missing now
+                self._described(leaf, has_gone=False)
+        self._reread({composite_key(*each) for each in (above, self.trees.top(slot)) if self.trees.composite(each) is not None})
 
     def job_changed(self, old: records.ObjectRecord | None, new: records.ObjectRecord | None) -> None:
         """A batch/v1 Job, which may name the queue of a group, came, changed, or went."""
@@ -109,25 +187,108 @@ class NativeGroups:
         name = self.queues.namespace_changed(*(None if each is None else each.metadata for each in (old, new)))
         self._reread(self._of_namespace.get(name, set()))
 
-    def mirrors(self, key: str) -> bool:
-        """Whether there is one that a Job made to show the gang of our PodGroup `key`."""
-        return key in self._of_gang
+    # -- what belongs where ------------------------------------------------------------------------------------------
+
+    def members(self, entry: Entry) -> native.Members:
+        """The pods of an entry as readers want them."""
+        elsewhere = sorted({each.scheduler for each in entry.strangers.values()})
+        return native.Members(tuple(entry.tasks.values()), elsewhere, self._now() - entry.joined)
+
+    def belongs_to(self, group: str) -> str:
+        """The key of the job that the pods belong to which name the group of that key: it may be a part of a larger one."""
+        return self._root_of.get(group, group)
 
     def guarded(self, task: TaskFacts) -> TaskFacts:
-        """The task; a pod of a group that another scheduler placed is evicted by that one alone."""
-        spec = task.pod.spec
+        """The task as a member of its job; a pod of a group that another scheduler placed is evicted by that one alone."""
+        spec, root = task.pod.spec, self._root_of.get(task.job)
+        if root is not None and spec.scheduling_group is not None:
+            is_preemptable = task.is_preemptable and not native.is_protected(self._sources[task.job].record.metadata)
+            part = part_name(spec.scheduling_group.pod_group_name)
+            task = msgspec.structs.replace(task, job=root, part=part, is_preemptable=is_preemptable)
         if task.is_preemptable and spec.scheduling_group is not None and spec.scheduler_name not in self.names:
             return msgspec.structs.replace(task, is_preemptable=False)
         return task
 
+    def _follow(self, key: str, *, has_changed: bool = False) -> None:
+        """Have the pods of a PodGroup where they belong: with the root above it, else with itself."""
+        source, before = self._sources.get(key), self._root_of.get(key, "")
+        root = self.trees.root(source.record).key if source is not None and source.parent else None
+        after = "" if root is None else composite_key(*root)
+        if after:
+            self._root_of[key] = after
+        else:
+            self._root_of.pop(key, None)
+        if before != after:
+            self._jobs.move_strangers(key, before or key, after or key)
+            entry = self._jobs.entries.get(before or key)
+            names = () if entry is None else tuple(task for task in entry.tasks.values() if _named(task) == key)
+            self._retake(names)
+            if after:
+                self._jobs.describe(key, None)
+        if before != after or has_changed:
+            self._reread([each for each in {before, after} if each and each in self._jobs.entries])
+
+    # -- what they are told ------------------------------------------------------------------------------------------
+
+    def mirrors(self, key: str) -> bool:
+        """Whether other objects tell of the group `key` too: one that a Job made to show its gang, or those of its parts."""
+        if key in self._of_gang:
+            return True
+        entry = self._jobs.entries.get(key)
+        return entry is not None and isinstance(entry.source, _TreeSource)
+
+    def told_of(self, key: str) -> list[str]:
+        """The keys of the objects, see `shown`, that tell of the group `key`."""
+        entry = self._jobs.entries.get(key)
+        if entry is None or not isinstance(entry.source, _TreeSource):
+            return [key]
+        return [key, *(_key_of(each) for each in self.trees.node(entry.source.slot).below())]
+
+    def gone_whole(self, task: TaskFacts) -> list[str]:
+        """The keys of the objects of a gang, or of a part of it, of which no pod stays where `task` is evicted."""
+        entry = self._jobs.entries.get(task.job)
+        group = None if entry is None else entry.current
+        if entry is None or group is None or group.keeps_phase:
+            return []
+        if group.spec.tree is None or not isinstance(entry.source, _TreeSource):
+            return [task.job] if group.spec.evicts_whole else []
+        path = next((path for path in group.spec.tree.paths() if path[-1].name == task.part), ())
+        unit = next((part.name for part in path if part.evicts_whole), None)
+        root = self.trees.node(entry.source.slot)
+        for node in (root, *root.below()):
+            if node.name == unit:
+                below = node.below() if isinstance(node, composite.Node) else ()
+                return [_key_of(node), *map(_key_of, below)]
+        return []
+
     def shown(self, key: str) -> Group | None:
         """The group of that key as the object whose conditions tell others of it; None where it has none of these.
 
-        Of a group that our PodGroup describes, conditions are all that is written there; its pods belong to our PodGroup.
+        Of a group that our PodGroup describes, conditions are all that is written there; its pods belong to our PodGroup. Of a
+        part of a larger group it is what the part has to say.
         """
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
-        return group if group is None or not group.keeps_phase else self._mirror_of(key, group)
+        if group is None or not group.keeps_phase:
+            return self._part_shown(key) or group
+        return self._mirror_of(key, group)
+
+    def _part_shown(self, key: str) -> Group | None:
+        root = self._root_above(key)
+        entry = None if root is None else self._jobs.entries.get(root)
+        group = None if entry is None else entry.current
+        if entry is None or group is None or group.spec.tree is None or not isinstance(entry.source, _TreeSource):
+            return None
+        tree = self.trees.node(entry.source.slot)
+        node = next((each for each in (tree, *tree.below()) if _key_of(each) == key), None)
+        return None if node is None else composite.shown(node, group, tuple(entry.tasks.values()))
+
+    def _root_above(self, key: str) -> str | None:
+        """The key of the root that a PodGroup or a CompositePodGroup belongs to."""
+        if key in self._root_of:
+            return self._root_of[key]
+        slot = composite.slot_of(key)
+        return None if slot is None or self.trees.composite(slot) is None else composite_key(*self.trees.top(slot))
 
     def _mirror_of(self, key: str, group: Group) -> Group | None:
         source, owner = self._of_gang.get(key), group.metadata.controller
@@ -155,7 +316,7 @@ class NativeGroups:
             self._described(key, has_gone=False)
 
     def _reread(self, keys: Collection[str]) -> None:
-        for key in keys:
+        for key in {self.belongs_to(each) for each in keys}:
             self._jobs.entry(key)
             self._described(key, has_gone=False)
 
@@ -176,8 +337,21 @@ class NativeGroups:
         return (source.record for source in self._sources.values())
 
 
-def _reads_alike(old: records.NativePodGroup, new: records.NativePodGroup) -> bool:
+def _key_of(node: composite.Child) -> str:
+    meta = node.record.metadata
+    return (composite_key if isinstance(node, composite.Node) else native_key)(meta.namespace, meta.name)
+
+
+def _named(task: TaskFacts) -> str:
+    """The key of the PodGroup that a pod names; empty if none, or if the pod is in a group that is not of Kubernetes."""
+    group = task.pod.spec.scheduling_group
+    return "" if group is None else native_key(task.namespace, group.pod_group_name)
+
+
+def _reads_alike(
+    old: records.NativePodGroup | records.CompositePodGroup, new: records.NativePodGroup | records.CompositePodGroup
+) -> bool:
     """Whether a session sees the same in both: all but what schedulers write, and the version."""
     if old.spec != new.spec or native.has_started(old) != native.has_started(new):
         return False
-    return same_but_version(old, records.NativePodGroup(metadata=new.metadata, spec=new.spec, status=old.status))
+    return same_but_version(old, msgspec.structs.replace(new, status=old.status))

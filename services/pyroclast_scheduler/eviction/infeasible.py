@@ -83,8 +83,18 @@ class Lost:
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()
-        whose, domain = self._session.kind(job), self._session.domain_of.get(job.facts.key)
-        kind = whose or job.facts.key, id(facts.shape), facts.role, facts.priority, facts.is_preemptable, signature, own, domain
+        whose, domain = self._session.kind(job), frozenset(self._session.domain_of.get(job.facts.key, {}).items())
+        kind = (
+            whose or job.facts.key,
+            id(facts.shape),
+            facts.role,
+            facts.priority,
+            facts.is_preemptable,
+            signature,
+            own,
+            domain,
+            facts.part,
+        )
         if whose is not None and own is not None:
             self._shared[kind] = facts.shape
         return kind if own is not None else (kind, facts.uid)

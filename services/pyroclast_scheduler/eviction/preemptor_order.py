@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.subjobs import sub_job_uid
+from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.label_domains import in_each_domain
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["keep_or_undo", "starving", "take_turns"]
+__all__ = ["make_room", "starving", "take_turns"]
 
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
@@ -31,13 +35,35 @@ def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True
     return [(queue, found[queue.name]) for queue in sorted((session.queues[name] for name in found), key=session.queue_key)]
 
 
-def keep_or_undo(session: Session, job: Job, statement: Statement) -> bool:
-    """Keep what was done for `job` if it would be ready with it, else undo it; whether it got anything."""
+def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None]) -> bool:
+    """Let `take` make room for waiting tasks of `job` until enough have some; whether it got anything.
+
+    What was done is undone unless the job would be ready with it. Nobody goes for a part of it that would not start.
+    """
+    statement = session.statement()
+    for part, tasks in _by_part(session, job).items():
+        own, sub_job = session.statement(), job.sub_jobs.get(sub_job_uid(job.facts.key, part)) if part else None
+        while tasks and session.job_starving(job) and not (sub_job is not None and sub_job.is_pipelined):
+            session.reorder(tasks)
+            take(own, tasks.popleft())
+        if sub_job is not None and not sub_job.is_pipelined:
+            own.discard()
+        statement.merge(own)
     if not session.job_pipelined(job):
         statement.discard()
     has_any = bool(statement.moves)
     statement.commit()
     return has_any
+
+
+def _by_part(session: Session, job: Job) -> dict[str, deque[Task]]:
+    """The waiting tasks of each part of `job`, in their order; all of them under an empty name where it has no parts."""
+    if not job.tally[TaskStatus.PENDING]:
+        return {}
+    found: dict[str, deque[Task]] = {}
+    for task in sorted((task for task in job.tasks if session.is_waiting(task)), key=session.task_key):
+        found.setdefault(task.facts.part, deque()).append(task)
+    return found
 
 
 def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.groups import Group, GroupClaim
+from pyroclast_scheduler.model.parts import GroupClaim
 
 __all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "shared_claims", "volume_claims"]
 
@@ -60,11 +60,11 @@ def device_claims(pod: records.Pod) -> Mapping[str, str | None]:
     return found
 
 
-def shared_claims(pod: records.Pod, group: Group) -> frozenset[str]:
-    """The ResourceClaims of a pod, by namespace/name, that are its group's: those that both call and make in the same way."""
-    if not group.spec.claims:
+def shared_claims(pod: records.Pod, claims: Collection[GroupClaim]) -> frozenset[str]:
+    """The ResourceClaims of a pod, by namespace/name, that are among `claims` of its group: both call and make them alike."""
+    if not claims:
         return frozenset()
-    of_group = set(group.spec.claims)
+    of_group = set(claims)
     own = (
         GroupClaim(*(str(each.get(field) or "") for field in ("name", "resourceClaimName", "resourceClaimTemplateName")))
         for each in pod.spec.resource_claims

@@ -7,7 +7,7 @@ tell which API it came from, and must not ask.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,6 +15,7 @@ from pyroclast.api import records
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.parts import GroupClaim, GroupPart
 
 __all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
 
@@ -30,14 +31,6 @@ class Hold(msgspec.Struct, frozen=True):
     reason: PendingReason
     text: str
     is_error: bool = False
-
-
-class GroupClaim(NamedTuple):
-    """What pods call a claim that is their group's: its name among theirs, and that of the claim or of its template."""
-
-    name: str
-    claim: str
-    template: str
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +49,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
         never_preempts: it takes no place from others.
         claims: claims on devices that are the group's own, not those of its pods.
         topology_key: all of it goes to nodes with one value of this label; empty: anywhere.
+        tree: itself as the part that all others belong to; then the two above are said there. None: it has no parts.
     """
 
     min_member: int = 0
@@ -73,6 +67,7 @@ class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):
     never_preempts: bool = False
     topology_key: str = ""
     claims: tuple[GroupClaim, ...] = ()
+    tree: GroupPart | None = None
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):

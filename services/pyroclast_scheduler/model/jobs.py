@@ -11,9 +11,10 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import Dimensions
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.parts import GroupPart
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.subjobs import SubJob, divide
+from pyroclast_scheduler.model.subjobs import SubJob, divide, sub_job_uid
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 
@@ -41,6 +42,7 @@ class Job:
         "_allocated",
         "_dimensions",
         "_made",
+        "_paths",
         "_rows",
         "_sub_job_of",
         "_sub_jobs",
@@ -72,6 +74,7 @@ class Job:
         self._sub_jobs: dict[str, SubJob] | None = None
         self._sub_job_of: dict[str, SubJob] = {}
         self._made: dict[str, Task] = {}
+        self._paths: dict[str, tuple[GroupPart, ...]] | None = None
         self.allocated_hyper_node = ""
         self.is_limited = False
         self.objection = ""
@@ -113,12 +116,12 @@ class Job:
 
     @property
     def is_divided(self) -> bool:
-        """Whether subgroup policies divide it."""
-        return bool(self.facts.group.spec.sub_group_policy)
+        """Whether it has parts, or subgroup policies divide it."""
+        return bool(self.facts.group.spec.sub_group_policy) or self.facts.group.spec.tree is not None
 
     @property
     def sub_jobs(self) -> Mapping[str, SubJob]:
-        """Its sub-jobs by UID; without subgroup policies one, that has all tasks."""
+        """Its sub-jobs by UID; without parts and subgroup policies one, that has all tasks."""
         if self._sub_jobs is None:
             self._sub_jobs = divide(self.facts.key, self.facts.group, self.tasks)
             self._sub_job_of = {task.uid: each for each in self._sub_jobs.values() for task in each.tasks}
@@ -128,6 +131,26 @@ class Job:
         """The sub-job that `task` belongs to."""
         self.sub_jobs  # noqa: B018 - divides it
         return self._sub_job_of[task.uid]
+
+    def path(self, part: str) -> tuple[GroupPart, ...]:
+        """The parts that the part of that name belongs to, the whole first and itself last; nothing where there are no parts."""
+        tree = self.facts.group.spec.tree
+        if self._paths is None:
+            self._paths = {} if tree is None else {path[-1].name: path for path in tree.paths()}
+        return self._paths.get(part, ())
+
+    def is_part_ready(self, part: GroupPart, *, pipelined: bool = False) -> bool:
+        """Whether enough of `part` has a place, with the promised ones on demand."""
+
+        def test(name: str) -> bool:
+            found = self.sub_jobs.get(sub_job_uid(self.facts.key, name))
+            return found is not None and (found.is_pipelined if pipelined else found.is_ready)
+
+        return part.is_ready(test)
+
+    def _is_tree_ready(self, *, pipelined: bool = False) -> bool:
+        tree = self.facts.group.spec.tree
+        return tree is None or self.is_part_ready(tree, pipelined=pipelined)
 
     def fail(self, task: Task, errors: FitErrors) -> None:
         """Note why `task` fits nowhere."""
@@ -151,19 +174,21 @@ class Job:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have their place, counting the job's minimum only."""
-        return self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
+        """Whether enough tasks have their place, counting the minimum of the job and of its parts only."""
+        return self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available and self._is_tree_ready()
 
     @property
     def is_pipelined(self) -> bool:
         """As `is_ready`, counting promised places too."""
         waiting = self.tally[TaskStatus.PIPELINED]
-        return waiting + self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
+        has_enough = waiting + self.tally.ready + self.tally.pending_best_effort >= self.facts.min_available
+        return has_enough and self._is_tree_ready(pipelined=True)
 
     @property
     def is_starving(self) -> bool:
         """Whether places are still missing; tasks that ask for nothing do not count."""
-        return self.tally[TaskStatus.PIPELINED] + self.tally.ready < self.facts.min_available
+        has_enough = self.tally[TaskStatus.PIPELINED] + self.tally.ready >= self.facts.min_available
+        return not (has_enough and self._is_tree_ready(pipelined=True))
 
     @property
     def enforces_roles(self) -> bool:

@@ -74,7 +74,9 @@ def kind_of(
         labels = task.pod.metadata.labels
         kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}
         policy = task.pod.spec.preemption_policy
-        counts[id(shape), task.role, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims] += 1
+        counts[
+            id(shape), task.role, task.part, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims
+        ] += 1
     meta = group.metadata
     own = _without(meta.labels, _NAMED) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
     texts = _without(meta.annotations, _TOLD), own

@@ -1,4 +1,4 @@
-"""Sub-jobs: the parts of a gang that its subgroup policies make, each with a minimum and a topology of its own."""
+"""Sub-jobs: the parts of a gang, each with a minimum of its own: those of its tree, or those that its subgroup policies make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.task_counts import Tally
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["SubJob", "divide"]
+__all__ = ["SubJob", "divide", "sub_job_uid"]
 
 _LONGEST_VALUES: Final = 128  # characters; longer ones are hashed
 _SAFE: Final = "456789bcdf"  # the digits 0 to 9 as Kubernetes writes them in names
@@ -56,11 +56,14 @@ class SubJob:
 
 
 def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
-    """The sub-jobs of the job of key `job` by UID; a job without subgroup policies has one, itself."""
+    """The sub-jobs of the job of key `job` by UID; a job without parts and subgroup policies has one, itself."""
     spec = group.spec
+    least_of = {} if spec.tree is None else {path[-1].name: path[-1].minimum for path in spec.tree.paths()}
     found: dict[str, SubJob] = {}
     for task in tasks:
-        made = _captured(job, spec.sub_group_policy, task.facts.pod.metadata.labels)
+        part, made = task.facts.part, _captured(job, spec.sub_group_policy, task.facts.pod.metadata.labels)
+        if part in least_of:
+            made = SubJob(sub_job_uid(job, part), job, least_of[part])
         if made is None:
             least = 1 if spec.sub_group_policy else spec.min_member
             made = SubJob(job, job, least, spec.network_topology)
@@ -68,6 +71,11 @@ def divide(job: str, group: Group, tasks: Iterable[Task]) -> dict[str, SubJob]:
         own.tasks.append(task)
         own.tally.add(task.facts.role, task.status, is_best_effort=task.facts.shape.is_best_effort)
     return found
+
+
+def sub_job_uid(job: str, part: str) -> str:
+    """The UID of the sub-job that is that part of a tree."""
+    return f"{job}/{part}"
 
 
 def _captured(job: str, policies: Sequence[records.SubGroupPolicy], labels: Mapping[str, str]) -> SubJob | None:

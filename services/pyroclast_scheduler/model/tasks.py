@@ -26,7 +26,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     `job` is the key of its PodGroup, empty if it has none; `node` the name of its node, empty if it has none. `index` is the
     number at the end of a name of three or more parts, −1 without one. `created` is in seconds since the epoch. `nominated`: the
-    node on which room is being made for it, empty if none.
+    node on which room is being made for it, empty if none. `part`: of its group, the one that it belongs to; empty without parts.
     """
 
     uid: str
@@ -44,6 +44,7 @@ class TaskFacts(msgspec.Struct, frozen=True, gc=False, eq=False):
     gates: tuple[str, ...]
     nominated: str
     pod: records.Pod
+    part: str = ""
 
     @property
     def key(self) -> str:

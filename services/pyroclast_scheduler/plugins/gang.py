@@ -11,6 +11,7 @@ from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.whole_units import goes_whole
 
 __all__ = ["Gang", "is_left_alone"]
 
@@ -74,12 +75,16 @@ def _surplus(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) 
     left: dict[str, int] = {}
     chosen: list[tuple[Job, Task]] = []
     for owner, task in candidates:
-        if owner.facts.group.spec.evicts_whole:
+        if goes_whole(owner, task):
             chosen.append((owner, task))  # its minimum is no matter of what goes whole
             continue
-        ready = left.get(owner.facts.key, owner.tally.ready)
-        if ready > owner.facts.min_available:
-            left[owner.facts.key] = ready - 1
+        key, ready, least = owner.facts.key, owner.tally.ready, owner.facts.min_available
+        if task.facts.part:
+            part = owner.sub_job_of(task)
+            key, ready, least = part.uid, part.tally.ready, part.min_available
+        ready = left.get(key, ready)
+        if ready > least:
+            left[key] = ready - 1
             chosen.append((owner, task))
     return chosen
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
+from pyroclast_scheduler.cache.jobs import Entry
 from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports
@@ -49,13 +50,23 @@ def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) 
         assumed={uid: (each.kind.value, each.node) for uid, each in cache.assumptions.all() if uid in cache.tasks},
         held=dict(held),
         refused=dict(refused),
-        strangers={key: dict(entry.strangers) for key, entry in entries.items() if entry.strangers},
+        strangers=_strangers(entries.values()),
         native_groups=tuple(cache.natives.records()),
+        composite_groups=tuple(cache.natives.trees.records()),
         statuses={key: each.believed for key, each in entries.items() if each.source is not None and each.believed is not None},
         queues_of_jobs=dict(of_jobs),
         queues_of_namespaces=dict(of_namespaces),
         problems=cache.problems,
     )
+
+
+def _strangers(entries: Iterable[Entry]) -> dict[str, dict[str, str]]:
+    """By group that they name, the schedulers that pods wait for, by UID."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        for uid, each in entry.strangers.items():
+            found.setdefault(each.group, {})[uid] = each.scheduler
+    return found
 
 
 def circumstances(ports: Ports) -> Circumstances:

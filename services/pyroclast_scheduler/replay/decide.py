@@ -12,6 +12,7 @@ from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.jobs import Stranger
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.replay.state import Circumstances, NotReplayable, State
 from pyroclast_scheduler.session.outcome import Commit, Outcome
@@ -118,6 +119,8 @@ def restored(state: State) -> Cache:
     cache.natives.queues.restore(state.queues_of_jobs, state.queues_of_namespaces)
     for native in state.native_groups:
         cache.natives.group_changed(None, native)
+    for composite in state.composite_groups:
+        cache.natives.composite_changed(None, composite)
     for uid, (kind, node) in state.assumed.items():
         cache.assumptions.add(uid, AssumptionKind(kind), node, now)
     for pod in state.pods:
@@ -125,7 +128,8 @@ def restored(state: State) -> Cache:
     held.update(state.held)
     refused.update(state.refused)
     for key, strangers in state.strangers.items():
-        jobs.entry(key).strangers.update(strangers)
+        known = {uid: Stranger(scheduler, key) for uid, scheduler in strangers.items()}
+        jobs.entry(cache.natives.belongs_to(key)).strangers.update(known)
     for key, status in state.statuses.items():
         cache.believe(key, status)
     cache.placed()  # works out what is wrong with jobs

@@ -52,9 +52,9 @@ class State:
 
     `pods` stand in the order in which they came, PodGroups with the status that is being written. `objects`: by name of the
     record's type, what plugins asked for, our own writes on their way included. `assumed`: by UID, the kind of an assumption and
-    its node. `strangers`: by job, the schedulers that others of its pods wait for, by UID. `problems`: why objects are left out,
-    which are not here. `native_groups`: PodGroups of Kubernetes' own API; `statuses`: those of their groups that are in
-    memory alone; `queues_of_jobs`, `queues_of_namespaces`: which queues these name, by UID and by name.
+    its node. `strangers`: by group, the schedulers that others of its pods wait for, by UID. `problems`: why objects are left
+    out, which are not here. `native_groups`, `composite_groups`: those of Kubernetes' own API; `statuses`: those of their groups
+    that are in memory alone; `queues_of_jobs`, `queues_of_namespaces`: which queues these name, by UID and by name.
     """
 
     configuration: Configuration
@@ -76,6 +76,7 @@ class State:
     strangers: Mapping[str, Mapping[str, str]]
     problems: Mapping[str, str]
     native_groups: tuple[records.NativePodGroup, ...] = ()
+    composite_groups: tuple[records.CompositePodGroup, ...] = ()
     statuses: Mapping[str, GroupStatus] = field(default_factory=dict)
     queues_of_jobs: Mapping[str, str] = field(default_factory=dict)
     queues_of_namespaces: Mapping[str, str] = field(default_factory=dict)

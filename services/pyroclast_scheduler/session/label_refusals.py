@@ -1,7 +1,8 @@
-"""Nodes that a gang cannot use because all of its nodes must have one value of a label."""
+"""Nodes that pods cannot use because all nodes of their gang, or of a part of it, must have one value of a label."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -9,11 +10,12 @@ import numpy as np
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
+from pyroclast_scheduler.model.tasks import Task
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
 
-__all__ = ["refusals_of"]
+__all__ = ["part_refusals_of", "refusals_of"]
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
@@ -21,24 +23,40 @@ _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 def refusals_of(session: Session, job: Job) -> list[Refusal]:
     """Nodes that cannot take a pod of `job` by their label: those without it, and those outside the domain of its other pods."""
     key = job.facts.group.spec.topology_key
-    if not key:
-        return []
-    column = session.features.label(key)
-    domains = session.features.domains(key)
+    return _refusals(session, job, key, job.tasks, "the group", "") if key else []
+
+
+def part_refusals_of(session: Session, job: Job, task: Task) -> list[Refusal]:
+    """The same for a pod of parts of `job`, by the labels of these."""
+    found: list[Refusal] = []
+    for part in job.path(task.facts.part):
+        if part.topology_key:
+            names = {path[-1].name for path in part.paths()}
+            members = (each for each in job.tasks if each.facts.part in names)
+            found += _refusals(session, job, part.topology_key, members, part.name, part.name)
+    return found
+
+
+def _refusals(  # noqa: PLR0917
+    session: Session, job: Job, key: str, members: Iterable[Task], named: str, part: str
+) -> list[Refusal]:
+    column, domains = session.features.label(key), session.features.domains(key)
     refusals = [Refusal(~domains.has, f"node(s) without label {key}", Code.UNRESOLVABLE, is_steady=True)]
-    rows = [task.row for task in job.tasks if task.status in _PLACED and task.row >= 0] if _has_places(job) else []
+    rows = [task.row for task in members if task.status in _PLACED and task.row >= 0] if _has_places(job) else []
     codes = np.unique(domains.codes[rows])
     if len(codes) > 1:
         names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
         why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
         return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
-    chosen = session.domain_of.get(job.facts.key)
-    if chosen is not None and not len(codes):
-        where = f"node(s) outside {key}={column.values[chosen]}, where room is made for the group"
-        refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
+    chosen = session.domain_of.get(job.facts.key, {}).get(part)
     if len(codes):
-        where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of the group are"
+        where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of {named} are"
         refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))
+    elif chosen is not None:
+        where = f"node(s) outside {key}={column.values[chosen]}, where room is made for {named}"
+        refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
+    elif part:  # the next pod of the part must go where this one goes
+        refusals.append(Refusal(np.zeros_like(domains.has), ""))
     return refusals
 
 

@@ -109,7 +109,7 @@ class Rules:
     def task_key(self, task: Task) -> tuple[Rank, ...]:
         """The place of `task` among the tasks of its job."""
         facts = task.facts
-        return (*(rank(task) for rank in self._task_order), facts.index, facts.created, facts.uid)
+        return (*(rank(task) for rank in self._task_order), facts.part, facts.index, facts.created, facts.uid)
 
     def reorder(self, tasks: deque[Task]) -> bool:
         """Bring waiting tasks into the order that holds now; whether it can change with each that gets a place."""

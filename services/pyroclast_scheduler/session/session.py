@@ -112,7 +112,7 @@ class Session(Rules):
         self.jobs = {facts.key: Job(facts, self.dimensions, self._rows) for facts in awake}
         self.others: dict[str, Job] = {}
         self.waiting_orders: dict[str, object] = {}  # see there; worked out when it is asked for
-        self.domain_of: dict[str, int] = {}  # by job, the code of the label's value where room is being made for it
+        self.domain_of: dict[str, Mapping[str, int]] = {}  # by job and part, the code of the label's value where room is made
         self.queue_changes: dict[str, Floats] = {}
         hyper_nodes = snapshot.objects.of(records.HyperNode)
         book = snapshot.features.hyper_nodes
@@ -282,6 +282,13 @@ class Session(Rules):
     def job_refusals(self, job: Job) -> list[Refusal]:
         """As the plugins say, and by the label that all of its nodes must share."""
         return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
+
+    def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
+        """As the plugins say, and by the labels that all nodes of a part of a gang must share."""
+        found = super().coupled_refusals(task, plan)
+        job = self.job(task.facts.job) if task.facts.part else None
+        own = [] if job is None else label_refusals.part_refusals_of(self, job, task)
+        return [*(found or ()), *own] if own else found
 
     def follower(self, job: Job) -> Job | None:
         """The next one at rest of the kind of `job`, which got something just now: it may too. None if there is none.

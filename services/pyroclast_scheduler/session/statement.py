@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.node_columns import Columns, Floats, Rows
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.whole_units import unit_of
+from pyroclast_scheduler.session.whole_units import goes_whole, unit_of
 
 if TYPE_CHECKING:
     from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -91,7 +91,7 @@ class Statement:
 
     def evict(self, job: Job, plan: PlacementPlan, task: Task, reason: str) -> None:
         """Take `task` off its node, and with it the rest of a gang that goes whole."""
-        if task.status is TaskStatus.RELEASING and job.facts.group.spec.evicts_whole:
+        if task.status is TaskStatus.RELEASING and goes_whole(job, task):
             return  # it went with another pod of its gang
         for each in unit_of(job, task):
             own = plan if each is task else self.ledger.plan(each.facts.shape)

@@ -1,4 +1,4 @@
-"""Gangs whose pods are evicted all together or not at all, wherever in the cluster they are."""
+"""Pods that are evicted all together or not at all, wherever in the cluster they are: those of a gang, or of a part of one."""
 
 from __future__ import annotations
 
@@ -9,44 +9,66 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 
-__all__ = ["agreed_whole", "unit_of"]
+__all__ = ["agreed_whole", "goes_whole", "unit_of"]
 
 Candidate = tuple[Job, Task]
+_Unit = tuple[str, str]
 _PRESENT: Final = frozenset({TaskStatus.BOUND, TaskStatus.RUNNING})
+_WHOLE: Final = "*"
+
+
+def goes_whole(job: Job, task: Task) -> bool:
+    """Whether other pods go with `task`."""
+    return bool(_name(job, task))
 
 
 def unit_of(job: Job, task: Task) -> list[Task]:
-    """The pods that go with `task` of `job`, itself first; only itself unless its gang goes whole."""
-    if not job.facts.group.spec.evicts_whole:
+    """The pods that go with `task` of `job`, itself first; only itself unless its gang, or a part that it is in, goes whole."""
+    name = _name(job, task)
+    if not name:
         return [task]
-    return [task, *(each for each in job.tasks if each is not task and each.status in _PRESENT)]
+    return [task, *(each for each in _members(job, name) if each is not task and each.status in _PRESENT)]
 
 
 def agreed_whole(
     candidates: Sequence[Candidate], vote: Callable[[Sequence[Candidate]], list[Candidate]], preemptor: Job
 ) -> list[Candidate]:
-    """Those of `candidates` that `vote` agrees to; of a gang that goes whole only if it agrees to all of its pods.
+    """Those of `candidates` that `vote` agrees to; of a unit that goes whole only if it agrees to all of its pods.
 
-    None of such a gang goes for a pod of its own, nor while some of its pods are on their way to a node.
+    None of such a unit goes for a pod of its own gang, nor while some of its pods are on their way to a node.
     """
-    wholes = {owner.facts.key: owner for owner, _ in candidates if owner.facts.group.spec.evicts_whole}
-    if not wholes:
+    owners = {unit: owner for owner, task in candidates if (unit := _unit(owner, task)) is not None}
+    if not owners:
         return vote(candidates)
-    barred = {key for key, owner in wholes.items() if owner is preemptor or not _may_go(owner)}
-    asked = [pair for pair in candidates if pair[0].facts.key not in barred]
+    members = {unit: _members(owner, unit[1]) for unit, owner in owners.items()}
+    barred = {unit for unit, owner in owners.items() if owner is preemptor or not _may_go(members[unit])}
+    asked = [pair for pair in candidates if _unit(*pair) not in barred]
     known = {task.uid for _, task in asked}
-    members = {key: _members(owner) for key, owner in wholes.items() if key not in barred}
-    others = [(wholes[key], task) for key, tasks in members.items() for task in tasks if task.uid not in known]
+    present = {unit: [task for task in tasks if task.status in _PRESENT] for unit, tasks in members.items() if unit not in barred}
+    others = [(owners[unit], task) for unit, tasks in present.items() for task in tasks if task.uid not in known]
     chosen = vote([*asked, *others])
     agreed = {task.uid for _, task in chosen}
-    broken = {key for key, tasks in members.items() if any(task.uid not in agreed for task in tasks)}
-    return [pair for pair in chosen if pair[1].uid in known and pair[0].facts.key not in broken]
+    broken = {unit for unit, tasks in present.items() if any(task.uid not in agreed for task in tasks)}
+    return [pair for pair in chosen if pair[1].uid in known and _unit(*pair) not in broken]
 
 
-def _members(job: Job) -> list[Task]:
-    return [task for task in job.tasks if task.status in _PRESENT]
+def _unit(job: Job, task: Task) -> _Unit | None:
+    name = _name(job, task)
+    return (job.facts.key, name) if name else None
 
 
-def _may_go(job: Job) -> bool:
-    """Whether every pod of `job` that has a place could be evicted now."""
-    return all(task.status in _PRESENT and task.facts.is_preemptable for task in job.tasks if task.status in ALLOCATED)
+def _name(job: Job, task: Task) -> str:
+    """What of `job` goes with `task`: the name of a part, the largest that goes whole; empty if nothing does."""
+    spec = job.facts.group.spec
+    if spec.tree is None:
+        return _WHOLE if spec.evicts_whole else ""
+    return next((part.name for part in job.path(task.facts.part) if part.evicts_whole), "")
+
+
+def _members(job: Job, name: str) -> list[Task]:
+    return [task for task in job.tasks if _name(job, task) == name]
+
+
+def _may_go(tasks: Sequence[Task]) -> bool:
+    """Whether every one of `tasks` that has a place could be evicted now."""
+    return all(task.status in _PRESENT and task.facts.is_preemptable for task in tasks if task.status in ALLOCATED)

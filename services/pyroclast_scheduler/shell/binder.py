@@ -326,9 +326,9 @@ class Binder:
                 log.warning("preparation.not_undone", kind=write.kind.kind, key=str(write.key), error=str(error))
 
     def _has_placed_peers(self, task: TaskFacts) -> bool:
-        """Whether a pod of the same gang has a place, or is on its way to one."""
+        """Whether a pod of the same part of a gang has a place, or is on its way to one."""
         peers = self._cache.tasks_of(task.job)
-        return any(each.status in ALLOCATED for each in peers)
+        return any(each.status in ALLOCATED for each in peers if each.part == task.part)
 
     async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
         """Find out what became of a bind that was not answered with success; whether the pod was bound after all."""

@@ -20,6 +20,7 @@ from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import Assumption, AssumptionKind
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Commit, Eviction
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.patches import condition, disruption
@@ -36,7 +37,7 @@ _SECONDS: Final = 30.0
 class Evictor:
     """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
 
-    `told`: called with the key of the group of each pod that goes, and why.
+    `told`: called with each pod that goes and is of a group, and why.
     """
 
     def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
@@ -46,7 +47,7 @@ class Evictor:
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[Eviction, Assumption | None]] = asyncio.Queue()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
-        self.told: Callable[[str, str], None] = lambda _job, _why: None
+        self.told: Callable[[TaskFacts, str], None] = lambda _task, _why: None
 
     def take(self, commit: Commit) -> None:
         """Assume that the pods go, and send those on their way that are not on it already."""
@@ -79,7 +80,7 @@ class Evictor:
         group = self._cache.group(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
-            self.told(eviction.job, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
+            self.told(task, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
         deadline = Deadline.after(_SECONDS)
         try:
             body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}

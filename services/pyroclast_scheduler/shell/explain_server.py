@@ -12,6 +12,7 @@ import orjson
 
 from pyroclast.runtime.access import Access, Denied, Reader
 from pyroclast.views.documents import document
+from pyroclast_scheduler.cache.group_readers.composite import composite_key
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingEntry
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -51,6 +52,7 @@ class ExplainServer:
     Args:
         source: what answers are made from, as of now.
         find: the key of the PodGroup of a Job by namespace and name, or of a PodGroup by its own name; empty for none.
+        belongs_to: the key of the group that a PodGroup of Kubernetes is a part of, its own where it is none, by its key.
         access: says who may read what.
         changes: finds out which changes would help; asked for with `changes=true`.
         fits: finds out what would become of a Job that does not exist.
@@ -66,9 +68,10 @@ class ExplainServer:
         fits: Fits | None = None,
         *,
         leads: Callable[[], bool] = lambda: True,
+        belongs_to: Callable[[str], str] = lambda key: key,
     ) -> None:
         self._source, self._find, self._access, self._changes, self._fits = source, find, access, changes, fits
-        self._leads = leads
+        self._leads, self._belongs_to = leads, belongs_to
         self._busy = 0
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -104,7 +107,9 @@ class ExplainServer:
             case [_, "jobs", namespace, name]:
                 return await self._job(request.query, reader, namespace, self._find(namespace, name))
             case [_, "podgroups", namespace, name]:
-                return await self._job(request.query, reader, namespace, native_key(namespace, name))
+                return await self._job(request.query, reader, namespace, self._belongs_to(native_key(namespace, name)))
+            case [_, "compositepodgroups", namespace, name]:
+                return await self._job(request.query, reader, namespace, composite_key(namespace, name))
             case [_, "queues", queue]:
                 return await self._queue(request.query, reader, queue)
         return None

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupConditionType, PodGroupPhase
+from pyroclast.api.types import COMPOSITE_POD_GROUPS
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
@@ -67,12 +68,13 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
     text = "" if unschedulable is None or is_started else pending.parted(unschedulable.message)[1]
     code, _, why = text.partition(": ")
     found: list[_Said] = []
+    scheduled = _scheduled(group)
     if is_started or _was_started(group):
-        found.append(_Said(NativeConditionType.INITIALLY_SCHEDULED, "True", NativeConditionReason.SCHEDULED))
+        found.append(_Said(scheduled, "True", NativeConditionReason.SCHEDULED))
     elif code:
         is_error = hold is not None and hold.is_error
         reason = NativeConditionReason.SCHEDULER_ERROR if is_error else NativeConditionReason.UNSCHEDULABLE
-        found.append(_Said(NativeConditionType.INITIALLY_SCHEDULED, "False", reason, why))
+        found.append(_Said(scheduled, "False", reason, why))
     if code:
         found.append(_Said(NativeConditionType.QUEUED, "True", code, why))
     elif is_started:
@@ -87,4 +89,11 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
 
 def _was_started(group: Group) -> bool:
     """Whether it says already that it has started, which is never taken back."""
-    return any(each.type == NativeConditionType.INITIALLY_SCHEDULED and each.status == "True" for each in group.said)
+    scheduled = _scheduled(group)
+    return any(each.type == scheduled and each.status == "True" for each in group.said)
+
+
+def _scheduled(group: Group) -> NativeConditionType:
+    """The type of the condition that says of an object of that kind that enough of it has its nodes."""
+    is_composite = group.kind.kind == COMPOSITE_POD_GROUPS.kind
+    return NativeConditionType.COMPOSITE_SCHEDULED if is_composite else NativeConditionType.INITIALLY_SCHEDULED

@@ -14,7 +14,7 @@ from pyroclast.api.records.meta import ObjectRecord
 from pyroclast.api.types import BATCH_JOBS, NAMESPACES, NATIVE_POD_GROUPS, ResourceType
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.native_groups import LOOK_SECONDS, VERSIONS, kind_served
+from pyroclast.kube.http.native_groups import LOOK_SECONDS, VERSIONS, composite_kind_served, kind_served
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_scheduler.cache.cache import Cache
 
@@ -34,7 +34,8 @@ class Taker(Protocol):
 class NativeWatch:
     """Looks for them until they are there, and follows them from then on with the objects that name queues for them.
 
-    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks.
+    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks. `has_composites`: groups of groups
+    are followed too; members of a ring, which divide the groups among them, do without.
     """
 
     def __init__(
@@ -45,13 +46,15 @@ class NativeWatch:
         watch: Callable[[Informer[Any]], None],
         *,
         pause: float = LOOK_SECONDS,
+        has_composites: bool = True,
     ) -> None:
         self._client = client
         self._cache = cache
         self._take = take
         self._watch = watch
         self._pause = pause
-        self._followed: dict[ResourceType, Informer[records.NativePodGroup]] = {}
+        self._has_composites = has_composites
+        self._followed: dict[ResourceType, Informer[Any]] = {}
         self._is_absence_told = False
         self._trouble = ""
 
@@ -75,12 +78,15 @@ class NativeWatch:
         """Ask the API server once, and follow what it has and is not followed yet."""
         try:
             kind = await kind_served(self._client)
+            composites = await composite_kind_served(self._client) if kind is not None and self._has_composites else None
         except KubeError as error:  # the next look may succeed
             if self._trouble != str(error):
                 self._trouble = str(error)
                 log.warning("native_groups.not_asked", error=self._trouble)
             return
         self._trouble = ""
+        if composites is not None and composites not in self._followed:
+            self._follow_composites(composites)
         if kind is None:
             if not self._is_absence_told:
                 self._is_absence_told = True
@@ -92,7 +98,7 @@ class NativeWatch:
         log.info("native_groups.served", version=kind.version)
         groups = Informer(self._client, kind, records.NativePodGroup)
         groups.on_change(partial(self._changed, kind))
-        if not self._followed:
+        if not any(each.kind == kind.kind for each in self._followed):
             jobs = Informer(self._client, BATCH_JOBS, ObjectRecord)
             jobs.on_change(self._cache.natives.job_changed)
             namespaces = Informer(self._client, NAMESPACES, records.Namespace)
@@ -101,6 +107,18 @@ class NativeWatch:
             self._watch(namespaces)
         self._followed[kind] = groups
         self._watch(groups)
+
+    def _follow_composites(self, kind: ResourceType) -> None:
+        log.info("native_groups.composites_served", version=kind.version)
+        composites = Informer(self._client, kind, records.CompositePodGroup)
+        composites.on_change(partial(self._composite_changed, kind))
+        self._followed[kind] = composites
+        self._watch(composites)
+
+    def _composite_changed(
+        self, kind: ResourceType, old: records.CompositePodGroup | None, new: records.CompositePodGroup | None
+    ) -> None:
+        self._cache.natives.composite_changed(old, new, kind)
 
     def _changed(self, kind: ResourceType, old: records.NativePodGroup | None, new: records.NativePodGroup | None) -> None:
         self._take(old, new, kind)

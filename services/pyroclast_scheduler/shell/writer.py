@@ -116,7 +116,7 @@ class Writer:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
         conditions, bare, evicted = self._pruners
-        evicted.prune(self._evicted, lambda key: self._cache.group(key) is not None)
+        evicted.prune(self._evicted, lambda key: self._cache.natives.shown(key) is not None)
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
         bare.prune(self._bare, lambda key: self._cache.group(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
@@ -182,10 +182,9 @@ class Writer:
             if group is None:
                 continue
             if not group.keeps_phase:
-                if status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING:
-                    self._evicted.pop(key, None)  # its pods have their places again
+                is_again = status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING
                 self._cache.believe(key, status)
-                self._wish_native(key, now)
+                self._wish_natives(key, now, is_again=is_again)
             elif status.phase is not group.status.phase or key in preempting:
                 self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
@@ -210,7 +209,7 @@ class Writer:
             if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
                 self._groups.drop(key)
             if self._cache.natives.mirrors(key):
-                self._wish_native(key, now)
+                self._wish_natives(key, now)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = await self._who_waits(outcome)
@@ -323,14 +322,24 @@ class Writer:
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
 
-    def evicted(self, job: str, message: str) -> None:
-        """Say on a group that goes whole that it does, where its object has a condition for that."""
-        group = self._cache.group(job)
-        if group is None or group.keeps_phase or not group.spec.evicts_whole:
-            return
-        self._evicted[job] = message
-        self._wish_native(job, self._now())
-        self._alarm.set()
+    def evicted(self, task: TaskFacts, message: str) -> None:
+        """Say on a group that goes whole with `task` that it does, where its object has a condition for that."""
+        for key in self._cache.natives.gone_whole(task):
+            self._evicted[key] = message
+            self._wish_native(key, self._now())
+            self._alarm.set()
+
+    def _wish_natives(self, job: str, now: float, *, is_again: bool = False) -> None:
+        """The same of all objects that tell of a job. `is_again`: it has its places, which it had not before."""
+        keys = self._cache.natives.told_of(job)
+        for key in keys:
+            if key in self._evicted and (is_again if len(keys) == 1 else self._has_places(key)):
+                del self._evicted[key]  # its pods have their places again
+            self._wish_native(key, now)
+
+    def _has_places(self, key: str) -> bool:
+        group = self._cache.natives.shown(key)
+        return group is not None and group.status.phase is PodGroupPhase.RUNNING
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
@@ -425,7 +434,7 @@ class Writer:
         if key not in self._groups:
             self._cache.believe(key, None)
         if self._cache.natives.mirrors(key):
-            self._wish_native(key, self._now())
+            self._wish_natives(key, self._now())
 
 
 def _says(waiting: WaitingTask) -> str | None:

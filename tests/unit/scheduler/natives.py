@@ -13,7 +13,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios import objects
 
-__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "gang", "namespace", "pod", "world"]
+__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "composite", "gang", "namespace", "pod", "world"]
 
 _TEXT = """
 actions: "{actions}allocate, preempt, reclaim, backfill"
@@ -52,6 +52,21 @@ def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **g
         "status": {"conditions": conditions},
     }
     return msgspec.convert(body, records.NativePodGroup)
+
+
+def composite(name: str = "c", minimum: int | None = 2, **given: Any) -> records.CompositePodGroup:
+    """A CompositePodGroup; `minimum` None: policy basic. `spec`, `uid` and `conditions` as given."""
+    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minGroupCount": minimum}}
+    metadata = {
+        "name": name,
+        "namespace": objects.NAMESPACE,
+        "uid": given.get("uid", f"uid-{name}"),
+        "creationTimestamp": objects.timestamp(objects.NOW - 60),
+        "labels": given.get("labels", {}),
+    }
+    status = {"conditions": given.get("conditions", [])}
+    body = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **given.get("spec", {})}, "status": status}
+    return msgspec.convert(body, records.CompositePodGroup)
 
 
 def pod(name: str, group: str = "g", **given: Any) -> records.Pod:

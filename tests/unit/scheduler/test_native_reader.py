@@ -21,7 +21,7 @@ from tests.unit.scheduler.natives import gang, namespace, pod
 
 MIXED = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "default-scheduler"'
 PRIORITY = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"
-PARENT = "spec.parentCompositePodGroupName: CompositePodGroup c is not served by this scheduler; leave the field empty"
+PARENT = "spec.parentCompositePodGroupName: CompositePodGroup c does not exist"
 KEY = "scheduling.volcano.sh/queue-name"
 
 
@@ -92,8 +92,8 @@ CASES = {
         gang(), [*pods(3), pod("x", spec={"schedulingGates": [{"name": "example.com/g"}]})],
         {"hold": Hold(PendingReason.GATED, "1 pod waits behind scheduling gates: example.com/g")},
     ),
-    "a group with a parent is held": Case(
-        gang(spec={"parentCompositePodGroupName": "c"}), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}
+    "a group whose parent is missing is held": Case(
+        gang(), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}, {"obstacle": PARENT}
     ),
     "the minimum is the sum of the oldest members": Case(
         gang(minimum=2), [pod("c", age=1, cpu=9), pod("a", age=3, cpu=2), pod("b", age=2, cpu=3)],

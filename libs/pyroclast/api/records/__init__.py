@@ -133,6 +133,10 @@ from pyroclast.api.records.meta import (
     Wire,
 )
 from pyroclast.api.records.native_groups import (
+    CompositeGangPolicy,
+    CompositePodGroup,
+    CompositePodGroupSpec,
+    CompositeSchedulingPolicy,
     DisruptionMode,
     GangPolicy,
     NativeCondition,
@@ -224,6 +228,10 @@ __all__ = [
     "ColocationConfiguration",
     "ColocationConfigurationSpec",
     "Command",
+    "CompositeGangPolicy",
+    "CompositePodGroup",
+    "CompositePodGroupSpec",
+    "CompositeSchedulingPolicy",
     "Condition",
     "ConfigMap",
     "Container",

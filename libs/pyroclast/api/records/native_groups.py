@@ -1,10 +1,14 @@
-"""The record of the PodGroup that Kubernetes itself serves (`scheduling.k8s.io`), as far as the scheduler reads it."""
+"""The records of the PodGroups that Kubernetes itself serves (`scheduling.k8s.io`), as far as the scheduler reads them."""
 
 from __future__ import annotations
 
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 __all__ = [
+    "CompositeGangPolicy",
+    "CompositePodGroup",
+    "CompositePodGroupSpec",
+    "CompositeSchedulingPolicy",
     "DisruptionMode",
     "GangPolicy",
     "NativeCondition",
@@ -90,4 +94,34 @@ class NativePodGroup(ObjectRecord, frozen=True, kw_only=True):
     """A group of pods in Kubernetes' own API."""
 
     spec: NativePodGroupSpec = NativePodGroupSpec()
+    status: NativePodGroupStatus = NativePodGroupStatus()
+
+
+class CompositeGangPolicy(Wire, frozen=True, kw_only=True):
+    """All or nothing, with at least so many of the groups that name the composite as their parent."""
+
+    min_group_count: int = 1
+
+
+class CompositeSchedulingPolicy(Wire, frozen=True, kw_only=True):
+    """How the groups start; without `gang` each by itself."""
+
+    gang: CompositeGangPolicy | None = None
+
+
+class CompositePodGroupSpec(Wire, frozen=True, kw_only=True):
+    """What the groups need together. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
+
+    scheduling_policy: CompositeSchedulingPolicy = CompositeSchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: int | None = None
+    preemption_policy: str = ""
+    parent_composite_pod_group_name: str = ""
+
+
+class CompositePodGroup(ObjectRecord, frozen=True, kw_only=True):
+    """A group of groups in Kubernetes' own API."""
+
+    spec: CompositePodGroupSpec = CompositePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()

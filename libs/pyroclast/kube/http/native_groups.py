@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from pyroclast.api.types import NATIVE_POD_GROUPS, ResourceType
+from pyroclast.api.types import COMPOSITE_POD_GROUPS, NATIVE_POD_GROUPS, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client  # whoever asks has loaded it
 
-__all__ = ["LOOK_SECONDS", "VERSIONS", "kind_served"]
+__all__ = ["LOOK_SECONDS", "VERSIONS", "composite_kind_served", "kind_served"]
 
 LOOK_SECONDS: Final = 300.0
 """Between two looks whether the API server has them now, or has another version."""
 
 VERSIONS: Final = ("v1", "v1beta1")
 """Those that we serve, the better one first; the alphas were other APIs."""
+
+_COMPOSITE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
+"""The same of groups of groups, which so far are there as an alpha alone."""
 
 
 async def kind_served(client: Client) -> ResourceType | None:
@@ -27,15 +31,27 @@ async def kind_served(client: Client) -> ResourceType | None:
     Raises:
         KubeError: it did not say.
     """
-    group = NATIVE_POD_GROUPS.group
+    return await _served(client, NATIVE_POD_GROUPS, VERSIONS)
+
+
+async def composite_kind_served(client: Client) -> ResourceType | None:
+    """The same of CompositePodGroups.
+
+    Raises:
+        KubeError: it did not say.
+    """
+    return await _served(client, COMPOSITE_POD_GROUPS, _COMPOSITE_VERSIONS)
+
+
+async def _served(client: Client, kind: ResourceType, versions: Sequence[str]) -> ResourceType | None:
     try:
-        offered = {each.get("version") for each in (await _document(client, f"/apis/{group}")).get("versions") or ()}
-        for version in VERSIONS:
+        offered = {each.get("version") for each in (await _document(client, f"/apis/{kind.group}")).get("versions") or ()}
+        for version in versions:
             if version not in offered:
                 continue
-            listed = (await _document(client, f"/apis/{group}/{version}")).get("resources") or ()
-            if any(each.get("name") == NATIVE_POD_GROUPS.plural for each in listed):
-                return ResourceType(group, version, NATIVE_POD_GROUPS.plural, NATIVE_POD_GROUPS.kind)
+            listed = (await _document(client, f"/apis/{kind.group}/{version}")).get("resources") or ()
+            if any(each.get("name") == kind.plural for each in listed):
+                return ResourceType(kind.group, version, kind.plural, kind.kind)
     except NotFound:
         return None
     return None

@@ -19,11 +19,28 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupClaim, GroupSpec, GroupStatus, Hold
+from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
+from pyroclast_scheduler.model.parts import GroupClaim
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 
-__all__ = ["PATIENCE_SECONDS", "Members", "Reading", "has_started", "read"]
+__all__ = [
+    "PATIENCE_SECONDS",
+    "Members",
+    "Quorum",
+    "Reading",
+    "claims_of",
+    "common",
+    "gated",
+    "goes_whole",
+    "has_started",
+    "is_ours",
+    "is_protected",
+    "mismatch",
+    "quorum",
+    "read",
+    "topology_key",
+]
 
 PATIENCE_SECONDS: Final = 2.0
 """For which the members that are missing after others succeeded are waited for: their controller may be about to make them."""
@@ -53,6 +70,38 @@ class Reading(NamedTuple):
     is_timed: bool = False
 
 
+class Quorum(NamedTuple):
+    """How many members of a group live, and how many of them must have a place together.
+
+    `succeeded`: those that need none any more. `is_timed`: time alone may change what is needed.
+    """
+
+    living: Sequence[TaskFacts]
+    needed: int
+    succeeded: int
+    is_timed: bool
+
+    @property
+    def is_there(self) -> bool:
+        """Whether enough of them are there."""
+        return len(self.living) >= self.needed
+
+    @property
+    def minimum(self) -> int:
+        """How many must have, or have had, a place."""
+        return self.needed + self.succeeded
+
+    @property
+    def text(self) -> str:
+        """How many are there, for users."""
+        return f"{len(self.living)} of {self.needed} pods present"
+
+    @property
+    def amounts(self) -> Amounts:
+        """What the oldest ones ask for that must have a place together."""
+        return _sum(sorted(self.living, key=_age)[: self.needed])
+
+
 def read(
     record: records.NativePodGroup,
     members: Members,
@@ -61,6 +110,7 @@ def read(
     names: Collection[str],
     queues: QueueSources,
     fixed_queue: str = "",
+    obstacle: str = "",
 ) -> Reading | None:
     """The group that `record` describes with these members; None as long as it has none that our scheduler places.
 
@@ -71,51 +121,120 @@ def read(
         names: those of our scheduler.
         queues: where its queue is looked up.
         fixed_queue: the queue in which something of it is bound.
+        obstacle: why nothing of it may be placed, whoever its pods are; empty if there is nothing in the way.
     """
-    tasks = members.tasks
-    if not any(task.pod.spec.scheduler_name in names for task in tasks):
+    tasks, spec = members.tasks, record.spec
+    if not is_ours(tasks, names):
         return None
-    meta, spec = record.metadata, record.spec
-    oldest = min(tasks, key=_age)
-    living = [task for task in tasks if task.status in _LIVING]
-    started = has_started(record) or _is_placed(spec, tasks)
-    needed, is_timed = _needed(spec, tasks, living, members.settled_seconds, started=started)
-    hold = _mismatch(record, living, members.elsewhere) or _parent(spec) or _gated(living)
-    if hold is None and len(living) < needed:
-        hold = Hold(PendingReason.PODS_MISSING, f"{len(living)} of {needed} pods present")
+    started, found = _started(record, tasks), quorum(record, tasks, members.settled_seconds)
+    hold = mismatch(spec.priority, found.living, members.elsewhere)
+    if hold is None and obstacle:
+        hold = Hold(PendingReason.LEFT_OUT, obstacle)
+    hold = hold or gated(found.living)
+    if hold is None and not found.is_there:
+        hold = Hold(PendingReason.PODS_MISSING, found.text)
+    group = common([record.metadata], spec, found.living, tasks, kind=kind, queues=queues, fixed_queue=fixed_queue)
+    return Reading(
+        msgspec.structs.replace(
+            group,
+            key=native_key(record.metadata.namespace, record.metadata.name),
+            spec=msgspec.structs.replace(
+                group.spec,
+                min_member=found.minimum,
+                member_resources=found.amounts if hold is None else None,
+                hold=hold,
+                evicts_whole=goes_whole(spec),
+                claims=claims_of(spec),
+                topology_key=topology_key(spec),
+            ),
+            status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
+            said=record.status.conditions,
+        ),
+        found.is_timed,
+    )
+
+
+def common(
+    metas: Sequence[records.Meta],
+    spec: records.NativePodGroupSpec | records.CompositePodGroupSpec,
+    living: Sequence[TaskFacts],
+    tasks: Sequence[TaskFacts],
+    *,
+    kind: ResourceType,
+    queues: QueueSources,
+    fixed_queue: str,
+) -> Group:
+    """What follows in the same way for a PodGroup and for a group of these.
+
+    Args:
+        metas: of the object that describes it, and of those of its parts.
+        spec: what the first of these says.
+        living: its pods that have not ended.
+        tasks: all of its pods, at least one.
+        kind: what the first of `metas` is served as.
+        queues: where its queue is looked up.
+        fixed_queue: the queue in which something of it is bound.
+    """
+    meta, oldest = metas[0], min(tasks, key=_age)
     pinned = fixed_queue if any(task.status in ALLOCATED for task in tasks) else ""
     inherited = {key: text for key, text in oldest.pod.metadata.annotations.items() if _is_inherited(key)}
-    group = Group(
+    return Group(
         kind=kind,
-        key=native_key(meta.namespace, meta.name),
+        key="",
         metadata=msgspec.structs.replace(meta, annotations={**inherited, **meta.annotations}),
         spec=GroupSpec(
-            min_member=needed + sum(task.status is TaskStatus.SUCCEEDED for task in tasks),
-            queue=pinned or queues.queue_of(meta, oldest.pod.metadata),
+            queue=pinned or queues.queue_of(metas, oldest.pod.metadata),
             priority=spec.priority or 0,
-            member_resources=_sum(sorted(living, key=_age)[:needed]) if hold is None else None,
-            hold=hold,
-            evicts_whole=spec.disruption_mode is not None and spec.disruption_mode.all is not None,
-            is_protected=not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true")),
+            is_protected=is_protected(meta),
             never_preempts=_never_preempts(spec, living),
-            claims=tuple(
-                GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name)
-                for each in spec.resource_claims
-            ),
-            topology_key=next((each.key for each in _topology(spec)), ""),
         ),
-        status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
-        said=record.status.conditions,
         keeps_phase=False,
-        warning=_disagreement(meta, tasks, oldest),
+        warning="" if any(map(named, metas)) else _disagreement(tasks, oldest),
     )
-    return Reading(group, is_timed)
 
 
-def has_started(record: records.NativePodGroup) -> bool:
-    """Whether it is written that as many members as it needs were placed."""
-    wanted = NativeConditionType.INITIALLY_SCHEDULED, "True"
-    return any((each.type, each.status) == wanted for each in record.status.conditions)
+def is_ours(tasks: Sequence[TaskFacts], names: Collection[str]) -> bool:
+    """Whether a scheduler of ours, called one of `names`, places one of `tasks`."""
+    return any(task.pod.spec.scheduler_name in names for task in tasks)
+
+
+def quorum(record: records.NativePodGroup, tasks: Sequence[TaskFacts], settled: float) -> Quorum:
+    """How many of `tasks`, the pods of `record`, must have a place together; `settled`: seconds since the last one came."""
+    living = [task for task in tasks if task.status in _LIVING]
+    needed, is_timed = _needed(record.spec, tasks, living, settled, started=_started(record, tasks))
+    return Quorum(living, needed, sum(task.status is TaskStatus.SUCCEEDED for task in tasks), is_timed)
+
+
+def has_started(record: records.NativePodGroup | records.CompositePodGroup) -> bool:
+    """Whether it is written that as much of it as it needs was placed."""
+    types = {NativeConditionType.INITIALLY_SCHEDULED, NativeConditionType.COMPOSITE_SCHEDULED}
+    return any(each.type in types and each.status == "True" for each in record.status.conditions)
+
+
+def claims_of(spec: records.NativePodGroupSpec) -> tuple[GroupClaim, ...]:
+    """The claims on devices that are the group's."""
+    listed = spec.resource_claims
+    return tuple(GroupClaim(each.name, each.resource_claim_name, each.resource_claim_template_name) for each in listed)
+
+
+def goes_whole(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> bool:
+    """Whether all of its pods are evicted or none."""
+    return spec.disruption_mode is not None and spec.disruption_mode.all is not None
+
+
+def topology_key(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec) -> str:
+    """The label of which all of its nodes have one value; empty if it may be anywhere."""
+    constraints = () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
+    return next((each.key for each in constraints), "")
+
+
+def is_protected(meta: records.Meta) -> bool:
+    """Whether its pods may not be evicted."""
+    return not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true"))
+
+
+def _started(record: records.NativePodGroup, tasks: Sequence[TaskFacts]) -> bool:
+    return has_started(record) or _is_placed(record.spec, tasks)
 
 
 def _is_placed(spec: records.NativePodGroupSpec, tasks: Sequence[TaskFacts]) -> bool:
@@ -145,13 +264,13 @@ def _needed(
     return gang.min_count, bool(succeeded)
 
 
-def _mismatch(record: records.NativePodGroup, living: Sequence[TaskFacts], elsewhere: Collection[str]) -> Hold | None:
-    """What kube-scheduler refuses too, in its words."""
+def mismatch(priority: int | None, living: Sequence[TaskFacts], elsewhere: Collection[str]) -> Hold | None:
+    """What kube-scheduler refuses too, in its words: pods of several schedulers, or of another priority than their group."""
     names = list(dict.fromkeys([*(task.pod.spec.scheduler_name for task in living), *sorted(elsewhere)]))
     if len(names) > 1:
         text = f'all pods in a single pod group should have the same .spec.schedulerName set, got: "{names[0]}" and "{names[1]}"'
         return Hold(PendingReason.LEFT_OUT, text, is_error=True)
-    wanted = record.spec.priority or 0
+    wanted = priority or 0
     other = next((each for task in living if (each := task.pod.spec.priority or 0) != wanted), None)
     if other is None:
         return None
@@ -159,7 +278,7 @@ def _mismatch(record: records.NativePodGroup, living: Sequence[TaskFacts], elsew
     return Hold(PendingReason.LEFT_OUT, text, is_error=True)
 
 
-def _gated(living: Sequence[TaskFacts]) -> Hold | None:
+def gated(living: Sequence[TaskFacts]) -> Hold | None:
     """One pod behind a gate holds all of them; not behind that of its queue, which the scheduler opens itself."""
     behind = [task for task in living if task.gates and not task.is_behind_queue_gate]
     if not behind:
@@ -169,28 +288,16 @@ def _gated(living: Sequence[TaskFacts]) -> Hold | None:
     return Hold(PendingReason.GATED, f"{waits} behind scheduling gates: {gates}")
 
 
-def _parent(spec: records.NativePodGroupSpec) -> Hold | None:
-    parent = spec.parent_composite_pod_group_name
-    if not parent:
-        return None
-    text = f"spec.parentCompositePodGroupName: CompositePodGroup {parent} is not served by this scheduler; leave the field empty"
-    return Hold(PendingReason.LEFT_OUT, text)
-
-
-def _never_preempts(spec: records.NativePodGroupSpec, living: Sequence[TaskFacts]) -> bool:
+def _never_preempts(spec: records.NativePodGroupSpec | records.CompositePodGroupSpec, living: Sequence[TaskFacts]) -> bool:
     if spec.preemption_policy:
         return spec.preemption_policy == _NEVER
     return bool(living) and all(task.pod.spec.preemption_policy == _NEVER for task in living)
 
 
-def _topology(spec: records.NativePodGroupSpec) -> Sequence[records.TopologyConstraint]:
-    return () if spec.scheduling_constraints is None else spec.scheduling_constraints.topology
-
-
-def _disagreement(meta: records.Meta, tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
+def _disagreement(tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
     """What to tell of pods that name another queue than the oldest one, whose word counts."""
     taken = named(oldest.pod.metadata)
-    if named(meta) or not taken:
+    if not taken:
         return ""
     others = sorted({each for task in tasks if (each := named(task.pod.metadata)) not in {"", taken}})
     if not others:

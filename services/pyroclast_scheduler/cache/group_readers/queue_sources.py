@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pyroclast.api import keys, records
 from pyroclast.api.types import BATCH_JOBS
@@ -20,13 +20,17 @@ class QueueSources:
         self._jobs: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
 
-    def queue_of(self, group: records.Meta, oldest: records.Meta) -> str:
-        """The queue of a group whose oldest member is `oldest`; empty where nobody names one, which is the default queue."""
-        found = named(group) or named(oldest)
+    def queue_of(self, groups: Sequence[records.Meta], oldest: records.Meta) -> str:
+        """The queue of a group whose oldest member is `oldest`; empty where nobody names one, which is the default queue.
+
+        `groups`: the object that describes it, and those of its parts.
+        """
+        metas = (*groups, oldest)
+        found = next(filter(None, map(named, metas)), "")
         if found:
             return found
-        job = job_of(group) or job_of(oldest)
-        return self._jobs.get(job, "") or self._namespaces.get(group.namespace, "")
+        job = next(filter(None, map(job_of, metas)), "")
+        return self._jobs.get(job, "") or self._namespaces.get(oldest.namespace, "")
 
     def job_changed(self, old: records.Meta | None, new: records.Meta | None) -> str:
         """A Job came, changed, or went: its UID if that may change the queue of groups, else empty."""

@@ -225,10 +225,12 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
     def _consumer(self, key: str, task: TaskFacts) -> dict[str, str]:
         """For whom the claim is reserved that a pod uses: for its group where it is the group's, else for the pod."""
         job = self.session.job(task.job)
-        group = None if job is None else job.facts.group
-        if group is not None and key in shared_claims(task.pod, group):
-            meta = group.metadata
-            return {"apiGroup": group.kind.group, "resource": group.kind.plural, "name": meta.name, "uid": meta.uid}
+        if job is not None and (path := job.path(task.part)):
+            if key in shared_claims(task.pod, path[-1].claims):
+                return dict(path[-1].consumer)
+        elif job is not None and key in shared_claims(task.pod, job.facts.group.spec.claims):
+            kind, meta = job.facts.group.kind, job.facts.group.metadata
+            return {"apiGroup": kind.group, "resource": kind.plural, "name": meta.name, "uid": meta.uid}
         return {"resource": "pods", "name": task.name, "uid": task.uid}
 
     def _allocation(self, key: str, claim: records.ResourceClaim, row: int) -> dict[str, Any]:

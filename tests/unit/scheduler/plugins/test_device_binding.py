@@ -114,13 +114,17 @@ def test_who_uses_a_claim_without_saying_its_uid_is_left_as_it_is():
     assert write.undo["status"]["reservedFor"] == [stays]
 
 
-def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t") -> Any:
+def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t", parent: str = "") -> Any:
     """What has to be done before the pods of a gang are bound that share the claim of their PodGroup, in order of the pods."""
     cache, commits = Cache(), []
     known = {name: table for name, table in tables().items() if name != "pods"}
     feed(cache, {"nodes": [["na", 8, "8Gi"]], "queues": [["default", {}]], **known})
     shared = [{"name": "gpu", "resourceClaimTemplateName": template}]
-    cache.natives.group_changed(None, natives.gang(minimum=pods, spec={"resourceClaims": shared}))
+    spec: dict[str, Any] = {"resourceClaims": shared}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+        cache.natives.composite_changed(None, natives.composite(parent, 1))
+    cache.natives.group_changed(None, natives.gang(minimum=pods, spec=spec))
     for i in range(pods):
         pod = natives.pod(f"p{i}", spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": mine}]})
         status = {"phase": "Pending", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
@@ -139,6 +143,11 @@ def test_a_claim_of_a_group_is_reserved_for_the_group_which_its_pods_take_back_t
     assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
     assert [each.undo["status"] for each in writes] == [{"reservedFor": [], "allocation": None, "devices": None}] * 2
     assert all(each.is_shared for each in writes)
+
+
+def test_a_claim_of_a_group_below_a_composite_is_reserved_for_that_group():
+    writes = native_gang(parent="whole")
+    assert [each.patch["status"]["reservedFor"] for each in writes] == [[GROUP], [GROUP]]
 
 
 def test_the_only_pod_that_uses_it_takes_the_reservation_back():

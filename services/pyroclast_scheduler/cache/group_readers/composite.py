@@ -1,0 +1,207 @@
+"""The reader of CompositePodGroups (`scheduling.k8s.io`): a tree of PodGroups that is one group, whose parts they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import msgspec
+
+from pyroclast.api import records
+from pyroclast.api.enums import PodGroupConditionType, PodGroupPhase
+from pyroclast.api.types import COMPOSITE_POD_GROUPS, ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast_scheduler.cache.group_readers import native
+from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
+from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
+from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupStatus, Hold
+from pyroclast_scheduler.model.parts import GroupPart
+from pyroclast_scheduler.model.statuses import SCHEDULED
+from pyroclast_scheduler.model.tasks import TaskFacts
+
+__all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "part_name", "read", "shown", "slot_of"]
+
+_SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
+_STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
+_INCOMPLETE: Final = 1 << 40  # pods: more than any group has
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A CompositePodGroup with the groups that name it as their parent. `kind`: what it is served as."""
+
+    record: records.CompositePodGroup
+    kind: ResourceType
+    children: tuple[Child, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As which part of the group it is known."""
+        return f"{self.kind.kind} {self.record.metadata.name}"
+
+    def below(self) -> Iterator[Child]:
+        """All that is below it."""
+        for child in self.children:
+            yield child
+            if isinstance(child, Node):
+                yield from child.below()
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A PodGroup below a CompositePodGroup. `kind`: what it is served as."""
+
+    record: records.NativePodGroup
+    kind: ResourceType
+
+    @property
+    def name(self) -> str:
+        """As which part of the group it is known."""
+        return part_name(self.record.metadata.name)
+
+
+Child: TypeAlias = Node | Leaf
+
+
+def part_name(pod_group: str) -> str:
+    """As which part of a group the PodGroup of that name is known."""
+    return f"PodGroup {pod_group}"
+
+
+def composite_key(namespace: str, name: str) -> str:
+    """The key of the group that a CompositePodGroup describes: no PodGroup of either API can have it."""
+    return f"{namespace}/{name}{_SUFFIX}"
+
+
+def slot_of(key: str) -> tuple[str, str] | None:
+    """Namespace and name of the CompositePodGroup that a key is of; None if it is of none."""
+    namespace, _, name = key.removesuffix(_SUFFIX).partition("/")
+    return (namespace, name) if key.endswith(_SUFFIX) else None
+
+
+def read(
+    root: Node,
+    members: Members,
+    *,
+    names: Collection[str],
+    queues: QueueSources,
+    fixed_queue: str = "",
+) -> Reading | None:
+    """The group that `root` describes with these members; None as long as it has none that our scheduler places.
+
+    Args:
+        root: with all that is below it.
+        members: its pods.
+        names: those of our scheduler.
+        queues: where its queue is looked up.
+        fixed_queue: the queue in which something of it is bound.
+    """
+    tasks = members.tasks
+    if not native.is_ours(tasks, names):
+        return None
+    by_part: dict[str, list[TaskFacts]] = {}
+    for task in tasks:
+        by_part.setdefault(task.part, []).append(task)
+    leaves = [each for each in root.below() if isinstance(each, Leaf)]
+    quorums = {each.name: native.quorum(each.record, by_part.get(each.name, ()), members.settled_seconds) for each in leaves}
+    living = [task for each in quorums.values() for task in each.living]
+    tree, spec = _part(root, quorums), root.record.spec
+
+    def cost(part: GroupPart) -> int:
+        found = quorums.get(part.name)  # a CompositePodGroup without children has none
+        return found.needed if found is not None and found.is_there else _INCOMPLETE
+
+    needed = tree.cheapest(cost)
+    started = native.has_started(root.record) or has_part_started(tree, tasks)
+    hold = native.mismatch(spec.priority, living, members.elsewhere) or native.gated(living)
+    if hold is None and (lacking := _lacking(root, quorums)):
+        hold = Hold(PendingReason.PODS_MISSING, lacking)
+    metas = [root.record.metadata, *(each.record.metadata for each in root.below())]
+    group = native.common(metas, spec, living, tasks, kind=root.kind, queues=queues, fixed_queue=fixed_queue)
+    meta = root.record.metadata
+    group = msgspec.structs.replace(
+        group,
+        key=composite_key(meta.namespace, meta.name),
+        spec=msgspec.structs.replace(
+            group.spec,
+            min_member=sum(part.minimum for part in needed),
+            member_resources=_sum([quorums[part.name].amounts for part in needed]) if hold is None else None,
+            hold=hold,
+            tree=tree,
+        ),
+        status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
+        said=root.record.status.conditions,
+    )
+    return Reading(group, any(each.is_timed for each in quorums.values()))
+
+
+def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
+    """What is to be said on the object of `node`, which is the root of `group` or below it; `tasks`: those of the group."""
+    tree, status = group.spec.tree, group.status
+    part = None if tree is None else next((each for path in tree.paths() for each in path if each.name == node.name), None)
+    has_started = part is not None and has_part_started(part, tasks)
+    if has_started:
+        status = msgspec.structs.replace(status, phase=PodGroupPhase.RUNNING)
+    elif status.phase in _STARTED:
+        leaves = [each for each in (node, *(node.below() if isinstance(node, Node) else ())) if isinstance(each, Leaf)]
+        quorums = {
+            each.name: native.quorum(each.record, [task for task in tasks if task.part == each.name], 0.0) for each in leaves
+        }
+        lacking = _lacking(node, quorums)
+        code = PendingReason.PODS_MISSING if lacking else PendingReason.NODES_FULL
+        text = lacking or f"not now: the pods of {node.name} have no room; the rest of its group has started"
+        waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=f"{code}: {text}")
+        status = msgspec.structs.replace(status, phase=PodGroupPhase.INQUEUE, conditions=(waits,))
+    record = node.record
+    return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=record.status.conditions, status=status)
+
+
+def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
+    """Whether as much of `part` as it needs has nodes, or had them."""
+    least = {path[-1].name: path[-1].minimum for path in part.paths()}
+    counts = dict.fromkeys(least, 0)
+    for task in tasks:
+        if task.part in counts and task.status in SCHEDULED:
+            counts[task.part] += 1
+    return part.is_ready(lambda name: counts[name] >= least[name])
+
+
+def _part(node: Child, quorums: Mapping[str, Quorum]) -> GroupPart:
+    spec, meta = node.record.spec, node.record.metadata
+    part = GroupPart(name=node.name, topology_key=native.topology_key(spec), evicts_whole=native.goes_whole(spec))
+    if isinstance(node, Leaf):
+        consumer = {"apiGroup": node.kind.group, "resource": node.kind.plural, "name": meta.name, "uid": meta.uid}
+        return msgspec.structs.replace(
+            part, minimum=quorums[node.name].minimum, claims=native.claims_of(node.record.spec), consumer=consumer
+        )
+    parts = tuple(_part(each, quorums) for each in node.children)
+    return msgspec.structs.replace(part, minimum=_minimum(node), parts=parts)
+
+
+def _minimum(node: Node) -> int:
+    gang = node.record.spec.scheduling_policy.gang
+    return 1 if gang is None else gang.min_group_count
+
+
+def _lacking(node: Child, quorums: Mapping[str, Quorum]) -> str:
+    """What `node` lacks of the pods that must be there before any of it starts; empty if nothing."""
+    if isinstance(node, Leaf):
+        found = quorums[node.name]
+        return "" if found.is_there else f"{node.name}: {found.text}"
+    lacking = [text for each in node.children if (text := _lacking(each, quorums))]
+    complete, least = len(node.children) - len(lacking), _minimum(node)
+    if complete >= least:
+        return ""
+    if len(node.children) < least:
+        return f"{node.name}: {len(node.children)} of {least} groups are there"
+    return f"{node.name}: {complete} of {least} groups are complete; {lacking[0]}"
+
+
+def _sum(amounts: Sequence[Amounts]) -> Amounts:
+    total: dict[str, int] = {}
+    for each in amounts:
+        for name, amount in each.items():
+            total[name] = total.get(name, 0) + amount
+    return total

@@ -1,0 +1,113 @@
+"""Placing a gang that has parts: each part whole or not at all, in a domain of its own where it asks for one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.node_columns import Bools
+from pyroclast_scheduler.model.parts import GroupPart
+from pyroclast_scheduler.model.reasons import FitErrors
+from pyroclast_scheduler.model.subjobs import sub_job_uid
+from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.label_domains import NO_DOMAIN, best_domain, forget_errors
+from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.statement import Statement
+from pyroclast_scheduler.session.task_placement import place
+
+__all__ = ["place_parts"]
+
+
+def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | None:
+    """Place as many parts as fit; None, with everything undone, where the gang is not ready with them.
+
+    `tasks` is empty afterwards: what could not be placed waits for the next session.
+    """
+    tree = job.facts.group.spec.tree
+    if tree is None:
+        raise ValueError(f"job {job.facts.key} has no parts")
+    waiting: dict[str, list[Task]] = {}
+    while tasks:
+        task = tasks.popleft()
+        waiting.setdefault(task.facts.part, []).append(task)
+    forget_errors(job)
+    attempt = _Attempt(session, job, waiting)
+    statement = attempt.place(tree, None)
+    if statement is not None and (session.job_ready(job) or session.job_pipelined(job)):
+        return statement
+    if statement is not None:
+        statement.discard()
+    job.fit_errors.update(attempt.errors)
+    return None
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One go at placing a gang. `waiting`: its tasks without a place, by part; `errors`: why some of them have none."""
+
+    session: Session
+    job: Job
+    waiting: dict[str, list[Task]]
+    errors: dict[str, FitErrors] = field(default_factory=dict)
+
+    def place(self, part: GroupPart, within: Bools | None) -> Statement | None:
+        """Place what waits of `part` on nodes `within`; None, with everything undone, where it is not ready with that."""
+        if not part.topology_key:
+            return self._place_in(part, within)
+        session, job, key = self.session, self.job, part.topology_key
+        fill, is_ready = partial(self._place_in, part), partial(self._is_ready, part)
+        nodes, count = best_domain(session, job, key, within, fill, is_ready)
+        if nodes is not None:
+            return self._place_in(part, nodes)
+        if self._is_ready(part):
+            return session.statement()
+        text = f"{NO_DOMAIN}{key} has nodes with room for {part.name}: {count} values were tried"
+        self.errors.update({task.uid: FitErrors(text) for task in self._waiting(part) if count or task.uid not in self.errors})
+        return None
+
+    def _place_in(self, part: GroupPart, within: Bools | None) -> Statement | None:
+        if not part.parts:
+            return self._place_members(part, within)
+        whole = self.session.statement()
+        for each in sorted(part.parts, key=self._rank):
+            statement = self.place(each, within)
+            if statement is not None:
+                whole.merge(statement)
+        if self._is_ready(part):
+            return whole
+        whole.discard()
+        return None
+
+    def _place_members(self, part: GroupPart, within: Bools | None) -> Statement | None:
+        session, job = self.session, self.job
+        tasks = deque(task for task in self.waiting.get(part.name, ()) if session.is_waiting(task))
+        whole = session.statement()
+        sub_job = job.sub_jobs.get(sub_job_uid(job.facts.key, part.name))
+        while tasks and sub_job is not None:
+            statement = place(session, job, tasks, sub_job=sub_job, within=within, is_alone=True)
+            if statement is None or not statement.moves:
+                break
+            whole.merge(statement)
+            if not sub_job.is_ready:  # places are promised alone: no more is
+                break
+        self.errors.update(job.fit_errors)
+        forget_errors(job)
+        if self._is_ready(part):
+            return whole
+        whole.discard()
+        return None
+
+    def _is_ready(self, part: GroupPart) -> bool:
+        return self.job.is_part_ready(part) or self.job.is_part_ready(part, pipelined=True)
+
+    def _waiting(self, part: GroupPart) -> list[Task]:
+        return [task for path in part.paths() for task in self.waiting.get(path[-1].name, ())]
+
+    def _rank(self, part: GroupPart) -> tuple[bool, Sequence[object]]:
+        """Parts that have started go first, then those of which something waits, by their first task."""
+        waiting = self._waiting(part)
+        first = min(map(self.session.task_key, waiting)) if waiting else ()
+        return not self.job.is_part_ready(part), first

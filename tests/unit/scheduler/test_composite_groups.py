@@ -1,0 +1,327 @@
+"""CompositePodGroups: trees of PodGroups that start whole, from the watches to what is decided of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.group_readers.composite import composite_key
+from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.decide import decided as decided_again
+from pyroclast_scheduler.replay.state import encoded, read
+from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.shell.native_conditions import conditions_patch
+from tests.scenarios import objects
+from tests.unit.scheduler.deciding import committed, decided
+from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, composite, gang, pod, world
+
+KEY = composite_key(objects.NAMESPACE, "c")
+Tree = Mapping[str, Any]
+
+
+def topology(key: str) -> dict[str, Any]:
+    return {"schedulingConstraints": {"topology": [{"key": key}]}}
+
+
+ZONE, RACK, ALL = topology("zone"), topology("rack"), {"disruptionMode": {"all": {}}}
+
+
+def add(cache: Cache, tree: Mapping[str, Any], parent: str = "", **given: Any) -> None:
+    """Make what `tree` says: composites as (minimum, spec, tree below it), PodGroups as (minimum, spec, number of pods)."""
+    for name, (minimum, spec, below) in tree.items():
+        own = {**spec, **({"parentCompositePodGroupName": parent} if parent else {})}
+        if isinstance(below, dict):
+            cache.natives.composite_changed(None, composite(name, minimum, spec=own))
+            add(cache, below, name, **given)
+        else:
+            cache.natives.group_changed(None, gang(name, minimum, spec=own))
+            for i in range(below):
+                cache.pod_changed(None, pod(f"{name}-{i}", name, **given))
+
+
+def binds(cache: Cache) -> dict[str, str]:
+    """What a session binds: nodes by name of the pod."""
+    return {uid.removeprefix("uid-"): node for uid, node in decided(cache, SETTINGS)[1].items()}
+
+
+def placed(cache: Cache) -> dict[str, int]:
+    """How many pods of each PodGroup a session binds."""
+    return dict(Counter(name.rpartition("-")[0] for name in binds(cache)))
+
+
+def cause(cache: Cache, key: str = KEY) -> str:
+    outcome, _ = decided(cache, SETTINGS)
+    return next(each.message for each in outcome.statuses[key].conditions if each.type == "Unschedulable")
+
+
+def evicted(cache: Cache) -> set[str]:
+    _, commits = committed(cache, WITHOUT_ENQUEUE)
+    return {each.task.name for commit in commits for each in commit.evictions}
+
+
+RACKS = {
+    f"{zone}{rack}{i}": (1, {"zone": zone, "rack": f"{zone}{rack}"}) for zone, racks in (("a", (2, 1)), ("b", (2, 2)))
+    for rack, size in enumerate(racks) for i in range(size)
+}  # fmt: skip
+"""Zone a: racks of 2 and 1 cpus; zone b: two racks of 2 cpus."""
+
+
+@dataclass(frozen=True)
+class Case:
+    nodes: Mapping[str, Any]
+    tree: Tree
+    want: dict[str, int]
+    labels: Mapping[str, set[str]] = field(default_factory=dict)
+
+
+CASES = {
+    "both groups fit": Case({"n": 5}, {"c": (2, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})}, {"g": 2, "h": 3}),
+    "one of both does not, so none starts": Case({"n": 4}, {"c": (2, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})}, {}),
+    "one group of two is enough": Case({"n": 4}, {"c": (1, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})}, {"g": 2}),
+    "the larger one where only it is complete": Case({"n": 4}, {"c": (1, {}, {"g": (2, {}, 1), "h": (3, {}, 3)})}, {"h": 3}),
+    "beyond the minimum groups start whole": Case(
+        {"n": 5}, {"c": (1, {}, {"g": (2, {}, 2), "h": (2, {}, 2), "k": (2, {}, 2)})}, {"g": 2, "h": 2}
+    ),
+    "policy basic asks for one group": Case({"n": 3}, {"c": (None, {}, {"g": (2, {}, 2), "h": (2, {}, 2)})}, {"g": 2}),
+    "basic groups in a gang of groups need a pod each": Case(
+        {"n": 3}, {"c": (2, {}, {"g": (None, {}, 2), "h": (None, {}, 2)})}, {"g": 2, "h": 1}
+    ),
+    "basic groups without room for one pod each": Case(
+        {"n": 1}, {"c": (2, {}, {"g": (None, {}, 2), "h": (None, {}, 2)})}, {}
+    ),
+    "a tree of three levels": Case(
+        {"n": 6},
+        {"c": (2, {}, {"d": (2, {}, {"g": (1, {}, 1), "h": (2, {}, 2)}), "e": (1, {}, {"k": (3, {}, 3)})})},
+        {"g": 1, "h": 2, "k": 3},
+    ),
+    "a failing composite undoes its groups": Case(
+        {"n": 5},
+        {"c": (2, {}, {"d": (2, {}, {"g": (1, {}, 1), "h": (2, {}, 2)}), "e": (1, {}, {"k": (3, {}, 3)})})},
+        {},
+    ),
+    "all in one zone": Case(
+        RACKS, {"c": (2, ZONE, {"g": (2, {}, 2), "h": (2, {}, 2)})}, {"g": 2, "h": 2}, {"zone": {"b"}}
+    ),
+    "no zone has room for all": Case(RACKS, {"c": (2, ZONE, {"g": (2, {}, 2), "h": (3, {}, 3)})}, {}),
+    "each group in a rack of its own": Case(
+        RACKS, {"c": (2, ZONE, {"g": (2, RACK, 2), "h": (2, RACK, 2)})}, {"g": 2, "h": 2}, {"zone": {"b"}}
+    ),
+    "racks of two zones where the whole may be in both": Case(
+        RACKS, {"c": (3, {}, {"g": (2, RACK, 2), "h": (2, RACK, 2), "k": (2, RACK, 2)})}, {"g": 2, "h": 2, "k": 2}
+    ),
+    "no node without the label": Case({"n": 9}, {"c": (1, ZONE, {"g": (1, {}, 1)})}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_what_starts(case: Case):
+    cache = world(case.nodes)
+    add(cache, case.tree)
+    assert placed(cache) == case.want
+    labels = {name: size[1] for name, size in case.nodes.items() if isinstance(size, tuple)}
+    for key, want in case.labels.items():
+        assert {labels[node][key] for node in binds(cache).values()} == want
+
+
+def test_groups_of_one_rack_each_share_none_by_chance():
+    cache = world(RACKS)
+    add(cache, CASES["each group in a rack of its own"].tree)
+    nodes = binds(cache)
+    racks = [{RACKS[nodes[f"{name}-{i}"]][1]["rack"] for i in range(2)} for name in ("g", "h")]
+    assert all(len(each) == 1 for each in racks)
+
+
+TREE = {"c": (2, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})}
+WHOLE = "CompositePodGroup c: 1 of 2 groups are complete"
+_EVENTS = ("c", "g", "h", "pods")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(_EVENTS)), ids="-".join)
+def test_whatever_comes_first_the_whole_starts_once_all_is_there(order: Sequence[str]):
+    cache = world({"n": 5})
+    for i, each in enumerate(order):
+        if each == "c":
+            cache.natives.composite_changed(None, composite())
+        elif each == "pods":
+            for name, size in (("g", 2), ("h", 3)):
+                for number in range(size):
+                    cache.pod_changed(None, pod(f"{name}-{number}", name))
+        else:
+            spec = {"parentCompositePodGroupName": "c"}
+            cache.natives.group_changed(None, gang(each, 2 if each == "g" else 3, spec=spec))
+        assert placed(cache) == ({"g": 2, "h": 3} if i == len(order) - 1 else {})
+
+
+@pytest.mark.parametrize(
+    ("tree", "want"),
+    [
+        ({"c": (2, {}, {"g": (2, {}, 2)})}, "CompositePodGroup c: 1 of 2 groups are there"),
+        (
+            {"c": (2, {}, {"g": (2, {}, 2), "h": (3, {}, 2)})},
+            f"{WHOLE}; PodGroup h: 2 of 3 pods present",
+        ),
+        (
+            {"c": (2, {}, {"d": (2, {}, {"g": (2, {}, 1), "h": (1, {}, 1)}), "k": (1, {}, 1)})},
+            f"{WHOLE}; CompositePodGroup d: 1 of 2 groups are complete; PodGroup g: 1 of 2 pods present",
+        ),
+    ],
+)
+def test_a_quorum_that_is_missing_is_told(tree: Tree, want: str):
+    cache = world({"n": 9})
+    add(cache, tree)
+    assert placed(cache) == {}
+    assert cause(cache).endswith(f" PodsMissing: {want}")
+
+
+def test_a_group_whose_composite_is_missing_or_its_own_ancestor_says_so():
+    cache = world({"n": 9})
+    add(cache, {"g": (1, {"parentCompositePodGroupName": "c"}, 1)})
+    key, field_ = native_key(objects.NAMESPACE, "g"), "spec.parentCompositePodGroupName"
+    assert cause(cache, key).endswith(f"{field_}: CompositePodGroup c is not served by this scheduler; leave the field empty")
+    cache.natives.composite_changed(None, composite(spec={"parentCompositePodGroupName": "d"}))
+    assert cause(cache, key).endswith(f"{field_}: CompositePodGroup d does not exist")
+    cache.natives.composite_changed(None, composite("d", spec={"parentCompositePodGroupName": "c"}))
+    assert cause(cache, key).endswith(f"{field_}: CompositePodGroup c is above itself")
+    assert placed(cache) == {}
+
+
+def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
+    cache = world({"n": 5})
+    add(cache, TREE)
+    cache.natives.composite_changed(composite(), None)
+    assert placed(cache) == {}
+    cache.natives.composite_changed(None, composite(uid="another"))
+    assert placed(cache) == {"g": 2, "h": 3}
+    assert {job.key for job in cache.snapshot().all_jobs.values()} == {KEY}
+
+
+def test_a_group_that_goes_leaves_its_pods_waiting():
+    cache = world({"n": 9})
+    add(cache, {"c": (1, {}, {"g": (2, {}, 2), "h": (3, {}, 3)})})
+    spec = {"parentCompositePodGroupName": "c"}
+    cache.natives.group_changed(gang("h", 3, spec=spec), None)
+    assert placed(cache) == {"g": 2}
+
+
+def test_the_minimum_of_a_group_is_followed():
+    cache = world({"n": 4})
+    add(cache, TREE)
+    assert placed(cache) == {}
+    before, after = (gang("h", minimum, spec={"parentCompositePodGroupName": "c"}) for minimum in (3, 2))
+    cache.natives.group_changed(before, after)
+    assert placed(cache) == {"g": 2, "h": 2}
+
+
+@pytest.mark.parametrize(
+    ("priority", "scheduler", "text"),
+    [
+        (5, "volcano", "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"),
+        (0, "x", 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "x"'),
+    ],
+)
+def test_one_pod_of_another_priority_or_scheduler_refuses_the_whole(priority: int, scheduler: str, text: str):
+    cache = world({"n": 9})
+    add(cache, TREE)
+    cache.pod_changed(None, pod("x", "h", priority=priority, scheduler=scheduler))
+    assert placed(cache) == {}
+    assert cause(cache).endswith(text)
+
+
+def test_members_that_have_nodes_pin_the_domain_of_their_part():
+    cache = world(RACKS)
+    add(cache, {"c": (2, ZONE, {"g": (1, RACK, 0), "h": (1, {}, 1)})})
+    cache.pod_changed(None, pod("g-0", "g", node="a00"))
+    cache.pod_changed(None, pod("g-1", "g"))
+    nodes = binds(cache)
+    assert nodes["g-1"] == "a01"
+    assert nodes["h-0"] == "a10"
+
+
+LOW = {"low": (2, {}, {"g": (1, {}, 0), "h": (1, {}, 0)})}
+
+
+@pytest.mark.parametrize(
+    ("whole", "of_part", "want"),
+    [({}, {}, {"g-0"}), (ALL, {}, {"g-0", "g-1", "h-0"}), ({}, ALL, {"g-0", "g-1"})],
+    ids=["one by one", "the whole tree", "a part"],
+)
+def test_who_goes_with_an_evicted_pod(whole: Tree, of_part: Tree, want: set[str]):
+    """The pod of higher priority needs the place of g-0 alone."""
+    cache = world({"n0": (1, {"x": "y"}), "n1": 1, "n2": 1})
+    add(cache, {"low": (2, whole, {"g": (1, of_part, 0), "h": (1, {}, 0)})})
+    for name, node in (("g-0", "n0"), ("g-1", "n1"), ("h-0", "n2")):
+        cache.pod_changed(None, pod(name, name[0], node=node))
+    cache.natives.group_changed(None, gang("high", 1, spec={"priority": 9}))
+    cache.pod_changed(None, pod("high-0", "high", priority=9, spec={"nodeSelector": {"x": "y"}}))
+    assert evicted(cache) == want
+
+
+def test_room_is_made_for_whole_parts_alone_and_only_if_the_whole_starts():
+    high = {"priority": 9}
+    for minimum, want in ((1, 2), (2, 0)):
+        cache = world({f"n{i}": 1 for i in range(4)})
+        cache.natives.group_changed(None, gang("low", 1))
+        for i in range(4):
+            cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
+        add(cache, {"c": (minimum, high, {"g": (5, {}, 5), "h": (2, {}, 2)})}, priority=9)
+        assert len(evicted(cache)) == want
+
+
+def test_room_is_made_in_a_domain_that_can_hold_the_part():
+    cache = world(RACKS)
+    cache.natives.group_changed(None, gang("low", 1))
+    for name in RACKS:
+        cache.pod_changed(None, pod(f"low-{name}", "low", node=name))
+    add(cache, {"c": (2, {"priority": 9, **ZONE}, {"g": (2, RACK, 2), "h": (2, RACK, 2)})}, priority=9)
+    assert evicted(cache) == {"low-b00", "low-b01", "low-b10", "low-b11"}
+
+
+def test_a_composite_that_never_preempts_evicts_nobody():
+    cache = world({"n": 1})
+    cache.natives.group_changed(None, gang("low", 1))
+    cache.pod_changed(None, pod("low-0", "low", node="n"))
+    add(cache, {"c": (1, {"priority": 9, "preemptionPolicy": "Never"}, {"g": (1, {}, 1)})}, priority=9)
+    assert evicted(cache) == set()
+
+
+def said(cache: Cache, key: str) -> dict[str, tuple[str, str, str]]:
+    """What would be written on an object: status, reason and message by type."""
+    outcome, _ = decided(cache, SETTINGS)
+    for job, status in outcome.statuses.items():
+        cache.believe(job, status)
+    group = cache.natives.shown(key)
+    assert group is not None
+    patch = conditions_patch(group, "2026-01-01T00:00:00Z")
+    listed = () if patch is None else patch["status"]["conditions"]
+    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}
+
+
+def test_each_object_of_the_tree_says_what_becomes_of_it():
+    cache = world({"n": 5})
+    add(cache, {"c": (1, {}, {"d": (1, {}, {"g": (2, {}, 2)}), "h": (3, {}, 2)})})
+    keys = {"c": KEY, "d": composite_key("t", "d"), "g": native_key("t", "g"), "h": native_key("t", "h")}
+    assert set(cache.natives.told_of(KEY)) == set(keys.values())
+    for i in range(2):
+        cache.pod_changed(pod(f"g-{i}", "g"), pod(f"g-{i}", "g", node="n"))
+    found = {name: said(cache, key) for name, key in keys.items()}
+    assert found["c"]["CompositePodGroupInitiallyScheduled"][:2] == ("True", "Scheduled")
+    assert found["d"]["CompositePodGroupInitiallyScheduled"][:2] == ("True", "Scheduled")
+    assert found["g"]["PodGroupInitiallyScheduled"][:2] == ("True", "Scheduled")
+    assert found["h"]["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "PodGroup h: 2 of 3 pods present")
+
+
+def test_a_snapshot_decides_again_what_was_decided():
+    cache = world(RACKS)
+    add(cache, CASES["each group in a rack of its own"].tree)
+    cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))
+    cache.pod_changed(pod("x", "g", scheduler="default-scheduler"), None)
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
+    again = decided_again(state)
+    assert len(again.binds) == 4
