@@ -118,14 +118,17 @@ def running(
     millis: int = 1000,
     priority: str = "",
     queue_name: str = "default",
+    namespace: str = "b",
 ) -> None:
     """A job that runs."""
     body = msgspec.to_builtins(group(name, size, queue_name=queue_name))
+    body["metadata"]["namespace"] = namespace
     body["status"] = {"phase": "Running", "running": size, "conditions": [scheduled()]}
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
         made = msgspec.to_builtins(pod(name, i, millis=millis))
+        made["metadata"]["namespace"] = namespace
         made["spec"]["nodeName"] = f"node-{(at + i) % nodes}"
         made["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
         cache.pod_changed(None, msgspec.convert(made, records.Pod))
@@ -146,16 +149,17 @@ def waiting(
     labels: dict[str, str] | None = None,
     priority: str = "",
     queue_name: str = "default",
+    namespace: str = "b",
 ) -> None:
     body = msgspec.to_builtins(group(name, size if minimum is None else minimum, queue_name=queue_name))
+    body["metadata"]["namespace"] = namespace
     body["spec"]["priorityClassName"] = priority
     cache.group_changed(None, msgspec.convert(body, records.PodGroup))
     for i in range(size):
         made = pod(name, i, millis=millis, spec=spec)
-        if labels:
-            metadata = msgspec.structs.replace(made.metadata, labels={**made.metadata.labels, **labels})
-            made = msgspec.structs.replace(made, metadata=metadata)
-        cache.pod_changed(None, made)
+        labeled = {**made.metadata.labels, **(labels or {})}
+        metadata = msgspec.structs.replace(made.metadata, namespace=namespace, labels=labeled)
+        cache.pod_changed(None, msgspec.structs.replace(made, metadata=metadata))
 
 
 def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = False) -> tuple[Outcome, list[Commit]]:
@@ -573,6 +577,23 @@ def terms(jobs: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+def spaces(jobs: int) -> tuple[Callable[[], object], int]:
+    """Jobs of one pod, each in a namespace of its own, where it keeps away from 16 other pods by a label that all have."""
+    cache = cluster(1000)
+    anti = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+    for j in range(1000):
+        running(cache, f"run{j}", 16, 1000, at=16 * j, millis=1000, namespace=f"n{j}")
+    for j in range(jobs):
+        waiting(cache, f"job{j}", 1, spec=spec, namespace=f"n{j}")
+
+    def run() -> None:
+        _, commits = cycle(cache)
+        assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == jobs
+
+    return run, 0
+
+
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
     "hopeless": Work("N Jobs that do not fit, nothing changed", 10, SIZES, hopeless),
@@ -630,6 +651,7 @@ TABLE = {
     "never": Work("the verdict that a gang of N fits in no part", 50, (128, 256, 512), lambda n: domain(n, fits=False)),
     "reclaim": Work("reclaim of N one-GPU Jobs for another queue", 5000, (1000, 2000, 4000), reclaiming),
     "terms": Work("N Jobs with an anti-affinity label each, a node changes", 50, (250, 500, 1000), terms),
+    "spaces": Work("N anti-affine Jobs, each in a namespace of its own", 1000, (250, 500, 1000), spaces),
     "vgpu": Work("N pods with a part of a GPU on 500 nodes", 200, (50, 100, 200), vgpus),
     "queues": Work("reclaim in vain for a Job in each of N queues", 100, (125, 250, 500), queues),
     "singles": Work("N one-GPU Jobs on 500 nodes of 8", 2000, (1000, 2000, 4000), singles),

@@ -1,9 +1,10 @@
-"""The (anti-)affinity terms that pods on nodes hold against others, found by the labels of those whom they mean."""
+"""The (anti-)affinity terms that pods on nodes hold against others, found by namespace and labels of those whom they mean."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,10 +17,13 @@ from pyroclast_scheduler.model.tasks import TaskFacts
 if TYPE_CHECKING:
     from pyroclast_scheduler.model.terms import Term
 
-__all__ = ["Held", "HeldTerms", "Slot"]
+__all__ = ["Group", "Held", "HeldTerms", "Slot", "groups_of", "groups_with"]
 
 Slot = tuple[bytes, str, int]
 """What tells a held term from others: whom it means, its topology key and its weight."""
+
+Group = tuple[str | None, tuple[str, str] | None]
+"""Pods by namespace (None: of any) and by one label with its value (None: whatever labels they have)."""
 
 
 @dataclass(slots=True)
@@ -52,8 +56,7 @@ class HeldTerms:
 
     def __init__(self) -> None:
         self._by_slot: dict[Slot, Held] = {}
-        self._by_value: dict[tuple[str, str], dict[Slot, None]] = {}
-        self._others: dict[Slot, None] = {}  # which take in pods whatever values their labels have
+        self._groups: dict[Group, dict[Slot, None]] = {}
 
     def add(self, term: Term, row: int, sign: int, *, is_change: bool = False) -> None:
         """A pod that holds `term` came to a node (1) or left it (−1). `is_change`: it may have come before this began."""
@@ -61,11 +64,15 @@ class HeldTerms:
         held = self._by_slot.get(slot)
         if held is None:
             held = self._by_slot[slot] = Held(term)
-            for group in self._groups(slot, term):
-                group[slot] = None
+            for group in groups_of(term):
+                self._groups.setdefault(group, {})[slot] = None
         held.add(row, sign)
         if not held.rows and not is_change:
-            self._forget(slot, term)
+            del self._by_slot[slot]
+            for group in groups_of(term):
+                del self._groups[group][slot]
+                if not self._groups[group]:
+                    del self._groups[group]
 
     def get(self, slot: Slot) -> Held | None:
         """The term of that slot."""
@@ -73,9 +80,8 @@ class HeldTerms:
 
     def meaning(self, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
         """The terms that take `task` in."""
-        groups = (self._by_value.get(pair, {}) for pair in task.pod.metadata.labels.items())
-        for slots in (self._others, *groups):
-            for slot in slots:
+        for group in groups_with(task):
+            for slot in self._groups.get(group, ()):
                 held = self._by_slot[slot]
                 if held.term.takes_in(task):
                     yield slot, held
@@ -84,18 +90,16 @@ class HeldTerms:
         """The terms that select by one of these labels."""
         return (pair for pair in self._by_slot.items() if not selected_labels(pair[1].term.selector).isdisjoint(labels))
 
-    def _groups(self, slot: Slot, term: Term) -> list[dict[Slot, None]]:
-        """Where a term is found: under each value of one label that it names, else among those that every pod is asked about."""
-        del slot
-        for key, values in named_values(term.selector):
-            return [self._by_value.setdefault((key, value), {}) for value in values]
-        return [self._others]
 
-    def _forget(self, slot: Slot, term: Term) -> None:
-        del self._by_slot[slot]
-        self._others.pop(slot, None)
-        for key, values in named_values(term.selector)[:1]:
-            for pair in ((key, value) for value in values):
-                del self._by_value[pair][slot]
-                if not self._by_value[pair]:
-                    del self._by_value[pair]
+def groups_of(term: Term) -> list[Group]:
+    """The groups outside of which no pod is taken in by `term`, none of which overlap."""
+    namespaces = term.namespaces
+    namespace = next(iter(namespaces)) if namespaces is not None and len(namespaces) == 1 else None
+    for key, values in named_values(term.selector):
+        return [(namespace, (key, value)) for value in values]
+    return [(namespace, None)]
+
+
+def groups_with(task: TaskFacts) -> Iterator[Group]:
+    """The groups in which `task` is."""
+    return product((None, task.namespace), (None, *task.pod.metadata.labels.items()))

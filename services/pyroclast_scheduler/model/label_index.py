@@ -1,14 +1,15 @@
-"""Pods on nodes by the values of labels that selectors name: where pods of one value are, without looking at all others."""
+"""Pods on nodes by namespace and by the labels that selectors name: where such pods are, without looking at all others."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import compress
+from operator import is_not
 from typing import Any, Final
 
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["LabelIndex", "Residents", "changed_rows", "named_values"]
+__all__ = ["LabelIndex", "Residents", "RowIndex", "changed_rows", "named_values"]
 
 Residents = Sequence[Sequence[TaskFacts]]
 """The pods on each node. Where they change there is another sequence."""
@@ -28,57 +29,68 @@ def changed_rows(seen: Residents, residents: Residents) -> list[int]:
     """The rows whose residents are others than before."""
     if seen is residents:
         return []
-    known = len(seen)
-    return [row for row, tasks in enumerate(residents) if row >= known or tasks is not seen[row]]
+    changed = compress(range(len(residents)), map(is_not, seen, residents))
+    return [*changed, *range(len(seen), len(residents))]
 
 
-@dataclass(slots=True)
-class _Values:
-    """By value of one label, how many pods with it each node has that has any, as the nodes had these residents."""
+class RowIndex:
+    """By namespace and `key` of pods, how many such pods each node has that has any. Pods whose key is None are left out.
 
-    seen: Residents = ()
-    rows: dict[str, dict[int, int]] = field(default_factory=dict)
+    Goes from session to session: only nodes whose pods changed are read again.
+    """
 
-    def refresh(self, key: str, residents: Residents) -> None:
-        for row in changed_rows(self.seen, residents):
-            for tasks, sign in ((self.seen[row] if row < len(self.seen) else (), -1), (residents[row], 1)):
+    def __init__(self, key: Callable[[TaskFacts], str | None]) -> None:
+        self._key = key
+        self._seen: Residents = ()
+        self._rows: dict[str, dict[str, dict[int, int]]] = {}
+
+    def of(self, residents: Residents) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+        """The index when nodes have these residents. Not to be changed."""
+        for row in changed_rows(self._seen, residents):
+            for tasks, sign in ((self._seen[row] if row < len(self._seen) else (), -1), (residents[row], 1)):
                 for task in tasks:
-                    value = task.pod.metadata.labels.get(key)
-                    if value is not None:
-                        self._count(value, row, sign)
-        self.seen = residents
+                    key = self._key(task)
+                    if key is not None:
+                        self._count(task.namespace, key, row, sign)
+        self._seen = residents
+        return self._rows
 
-    def _count(self, value: str, row: int, sign: int) -> None:
-        rows = self.rows.setdefault(value, {})
+    def _count(self, namespace: str, key: str, row: int, sign: int) -> None:
+        keys = self._rows.setdefault(namespace, {})
+        rows = keys.setdefault(key, {})
         count = rows.get(row, 0) + sign
         if count:
             rows[row] = count
             return
         del rows[row]
         if not rows:
-            del self.rows[value]
+            del keys[key]
+        if not keys:
+            del self._rows[namespace]
 
 
 class LabelIndex:
-    """Goes from session to session: only nodes whose pods changed are read again."""
+    """Indexes by the values of the labels that were asked for last."""
 
     def __init__(self) -> None:
-        self._keys: dict[str, _Values] = {}
+        self._keys: dict[str, RowIndex] = {}
 
-    def rows(self, selector: Mapping[str, Any] | None, residents: Residents) -> Collection[int] | None:
-        """Nodes outside of which no pod matches `selector`; None where it names no values."""
+    def rows(
+        self, selector: Mapping[str, Any] | None, namespaces: frozenset[str] | None, residents: Residents
+    ) -> Collection[int] | None:
+        """Nodes outside of which no pod of `namespaces` (None: all) matches `selector`; None where it names no values."""
         found: Collection[int] | None = None
         for key, values in named_values(selector):
             index = self._of(key, residents)
-            rows: Collection[int] = set().union(*(index.get(value, ()) for value in values))
+            by_value = (index.get(namespace, {}) for namespace in (index if namespaces is None else namespaces))
+            rows: Collection[int] = set().union(*(each.get(value, ()) for each in by_value for value in values))
             if found is None or len(rows) < len(found):
                 found = rows
         return found
 
-    def _of(self, key: str, residents: Residents) -> Mapping[str, Mapping[int, int]]:
-        known = self._keys.pop(key, None) or _Values()
-        known.refresh(key, residents)
+    def _of(self, key: str, residents: Residents) -> Mapping[str, Mapping[str, Mapping[int, int]]]:
+        known = self._keys.pop(key, None) or RowIndex(lambda task: task.pod.metadata.labels.get(key))
         self._keys[key] = known
         if len(self._keys) > _MOST_KEYS:
             del self._keys[next(iter(self._keys))]
-        return known.rows
+        return known.of(residents)

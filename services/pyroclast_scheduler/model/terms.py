@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ import numpy as np
 
 from pyroclast.resources.selectors import is_empty, matches
 from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.held_terms import Held, HeldTerms, Slot
+from pyroclast_scheduler.model.held_terms import Group, Held, HeldTerms, Slot, groups_of, groups_with
 from pyroclast_scheduler.model.label_index import LabelIndex, Residents, changed_rows, named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -73,6 +72,7 @@ def _namespaces(term: Mapping[str, Any], task: TaskFacts, spaces: Spaces) -> fro
 
 _Test = Callable[[TaskFacts], bool]
 _Slot = tuple[bytes, bool]
+_MoveOfPod = tuple[TaskFacts, int, int]  # the pod, its node, 1 where it came and −1 where it left
 _HELD: Final = ("podAntiAffinity", "+podAffinity", "+podAntiAffinity")
 _MOST_TERMS: Final = 256  # counts kept from session to session; those asked for longest ago go first
 _FEW_ROWS: Final = 64  # pods on so few nodes are counted anew each time
@@ -103,12 +103,12 @@ class TermBook:
             self.spaces = spaces
             self._held, self._seen = {kind: HeldTerms() for kind in _HELD}, ()
 
-    def counts(self, slot: _Slot, test: _Test, selector: Mapping[str, Any] | None, residents: Residents) -> Ints:
+    def counts(self, slot: _Slot, test: _Test, term: Term, residents: Residents) -> Ints:
         """How many residents of each node pass `test`, which `slot` names; an array of the caller's own.
 
-        `selector`: one that all of them match.
+        `term`: one that takes all of them in.
         """
-        rows = self._index.rows(selector, residents)
+        rows = self._index.rows(term.selector, term.namespaces, residents)
         if rows is not None and len(rows) <= _FEW_ROWS:
             return _counted(test, rows, residents)
         known = self._counted.pop(slot, None)
@@ -151,23 +151,22 @@ class TermCounts:
         self._book = book
         self._residents = residents
         self._nodes = len(residents)
-        self._moves: list[tuple[TaskFacts, int, int]] = []
-        self._moves_by_label: dict[str, dict[str, list[tuple[TaskFacts, int, int]]]] = {}
+        self._moves: list[_MoveOfPod] = []
+        self._moves_by_label: dict[str | None, dict[Group, list[_MoveOfPod]]] = {}
         self._matching: dict[_Slot, tuple[_Test, Ints]] = {}
-        self._slots_by_value: dict[tuple[str, str], list[_Slot]] = {}
-        self._other_slots: list[_Slot] = []
+        self._slots: dict[Group, list[_Slot]] = {}
         self._shifted: dict[str, HeldTerms] | None = None
 
     def moved(self, tasks: Sequence[TaskFacts], rows: Sequence[int], sign: int) -> None:
         """Pods came to nodes (1) or left them (−1)."""
         for task, row in zip(tasks, rows, strict=True):
-            self._moves.append((task, row, sign))
-            labels = task.pod.metadata.labels
-            for key, moves in self._moves_by_label.items():
-                if key in labels:
-                    moves.setdefault(labels[key], []).append((task, row, sign))
-            for slots in (self._other_slots, *(self._slots_by_value.get(pair, ()) for pair in labels.items())):
-                for test, counts in map(self._matching.__getitem__, slots):
+            move = task, row, sign
+            self._moves.append(move)
+            for group in groups_with(task) if self._slots else ():
+                known = self._moves_by_label.get(_key_of(group))
+                if known is not None:
+                    known.setdefault(group, []).append(move)
+                for test, counts in map(self._matching.__getitem__, self._slots.get(group, ())):
                     if test(task):
                         counts[row] += sign
             if self._shifted is not None:
@@ -183,7 +182,7 @@ class TermCounts:
         def test(task: TaskFacts) -> bool:
             return term.takes_in(task) and not (but_leaving and task.pod.metadata.is_terminating)
 
-        return self._counts((term.id, but_leaving), test, term.selector)
+        return self._counts((term.id, but_leaving), test, term)
 
     def matching_all(self, terms: Sequence[Term]) -> Ints:
         """How many pods on each node match all of `terms`. Not to be changed."""
@@ -191,7 +190,7 @@ class TermCounts:
         def test(task: TaskFacts) -> bool:
             return all(term.takes_in(task) for term in terms)
 
-        named = next((term.selector for term in terms if named_values(term.selector)), None)
+        named = next((term for term in terms if named_values(term.selector)), terms[0])
         return self._counts((b"&".join(term.id for term in terms), False), test, named)
 
     def holders(self, kind: str, task: TaskFacts) -> Iterator[tuple[Term, Ints]]:
@@ -239,32 +238,33 @@ class TermCounts:
         for kind, term in _held_by(task, self._book.spaces):
             shifted[kind].add(term, row, sign, is_change=True)
 
-    def _counts(self, slot: _Slot, test: _Test, selector: Mapping[str, Any] | None) -> Ints:
+    def _counts(self, slot: _Slot, test: _Test, term: Term) -> Ints:
         found = self._matching.get(slot)
         if found is None:
-            counts = self._book.counts(slot, test, selector, self._residents)
-            named = named_values(selector)[:1]
-            for task, row, sign in self._moves_of(*named[0]) if named else self._moves:
-                if test(task):
-                    counts[row] += sign
+            counts = self._book.counts(slot, test, term, self._residents)
+            for group in groups_of(term):
+                for task, row, sign in self._moves_of(group):
+                    if test(task):
+                        counts[row] += sign
+                self._slots.setdefault(group, []).append(slot)
             found = self._matching[slot] = test, counts
-            for key, values in named:
-                for value in values:
-                    self._slots_by_value.setdefault((key, value), []).append(slot)
-            if not named:
-                self._other_slots.append(slot)
         return found[1]
 
-    def _moves_of(self, key: str, values: Collection[str]) -> Iterator[tuple[TaskFacts, int, int]]:
-        """What the session did with pods whose label has one of these values."""
+    def _moves_of(self, group: Group) -> Sequence[_MoveOfPod]:
+        """What the session did with the pods of a group."""
+        key = _key_of(group)
         known = self._moves_by_label.get(key)
         if known is None:
             known = self._moves_by_label[key] = {}
             for move in self._moves:
-                value = move[0].pod.metadata.labels.get(key)
-                if value is not None:
-                    known.setdefault(value, []).append(move)
-        return chain.from_iterable(known.get(value, ()) for value in values)
+                for each in groups_with(move[0]):
+                    if _key_of(each) == key:
+                        known.setdefault(each, []).append(move)
+        return known.get(group, ())
+
+
+def _key_of(group: Group) -> str | None:
+    return None if group[1] is None else group[1][0]
 
 
 def _held_by(task: TaskFacts, spaces: Spaces) -> Iterator[tuple[str, Term]]:

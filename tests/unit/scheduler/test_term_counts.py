@@ -28,12 +28,14 @@ class World:
         self.number += 1
         name, pick = f"p{self.number}", self.draw.choice
         labels = {"app": pick("pqr"), "run": pick((name, "shared"))}
-        options = {"labels": labels} | pick(({}, {"anti": {"key": "zone", **self.selected(labels)}}))
+        options = {"labels": labels, "ns": pick(("a", "b"))} | pick(({}, {"anti": {"key": "zone", **self.selected(labels)}}))
         options |= pick(({}, {}, {"affine": {"key": "zone", **self.selected(labels)}}))
         return objects.pod([name, "", node, 1, "1Gi", options])
 
     def selected(self, labels):
-        return self.draw.choice(({"run": labels["run"]}, {"app": "q"}, labels))
+        chosen = self.draw.choice(({"run": labels["run"]}, {"app": "q"}, labels))
+        elsewhere = ({"namespaces": ["a"]}, {"namespaces": ["a", "b"]}, {"namespaceSelector": {}})
+        return chosen | self.draw.choice(({}, {}, {}, *elsewhere))
 
     def step(self):
         if self.shown and self.draw.random() < 0.4:
@@ -119,6 +121,24 @@ def test_pods_of_a_label_of_their_own_are_counted_without_looking_at_the_others(
     assert len(asked) < 200 * (200 / NODES + 3)
 
 
+def test_pods_with_a_label_that_each_namespace_has_are_counted_without_looking_at_other_namespaces(monkeypatch):
+    world = World(1)
+    for i in range(200):
+        options = {"labels": {"app": "web"}, "ns": f"s{i}", "anti": {"key": "zone", "app": "web"}}
+        world.cache.pod_changed(None, objects.pod([f"x{i}", "", f"n{i % NODES}", 0.1, "1M", options]))
+    residents = world.cache.snapshot().residents
+    asked = []
+    takes_in = module.Term.takes_in
+    monkeypatch.setattr(module.Term, "takes_in", lambda self, task: asked.append(task) or takes_in(self, task))
+    counts = TermCounts(TermBook(), residents)
+    for tasks in residents:
+        for task in tasks:
+            (term,) = required(task)
+            assert counts.matching(term).sum() == 1
+            assert len([*counts.holders("podAntiAffinity", task)]) == 1
+    assert len(asked) < 200 * (200 / NODES + 3)
+
+
 def test_a_term_that_names_no_values_asks_about_every_pod():
     world = World(2)
     for _ in range(20):
@@ -126,5 +146,7 @@ def test_a_term_that_names_no_values_asks_about_every_pod():
     residents = world.cache.snapshot().residents
     (task, *_) = world.tasks(1)
     (term,) = own_terms(task, [{"labelSelector": ACROSS, "topologyKey": "zone"}], {})
-    want = [sum(each.pod.metadata.labels["app"] != "p" for each in tasks) for tasks in residents]
+    own = [[each for each in tasks if each.namespace == task.namespace] for tasks in residents]
+    want = [sum(each.pod.metadata.labels["app"] != "p" for each in tasks) for tasks in own]
+    assert any(want)
     assert TermCounts(TermBook(), residents).matching(term).tolist() == want
