@@ -259,19 +259,19 @@ def slots(
     return run, 0
 
 
-def large(nodes: int) -> tuple[Callable[[], object], int]:
+def large(nodes: int, *, configuration: Configuration = FILLING) -> tuple[Callable[[], object], int]:
     """Full nodes with 10 running pods each, 100 Jobs wait, and a pod ends: a Job gets its place."""
     cache = cluster(nodes)
     for j in range(nodes // 10):
         running(cache, f"run{j}", 100, nodes, at=100 * j, millis=3200)
     for j in range(100):
         waiting(cache, f"job{j}", 1, millis=3200)
-    steady(cache)
+    steady(cache, configuration)
     turns = iter(range(nodes // 10))
 
     def run() -> None:
         cache.pod_changed(next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node).pod, None)
-        _, commits = cycle(cache, keep=True)
+        _, commits = cycle(cache, configuration, keep=True)
         assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == 1
 
     return run, 0
@@ -637,6 +637,7 @@ TABLE = {
         partial(hopeless, shapes=1, millis=2000, prepare=full_nodes, configuration=with_plugin("reservation")),
     ),
     "large": Work("N nodes with 10 running pods each, a pod ends", 50, (5000, 10000, 20000), large, memory=1500),
+    "victims": Work("the same where actions evict", 50, (5000, 10000, 20000), partial(large, configuration=TAKING)),
     "gang": Work("gang of N on 5,000 nodes, whole cycle", 8, (250, 500, 1000), placing),
     "anti": Work("the same beside one anti-affine pod", 10, (250, 500, 1000), lambda n: placing(n, prepare=anti_affine)),
     "taint": Work("the same with one PreferNoSchedule taint", 10, (250, 500, 1000), lambda n: placing(n, taint=True)),

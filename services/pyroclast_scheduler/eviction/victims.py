@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, cmp_to_key
 from typing import Final
 
@@ -38,13 +38,10 @@ class Residents:
         self._nowhere = self._mask([])
 
     @cached_property
-    def _by_job(self) -> Mapping[str, list[int]]:
-        """The nodes of each job's pods, a node for each pod."""
-        found: dict[str, list[int]] = {}
-        for row, there in enumerate(self.session.snapshot.residents):
-            for task in there:
-                found.setdefault(task.job, []).append(row)
-        return {key: rows for key, rows in found.items() if key in self.session.snapshot.all_jobs}
+    def _by_job(self) -> Mapping[str, Collection[int]]:
+        """The nodes of each job's pods."""
+        index = self.session.features.jobs.of(self.session.snapshot.residents)
+        return {key: rows for jobs in index.values() for key, rows in jobs.items() if key in self.session.snapshot.all_jobs}
 
     @cached_property
     def _by_queue(self) -> Mapping[str, Bools]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pyroclast.api import records
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
+from pyroclast_scheduler.model.label_index import RowIndex
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.shapes import Toleration
 from pyroclast_scheduler.model.terms import TermBook
@@ -87,11 +88,15 @@ class Domains:
 
 
 class NodeFeatures:
-    """Columns made when first asked for. `update` must be called before a session with what its snapshot says."""
+    """Columns made when first asked for. `update` must be called before a session with what its snapshot says.
+
+    `jobs`: the nodes of the pods of each job.
+    """
 
     def __init__(self) -> None:
         self.hyper_nodes = HyperNodeMembers()
         self.terms = TermBook()
+        self.jobs = RowIndex(lambda task: task.job or None)
         self._nodes: Sequence[records.Node | None] = ()
         self._stamps: Ints = np.zeros(0, dtype=np.int64)
         self._domains: dict[str, Domains] = {}

@@ -8,6 +8,7 @@ import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model import terms as module
+from pyroclast_scheduler.model.label_index import RowIndex
 from pyroclast_scheduler.model.terms import TermBook, TermCounts, own_terms
 from tests.scenarios import objects
 
@@ -101,6 +102,20 @@ def test_what_is_kept_is_what_all_pods_say(seed, few_rows, monkeypatch):
             for other in asked:
                 is_alike = counts.signature(one) == counts.signature(other)
                 assert not is_alike or brute(one, there)[1].keys() == brute(other, there)[1].keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_index_of_rows_is_what_all_pods_say(seed):
+    world, index = World(seed), RowIndex(lambda task: task.pod.metadata.labels["run"])
+    for _ in range(40):
+        world.step()
+        residents = world.cache.snapshot().residents
+        want = {}
+        for row, tasks in enumerate(residents):
+            for task in tasks:
+                rows = want.setdefault(task.namespace, {}).setdefault(task.pod.metadata.labels["run"], Counter())
+                rows[row] += 1
+        assert index.of(residents) == want
 
 
 def test_pods_of_a_label_of_their_own_are_counted_without_looking_at_the_others(monkeypatch):
