@@ -6,15 +6,16 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-__all__ = ["postgres_server"]
+__all__ = ["postgres_process", "postgres_server"]
 
 
 @contextmanager
-def postgres_server() -> Iterator[str]:
-    """The URL of a PostgreSQL that ends with the block.
+def postgres_process() -> Iterator[Any]:
+    """A PostgreSQL that ends with the block; `get_uri()` is its URL, and `stop()` and `start()` do what they say.
 
     It runs as another user, so its folder is not below that of pytest, which each run of pytest closes to others.
     """
@@ -24,6 +25,13 @@ def postgres_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="pyroclast-postgres-", ignore_cleanup_errors=True) as folder:
         server = package.get_server(folder, cleanup_mode="stop")
         try:
-            yield server.get_uri()
+            yield server
         finally:
             server.cleanup()
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """The URL of a PostgreSQL that ends with the block."""
+    with postgres_process() as server:
+        yield server.get_uri()

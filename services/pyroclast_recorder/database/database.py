@@ -49,6 +49,11 @@ GROWTH: Final = 4
 A planner that believes them to be empty reads all of them, and its own look comes a minute later.
 """
 
+CONNECT_SECONDS: Final = 10.0
+COMMAND_SECONDS: Final = 60.0
+LOCKED_SECONDS: Final = 30.0
+"""How long PostgreSQL may take for a connection and for a statement, and how long a SQLite file may be locked by another."""
+
 UNAVAILABLE: Final = (DBAPIError, OSError, asyncio.TimeoutError)
 WHOSE: Final = (jobs.c.queue, jobs.c.submitted_by, jobs.c.owner_kind, jobs.c.owner_name)
 """Columns of a Job that say whom the use of its pods is put down to."""
@@ -209,7 +214,8 @@ class Database:
             since = await connection.scalar(
                 select(cursors.c.at).where(cursors.c.cluster == self.cluster, cursors.c.kind == SETTLED)
             )
-            await self._note_hours(connection, hours_between(now if since is None else min(since, now), now))
+            last = now if since is None else since  # later than now where a clock jumped: what was counted too far goes again
+            await self._note_hours(connection, hours_between(min(last, now), max(last, now)))
             moved = {"cluster": self.cluster, **Cursor(SETTLED, "", now, 0)._asdict()}
             await connection.execute(replace(cursors, self._dialect), [moved])
         settled = 0
@@ -362,10 +368,10 @@ def check_url(url: str) -> URL:
 
 def _engine(url: URL) -> AsyncEngine:
     if url.get_backend_name() == "postgresql":
-        limits = {"timeout": 10, "command_timeout": 60}
+        limits = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
         return create_async_engine(url, pool_size=5, pool_pre_ping=True, connect_args=limits)
     Path(url.database or "").parent.mkdir(parents=True, exist_ok=True)
-    engine = create_async_engine(url, connect_args={"timeout": 30})
+    engine = create_async_engine(url, connect_args={"timeout": LOCKED_SECONDS})
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     return engine

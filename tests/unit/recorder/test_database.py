@@ -13,7 +13,7 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Table, create_engine, func, select, text
 
@@ -37,17 +37,17 @@ PODS = [
     {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Failed", "bound": 100, "released_high": 900},
     {"job": "j", "namespace": "ns", "requests": '{"cpu":1000}', "phase": "Failed", "bound": 100, "finished": 5000},
 ]
+JOB = {"namespace": "ns", "name": "a", "created": 50}
 EVENTS: list[Event] = [
-    *((pods, version, {"uid": f"p{number}", **row}) for number in range(3) for version, row in enumerate(PODS, 1)),
-    *((pods, 0, {"uid": f"p{number}", "released_low": 300 + number}) for number in range(3)),
-    *((pods, 0, {"uid": "p1", "released_high": high}) for high in (4000, 800)),
-    (jobs, 3, {"uid": "j", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending", "created": 50}),
-    (jobs, 7, {"uid": "j", "namespace": "ns", "name": "a", "queue": "blue", "phase": "Running", "created": 50, "started": 99}),
-    (jobs, 0, {"uid": "j", "let_in": 70}),
-    (jobs, 0, {"uid": "j", "let_in": 60}),
-    (job_phases, 7, {"job": "j", "at": 99, "name": "Running"}),
-    (gaps, 0, {"kind": "pods", "since": 10, "until": 30, "why": "x"}),
+    *((pods, version, {"uid": f"p{number}", **row}) for number in range(30) for version, row in enumerate(PODS, 1)),
+    *((pods, 0, {"uid": f"p{number}", "released_low": 300 + number}) for number in range(30)),
+    *((pods, 0, {"uid": f"p{number % 5}", "released_high": 100 * number}) for number in range(8, 24)),
+    *((jobs, version, {"uid": "j", **JOB, "queue": f"q{version}", "phase": "Running"}) for version in range(3, 15)),
+    *((jobs, 0, {"uid": "j", "let_in": 60 + number, "started": 99 - number}) for number in range(8)),
+    *((job_phases, version, {"job": "j", "at": 99 + version, "name": "Running"}) for version in range(8)),
+    *((gaps, 0, {"kind": "pods", "since": 10, "until": until, "why": "x"}) for until in range(30, 36)),
 ]
+assert len(EVENTS) == 200
 
 
 async def record(database: Database, events: Sequence[Event], sizes: Sequence[int], now: int = 9000) -> None:
@@ -72,22 +72,23 @@ async def contents(database: Database) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-async def test_any_order_repetition_and_splitting_makes_the_same_tables(new_database: NewDatabase) -> None:
+@given(chance=st.randoms(use_true_random=False))
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+async def test_any_order_repetition_and_splitting_makes_the_same_tables(new_database: NewDatabase, chance: random.Random) -> None:
+    """Two recorders write what they saw, in any order, in transactions of any size."""
     async with new_database() as expected:
         await record(expected, EVENTS, [])
         await expected.settle(9000)
         wanted = await contents(expected)
     assert wanted["usage_hours"], "there is something to compare"
-    chance = random.Random(7)
-    for _ in range(12):
-        events = [*EVENTS, *chance.choices(EVENTS, k=8)]
-        chance.shuffle(events)
-        middle = chance.randrange(len(events))
-        async with new_database() as database:
-            sizes = chance.choices(range(1, 6), k=8)
-            await asyncio.gather(record(database, events[:middle], sizes), record(database, events[middle:], sizes))
-            await database.settle(9000)
-            assert await contents(database) == wanted
+    events = [*EVENTS, *chance.choices(EVENTS, k=40)]
+    chance.shuffle(events)
+    middle = chance.randrange(len(events))
+    sizes = chance.choices(range(1, 40), k=8)
+    async with new_database() as database:
+        await asyncio.gather(record(database, events[:middle], sizes), record(database, events[middle:], sizes))
+        await database.settle(9000)
+        assert await contents(database) == wanted
 
 
 columns = {column.name: st.none() | st.integers(0, 3) for column in pods.columns if not column.primary_key}
@@ -135,6 +136,17 @@ async def usage(database: Database) -> dict[tuple[str, int], int]:
     async with database.reading() as connection:
         found = await connection.execute(select(usage_hours).where(usage_hours.c.cluster == database.cluster))
         return {(row.queue, row.hour): row.asked for row in found}
+
+
+@pytest.mark.parametrize("jump", [-20 * HOUR, -61, 20 * HOUR])
+async def test_a_clock_that_jumps_and_comes_back_changes_no_usage(new_database: NewDatabase, jump: int) -> None:
+    begin = 100 * HOUR
+    pod = {"uid": "p", "namespace": "ns", "requests": '{"cpu":1000}', "bound": begin, "queue": "red"}
+    async with new_database() as database:
+        await record(database, [(pods, 1, pod)], [], now=begin)
+        for now in (begin + 60, begin + 60 + jump, begin + 120):
+            await database.settle(now)
+        assert await usage(database) == {("red", begin): 120_000}
 
 
 WINDOWS = [(0, 4 * DAY), (5 * HOUR, 3 * DAY + 7 * HOUR), (DAY, 2 * DAY - 1), (DAY, 2 * DAY - HOUR - 1), (2 * HOUR, 9 * HOUR + 5)]
