@@ -1,9 +1,9 @@
 """What the recorder's database costs: `python -m tests.bench.recorder [--pods 50000] [--years 1] [--sqlite | --postgresql]`.
 
 Pods go through the tables as the recorder writes them: each is seen four times (made, bound, running, ended), 500 rows a
-transaction. Told are rows per second, bytes per million pods, how long it takes to add up their hours, and how long reports over
-a year of 10 million pods take. What these read is filled in: hourly usage of 50 queues of 3 users with 3 resources, all of them
-at work in every hour, and a million Jobs.
+transaction. Told are rows per second, bytes per million pods, how long after an event its row is there while 100 pods a second
+come and go, how long it takes to add up their hours, and how long reports over a year of 10 million pods take. What these read is
+filled in: hourly usage of 50 queues of 3 users with 3 resources, all of them at work in every hour, and a million Jobs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from sqlalchemy import text
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import job_phases, jobs, pods
+from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 from pyroclast_recorder.reading.queries import usage
 from pyroclast_recorder.reading.questions import UsageQuestion
@@ -32,6 +33,7 @@ REQUESTS = '{"cpu":4000,"memory":16384,"nvidia.com/gpu":1000}'
 ROWS = 500
 PODS_EACH = 10
 PODS_A_YEAR = 10_000_000
+PACE, PACED_SECONDS, FIRST_PACED = 100, 30, 10_000_000
 HOURS_AT_ONCE, JOBS_AT_ONCE = 200, 20_000
 QUEUES, USERS, RESOURCES = 50, 3, ("cpu", "memory", "nvidia.com/gpu")
 
@@ -99,6 +101,22 @@ async def fill(database: Database, count: int) -> tuple[float, int]:
     return time.perf_counter() - began, rows
 
 
+async def lags(database: Database, seconds: int) -> list[float]:
+    """How long after each event its row was there, in seconds, smallest first, while `PACE` pods a second come and go."""
+    found: list[float] = []
+    writer = Writer(database, lambda: float(START), lambda rows, oldest: found.extend([oldest] * rows))
+    writing = asyncio.create_task(writer.run())
+    began = time.perf_counter()
+    for number in range(PACE * seconds):
+        await asyncio.sleep(max(0.0, began + number / PACE - time.perf_counter()))
+        for table, version, row in seen(FIRST_PACED + number):
+            await writer.add(table, version, row)
+    await writer.flushed()
+    writing.cancel()
+    await asyncio.gather(writing, return_exceptions=True)
+    return sorted(found)
+
+
 async def size(database: Database, path: str) -> int:
     async with database.reading() as connection:
         if connection.dialect.name == "sqlite":
@@ -112,14 +130,15 @@ INSERT INTO usage_hours (cluster, hour, queue, namespace, submitted_by, flow, re
 WITH RECURSIVE
   hours(n) AS (SELECT CAST(:first AS BIGINT) UNION ALL SELECT n + 1 FROM hours WHERE n + 1 < :until),
   whose(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM whose WHERE n + 1 < {QUEUES * USERS * len(RESOURCES)})
-SELECT :cluster, {START} + hours.n * {HOUR}, 'q' || whose.n % {QUEUES}, 'research', 'user-' || (whose.n / {QUEUES}) % {USERS}, '',
+SELECT :cluster, {START} + hours.n * {HOUR}, 'q' || (whose.n % {QUEUES}), 'research',
+  'user-' || (whose.n / {QUEUES} % {USERS}), '',
   CASE whose.n / {QUEUES * USERS} WHEN 0 THEN 'cpu' WHEN 1 THEN 'memory' ELSE 'nvidia.com/gpu' END, 3600000, 0
 FROM hours CROSS JOIN whose
 """
 JOBS = f"""
 INSERT INTO jobs (cluster, uid, version, namespace, name, queue, submitted_by, phase, gang_size, retries, created, started, ended)
 WITH RECURSIVE numbers(n) AS (SELECT CAST(:first AS BIGINT) UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :until)
-SELECT :cluster, 'year-' || n, 1, 'research', 'train-' || n, 'q' || n % {QUEUES}, 'user-' || n % {USERS},
+SELECT :cluster, 'year-' || n, 1, 'research', 'train-' || n, 'q' || (n % {QUEUES}), 'user-' || (n % {USERS}),
   CASE n % 50 WHEN 0 THEN 'Failed' ELSE 'Completed' END, {PODS_EACH}, 0,
   {START} + CAST(n AS BIGINT) * :seconds / :jobs, {START} + CAST(n AS BIGINT) * :seconds / :jobs + 60,
   {START} + CAST(n AS BIGINT) * :seconds / :jobs + 660
@@ -163,6 +182,9 @@ async def measure(kind: str, count: int, years: float) -> None:
         print(
             f"{kind}: {rows} rows in {seconds:.1f} s, {rows / seconds:.0f} rows/s; {grown / count / 1e3:.2f} GB per million pods"
         )
+        behind = await lags(database, PACED_SECONDS)
+        at = {share: behind[len(behind) * share // 100] for share in (50, 99)}
+        print(f"{kind}: at {PACE} pods a second the row of an event is there after {at[50]:.2f} s (p50), {at[99]:.2f} s (p99)")
         began = time.perf_counter()
         hours = await database.settle(START + count // 100 + 700)
         print(f"{kind}: {hours} hours of {count} pods added up in {time.perf_counter() - began:.1f} s")
