@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import random
 import urllib.error
@@ -48,6 +47,15 @@ def ask(cluster: Cluster, path: str, **query: str) -> dict[str, Any]:
     return answer
 
 
+def rows_written(cluster: Cluster) -> float:
+    """Of all rows, those that the recorder has written since it was started; 0 while it starts."""
+    try:
+        shown = cluster.metrics("recorder")
+    except OSError:
+        return 0.0
+    return sum(float(line.split()[-1]) for line in shown.splitlines() if line.startswith("pyroclast_recorder_rows_total"))
+
+
 def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
@@ -90,11 +98,16 @@ MANY = pytest.param(500, 50, marks=[pytest.mark.soak, pytest.mark.timeout(3600)]
 @pytest.mark.parametrize(("jobs", "kills"), [FEW, MANY])
 def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Recorded, jobs: int, kills: int) -> None:
     cluster, chance = recorded.cluster, random.Random(11)
-    numbers = iter(range(jobs))
-    while some := list(itertools.islice(numbers, jobs // kills)):
-        made = [job(f"job-{number}", command=["sleep", str(chance.randint(1, 9))], replicas=REPLICAS) for number in some]
+    each_time = jobs // kills
+    for first in range(0, jobs, each_time):
+        made = [
+            job(f"job-{number}", command=["sleep", str(chance.randint(1, 9))], replicas=REPLICAS)
+            for number in range(first, min(jobs, first + each_time))
+        ]
         body = {"apiVersion": "v1", "kind": "List", "items": [json.loads(each) for each in made]}
         cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
+        if first // each_time % 5 == 0:  # the others die before they have followed anything
+            wait_until(lambda: rows_written(cluster) > 0, "the recorder to write rows", seconds=120)
         cluster.kill("recorder")
     wait_until(lambda: phases(cluster, NAMESPACE) == {"Completed": jobs}, "all Jobs to complete", seconds=1800)
     cluster.kill("recorder")
@@ -117,7 +130,11 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
 
 
 def test_a_job_that_was_deleted_and_made_again_has_two_histories(cluster: Cluster, namespace: str) -> None:
-    uids = []
+    def ends() -> list[tuple[str, str, int]]:
+        tries = ask(cluster, f"jobs/{namespace}/again")["items"]
+        return [(each["uid"], each["state"], each["exitCode"]) for each in reversed(tries)]
+
+    uids: list[str] = []
     for code in (3, 0):
         cluster.kubectl(
             "create", "-n", namespace, "-f", "-", stdin=job("again", command=["sh", "-c", f"exit {code}"], replicas=1)
@@ -125,13 +142,13 @@ def test_a_job_that_was_deleted_and_made_again_has_two_histories(cluster: Cluste
         wait_until(lambda: phases(cluster, namespace).keys() & {"Completed", "Failed"}, "the Job to end")
         uids.append(cluster.get("vcjob", "again", "-n", namespace)["metadata"]["uid"])
         cluster.kubectl("delete", "vcjob", "again", "-n", namespace, "--wait=true")
-
-    def ends() -> list[tuple[str, str, int]]:
-        tries = ask(cluster, f"jobs/{namespace}/again")["items"]
-        return [(each["uid"], each["state"], each["exitCode"]) for each in reversed(tries)]
+        if len(uids) == 1:
+            wait_until(lambda: [each[1:] for each in ends()] == [("Failed", 3)], "the first to be recorded")
+            before = ask(cluster, f"uids/{uids[0]}")
 
     expected = [(uids[0], "Failed", 3), (uids[1], "Completed", 0)]
     wait_until(lambda: ends() == expected, f"both to be recorded, as {expected}")
+    assert ask(cluster, f"uids/{uids[0]}") == before, "what the page and vcctl efficiency show of the first stays"
     newest = ask(cluster, f"jobs/{namespace}/again")["items"][0]
     assert newest["phases"][-1]["name"] == "Completed"
     assert [task["pods"] for task in newest["tasks"]] == [1]
