@@ -6,7 +6,9 @@ STAMP := $(VENV)/.installed
 COMMA := ,
 KUBERNETES ?= 1.36
 WORKERS ?= 2
-E2E = $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
+# what pytest makes of a test is kept for the next run and for the workers beside, also where Python is told to write no bytecode
+PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
+E2E = $(PYTEST) --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
 EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
@@ -22,7 +24,7 @@ run: setup
 	@$(BIN)/pyroclast run examples/gang.yaml
 
 test: setup
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --ignore tests/e2e tests
+	@$(PYTEST) -n $(WORKERS) --dist worksteal --ignore tests/e2e tests
 	@$(if $(shell command -v go),$(E2E) $(EMBEDDED:%=tests/e2e/test_%.py),$(WHOLE_E2E)) -n 3  # they wait more than they work
 
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go
