@@ -11,7 +11,7 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 E2E = $(PYTEST) --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
+EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour examples distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
 # what also runs with gangs placed before their pods exist
 SEATED := first_light lifecycle faults job_plugins
 # the runner of the client runs in the pods of users alone

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,12 +31,19 @@ PACKAGES = {
 }
 
 
-def wheel(project: Path, folder: Path) -> Path:
-    """Build the wheel of `project` into `folder`."""
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=project, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """The wheel of a project, built when it is first asked for."""
+
+    @cache
+    def build(project: Path) -> Path:
+        folder = tmp_path_factory.mktemp("wheel")
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=project, check=True, capture_output=True)
+        (built,) = folder.glob("*.whl")
+        return built
+
+    return build
 
 
 def packages_of(built: Path) -> set[str]:
@@ -42,12 +51,12 @@ def packages_of(built: Path) -> set[str]:
     return {name for name in top if not name.endswith(".dist-info")}
 
 
-def test_each_wheel_holds_its_own_packages_and_none_of_the_other(tmp_path):
-    assert packages_of(wheel(ROOT, tmp_path / "cluster")) == PACKAGES
-    assert packages_of(wheel(API, tmp_path / "api")) == {"pyroclast"}
-    assert packages_of(wheel(STANDALONE, tmp_path / "standalone")) == {"pyroclast_standalone"}
-    assert packages_of(wheel(COMMAND_LINE, tmp_path / "command-line")) == {"pyroclast_cli"}
-    client = wheel(CLIENT, tmp_path / "client")
+def test_each_wheel_holds_its_own_packages_and_none_of_the_other(wheel):
+    assert packages_of(wheel(ROOT)) == PACKAGES
+    assert packages_of(wheel(API)) == {"pyroclast"}
+    assert packages_of(wheel(STANDALONE)) == {"pyroclast_standalone"}
+    assert packages_of(wheel(COMMAND_LINE)) == {"pyroclast_cli"}
+    client = wheel(CLIENT)
     assert packages_of(client) == {"pyroclast_client"}
     assert client.stat().st_size < 200_000
     assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
@@ -64,16 +73,15 @@ def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
     assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def environment(wheel: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that holds the wheels of the services, what they require, and nothing else."""
-    folder, uv = tmp_path / "environment", [sys.executable, "-m", "uv"]
+    folder, uv = tmp_path_factory.mktemp("services") / "environment", [sys.executable, "-m", "uv"]
     python = folder / "bin" / "python"
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
     install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
-    wheels = [str(wheel(each, tmp_path / each.name)) for each in (ROOT, API)]
-    subprocess.run([*install, "--no-deps", *wheels], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel(ROOT)), str(wheel(API))], check=True)
     lacks = subprocess.run([python, "-c", "import pyroclast_standalone"], capture_output=True, text=True, check=False)
     assert "No module named 'pyroclast_standalone'" in lacks.stderr
     return python
@@ -106,23 +114,21 @@ except pc.errors.Usage as error:
 """
 
 
-def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, tmp_path):
-    built = wheel(CLIENT, tmp_path / "client-wheel")
+def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, wheel, tmp_path):
     locked = (ROOT / "requirements-dev.lock").read_text().split("\ncloudpickle==")[1].split()[0]
     install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(environment), "--no-deps"]
-    subprocess.run([*install, str(built), f"cloudpickle=={locked}"], check=True)
+    subprocess.run([*install, str(wheel(CLIENT)), f"cloudpickle=={locked}"], check=True)
     done = subprocess.run([environment, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.stdout == "local: the control plane is not installed; `pip install 'pyroclast-client[local]'`\n", done.stderr
 
 
-def test_the_command_line_serves_with_the_api_alone(tmp_path):
+def test_the_command_line_serves_with_the_api_alone(wheel, tmp_path):
     python, uv = tmp_path / "environment" / "bin" / "python", [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
     needs = tomllib.loads((API / "pyproject.toml").read_text())["project"]["dependencies"]
     install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
     subprocess.run([*install, "--constraint", str(ROOT / "requirements.lock"), *needs], check=True)
-    wheels = [str(wheel(each, tmp_path / each.name)) for each in (API, COMMAND_LINE)]
-    subprocess.run([*install, "--no-deps", *wheels], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel(API)), str(wheel(COMMAND_LINE))], check=True)
     config = tmp_path / "kubeconfig"
     user = {"name": "u", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "token"}}}
     context = {"name": "c", "context": {"cluster": "k", "user": "u"}}

@@ -17,7 +17,7 @@ from tests.e2e.contention import SECONDS, Stay, Stream, lengths, median, most_id
 from tests.e2e.reserving import HALF, NAMED, NODES, PERIOD, configure, contended, events, group_of, reservation, tells_why
 
 FULL = NODES - 10  # running pods; the others are on their way
-MEDIANS = 20  # durations of a small Job that a large one waits in vain
+MEDIANS = 10  # durations of a small Job that a large one waits in vain
 LATENCY = 10.0  # seconds in which nodes and scheduler take notice, on a slow machine
 SHORT = 15  # seconds that a large Job runs
 ORDERS = ("capacity", "idle")
@@ -58,7 +58,7 @@ def test_a_large_job_starts_behind_a_stream_of_small_ones(cluster: Cluster, stre
     came = time.time()
     gone_by = lambda: time.time() > came + MEDIANS * sorted(SECONDS)[len(SECONDS) // 2]  # noqa: E731
     stream.until(gone_by, "many small Jobs to go by", seconds=600)
-    stream.until(lambda: time.time() > came + MEDIANS * median(stays(cluster)), "20 times the median duration", seconds=600)
+    stream.until(lambda: time.time() > came + MEDIANS * median(stays(cluster)), "10 times the median duration", seconds=600)
     found, now = stays(cluster), time.time()
     assert most_idle(found, came, now, nodes=NODES) < HALF
     assert all(each.start > now for each in found if each.job == "large"), "nobody keeps nodes for it"

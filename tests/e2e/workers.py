@@ -27,6 +27,7 @@ LONGEST = (
     "test_faults",
     "test_reservation_promise",
     "test_half_hour",
+    "test_examples",
     "test_two_replicas",
     "test_waiting",
     "test_kubectl",
