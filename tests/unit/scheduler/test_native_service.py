@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key
-from pyroclast.kube.http.native_groups import kind_served
+from pyroclast.api.types import COMPOSITE_POD_GROUPS, CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.kube.http.native_groups import composite_kind_served, kind_served
 from pyroclast_scheduler.shell import native_watch
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
@@ -17,10 +17,9 @@ from tests.unit.scheduler.conftest import Cluster
 _ANY = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def definition(*versions: str) -> dict[str, Any]:
+def definition(*versions: str, kind: ResourceType = NATIVE_POD_GROUPS) -> dict[str, Any]:
     """A definition that has an API server serve the kind, as the server of Kubernetes does."""
     schema = {"type": "object", "properties": {"spec": _ANY, "status": _ANY}}
-    kind = NATIVE_POD_GROUPS
     return {
         "apiVersion": CRDS.api_version,
         "kind": CRDS.kind,
@@ -31,7 +30,7 @@ def definition(*versions: str) -> dict[str, Any]:
         "spec": {
             "group": kind.group,
             "scope": "Namespaced",
-            "names": {"plural": kind.plural, "singular": "podgroup", "kind": kind.kind, "listKind": "PodGroupList"},
+            "names": {"plural": kind.plural, "singular": kind.plural[:-1], "kind": kind.kind, "listKind": f"{kind.kind}List"},
             "versions": [
                 {
                     "name": version,
@@ -51,8 +50,8 @@ def pods_name_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_defaults, "OFF", ())
 
 
-async def serve(cluster: Cluster, *versions: str) -> None:
-    await cluster.client.create(CRDS, definition(*versions))
+async def serve(cluster: Cluster, *versions: str, kind: ResourceType = NATIVE_POD_GROUPS) -> None:
+    await cluster.client.create(CRDS, definition(*versions, kind=kind))
 
 
 async def make_group(cluster: Cluster, name: str, policy: dict[str, Any], **spec: Any) -> None:
@@ -114,11 +113,16 @@ async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
 
 async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Cluster, monkeypatch):
     monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
+    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2, "has_composites": True})
     logs = captured(monkeypatch, native_watch)
     async with cluster.scheduler():
         await cluster.node("n1")
-        await asyncio.sleep(1.5)
+
+        async def is_absent() -> bool:
+            return any(each["event"] == "native_groups.not_served" for each in logs)
+
+        await cluster.until(is_absent)
+        await asyncio.sleep(0.5)
         await serve(cluster, "v1alpha2", "v1beta1")
         await make_group(cluster, "g", {"basic": {}})
         await make_pods(cluster, "g", range(1))
@@ -142,6 +146,47 @@ async def test_the_best_version_is_taken(cluster: Cluster):
     kind = await kind_served(cluster.client)
     assert kind is not None
     assert kind.version == "v1"
+
+
+async def test_groups_of_groups_are_found_also_when_they_are_served_later(cluster: Cluster, monkeypatch):
+    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2, "has_composites": True})
+    parent = {"parentCompositePodGroupName": "c"}
+    await serve(cluster, "v1beta1")
+    await cluster.node("n1")
+    for name in ("g", "h"):
+        await make_group(cluster, name, {"gang": {"minCount": 1}}, **parent)
+        await make_pods(cluster, name, range(1))
+    async with cluster.scheduler():
+        await asyncio.sleep(1)
+        assert await composite_kind_served(cluster.client) is None
+        await serve(cluster, "v1alpha3", kind=COMPOSITE_POD_GROUPS)
+        body = {
+            "apiVersion": COMPOSITE_POD_GROUPS.api_version,
+            "kind": COMPOSITE_POD_GROUPS.kind,
+            "metadata": {"name": "c", "namespace": "default"},
+            "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 3}}},
+        }
+        await cluster.client.create(COMPOSITE_POD_GROUPS, body, namespace="default")
+        await asyncio.sleep(1)
+        assert await bound(cluster, "") == 0
+        await make_group(cluster, "k", {"basic": {}}, **parent)
+        await make_pods(cluster, "k", range(1))
+
+        async def is_whole() -> bool:
+            return await bound(cluster, "") == 3
+
+        async def is_told() -> bool:
+            events, _ = await cluster.client.list(EVENTS)
+            about = {(each["involvedObject"]["kind"], each["involvedObject"]["name"], each["reason"]) for each in events}
+            return (COMPOSITE_POD_GROUPS.kind, "c", "Scheduled") in about
+
+        async def is_written() -> bool:
+            """Tried: this server takes no strategic patch of what is not built in; the tests on Kubernetes see what it says."""
+            return bool(cluster.server.requests()["patch", COMPOSITE_POD_GROUPS.plural])
+
+        await cluster.until(is_whole)
+        await cluster.until(is_told)
+        await cluster.until(is_written)
 
 
 async def test_switched_off_nothing_is_asked(cluster: Cluster):
