@@ -13,12 +13,13 @@ from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, ResourceType
 from pyroclast_client.errors import Cause, Rejected, Usage
 
-__all__ = ["Document", "Submittable", "documents_of", "fresh_name", "label_of"]
+__all__ = ["Document", "Submittable", "documents_of", "fresh_name", "label_of", "stable_name"]
 
 Document: TypeAlias = dict[str, Any]
 
 LETTERS: Final = "bcdfghjklmnpqrstvwxz0123456789"  # no vowels: no words
 RANDOM_LETTERS: Final = 5
+LONGEST_SUFFIX: Final = 10
 LONGEST_NAME: Final = 40  # the names of pods and of the Secret are made of it
 KINDS: Final[tuple[ResourceType, ...]] = (JOBS, JOB_TEMPLATES, JOB_FLOWS)
 
@@ -54,10 +55,15 @@ def documents_of(given: object) -> list[Document]:
 
 def fresh_name(stem: str) -> str:
     """`stem` and five random letters: a name that is free, known before the first try."""
+    return stable_name(stem, "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS)))
+
+
+def stable_name(stem: str, suffix: str) -> str:
+    """What Kubernetes takes as a name, of `stem` and of `suffix`, of which the first letters are used."""
     clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:LONGEST_NAME].strip("-") or "job"
     if not clean[0].isalpha():
         clean = f"job-{clean}"
-    return f"{clean}-{''.join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS))}"
+    return f"{clean}-{suffix[:LONGEST_SUFFIX]}"
 
 
 def label_of(document: Mapping[str, Any]) -> str:

@@ -21,6 +21,7 @@ __all__ = ["ROOT", "VERSIONS", "NotInstalled", "environment", "site"]
 ROOT = Path(__file__).parents[2]
 VERSIONS = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())
 CLIENT, API = ROOT / "services" / "pyroclast_client", ROOT / "libs" / "pyroclast"
+STANDALONE = ROOT / "services" / "pyroclast_standalone"
 INSTALL_SECONDS = 240
 UV = [sys.executable, "-m", "uv"]
 
@@ -35,7 +36,8 @@ def environment(name: str) -> Path:
     Raises:
         NotInstalled: a package cannot be downloaded.
     """
-    own = [need for project in (API, CLIENT) for need in _project(project)["dependencies"] if not need.startswith("pyroclast")]
+    projects = (API, CLIENT, ROOT, STANDALONE) if name in VERSIONS["with_control_plane"] else (API, CLIENT)
+    own = [need for project in projects for need in _project(project)["dependencies"] if not need.startswith("pyroclast")]
     needs = [*VERSIONS["environments"][name], *own, "pytest>=8.4"]
     key = hashlib.sha256(json.dumps([needs, VERSIONS["as_of"], sys.version]).encode()).hexdigest()[:16]
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyroclast" / "third-party"
@@ -49,8 +51,8 @@ def environment(name: str) -> Path:
 
 
 def site(folder: Path) -> Path:
-    """A folder for PYTHONPATH with the wheels of the client and of what it shares with others, and their entry points."""
-    for project in (API, CLIENT):
+    """A folder for PYTHONPATH with the wheels of the client, of what it shares with others and of the plugin for Snakemake."""
+    for project in (API, CLIENT, ROOT, STANDALONE):
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]
         subprocess.run(build, cwd=project, check=True, capture_output=True)
     wheels = [str(wheel) for wheel in (folder / "wheels").glob("*.whl")]

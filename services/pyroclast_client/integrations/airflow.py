@@ -1,0 +1,195 @@
+"""Operators of Airflow that run a Job or a flow. While it runs, Airflow's triggerer waits for it and no worker does.
+
+A try of a task submits under a name that depends on the try alone: a worker that dies and comes back finds its Job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from airflow.sdk import BaseOperator
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from pyroclast_client import errors
+from pyroclast_client.asynchronous import AsyncClient
+from pyroclast_client.documents import Submittable, stable_name
+from pyroclast_client.flow_handles import AsyncFlow, Flow
+from pyroclast_client.functions import Task, task
+from pyroclast_client.handles import AsyncJob
+from pyroclast_client.synchronous import Client, Job
+
+if TYPE_CHECKING:
+    from pyroclast_client.flows import FlowCall, FlowFunction
+
+__all__ = ["EndTrigger", "PyroclastFlowOperator", "PyroclastJobOperator"]
+
+HANDLES: Final = {"Job": AsyncJob, "JobFlow": AsyncFlow}
+LOG_LINES: Final = 1000
+
+
+class EndTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not installed where types are checked
+    """Fires when a Job or JobFlow has ended, or is gone. A user who clears or marks the task ends the Job."""
+
+    def __init__(self, kind: str, namespace: str, name: str, uid: str, cluster: dict[str, Any]) -> None:
+        super().__init__()
+        self.what, self.cluster = (kind, namespace, name, uid), cluster
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """How another process makes this trigger."""
+        given = dict(zip(("kind", "namespace", "name", "uid"), self.what, strict=True))
+        return f"{EndTrigger.__module__}.{EndTrigger.__name__}", {**given, "cluster": self.cluster}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Wait for the end. What is wrong with the Job is for the operator to tell."""
+        kind, *key = self.what
+        async with AsyncClient(**self.cluster) as client:
+            lost = ""
+            try:
+                await HANDLES[kind](client, *key).wait(check=False)
+            except (errors.JobFailed, errors.JobReplaced) as error:
+                lost = str(error)
+        yield TriggerEvent({"namespace": key[0], "name": key[1], "uid": key[2], "lost": lost})
+
+    async def on_kill(self) -> None:
+        """End the Job."""
+        kind, *key = self.what
+        async with AsyncClient(**self.cluster) as client:
+            await HANDLES[kind](client, *key).cancel()
+
+
+class _Operator(BaseOperator):  # type: ignore[misc]  # see above
+    """What both operators do: submit, defer, read.
+
+    Args:
+        namespace, job_queue, image, store, cluster_context, kubeconfig: as for `Client`.
+        deferrable: whether the triggerer waits for the end, and not the worker.
+        kwargs: of every operator.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(
+        self,
+        *,
+        namespace: str | None = None,
+        job_queue: str | None = None,
+        image: str | None = None,
+        store: str | None = None,
+        cluster_context: str | None = None,
+        kubeconfig: str | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,  # noqa: ANN401 - of Airflow
+    ) -> None:
+        super().__init__(**kwargs)
+        self.namespace, self.job_queue, self.image, self.store = namespace, job_queue, image, store
+        self.cluster_context, self.kubeconfig, self.deferrable = cluster_context, kubeconfig, deferrable
+        self._handle: Job[Any] | Flow[Any] | None = None
+
+    def execute(self, context: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what the function returns
+        """Submit, and wait for the end."""
+        instance = context["ti"]
+        which = (instance.dag_id, instance.task_id, instance.run_id, instance.map_index, instance.try_number)
+        name = stable_name(f"{instance.dag_id}-{instance.task_id}", sha256(repr(which).encode()).hexdigest())
+        made = self._client().submit(self._submittable(), name=name)
+        self._handle = made
+        if self.deferrable:
+            key = made.handle.namespace, made.name, made.handle.uid
+            self.defer(trigger=EndTrigger(self.kind, *key, self._cluster()), method_name="execute_complete")
+        return self._outcome(made)
+
+    def execute_complete(self, context: Mapping[str, Any], event: dict[str, str]) -> Any:  # noqa: ANN401 - see above
+        """Read what became of it."""
+        del context
+        if event["lost"]:
+            raise errors.JobFailed(event["lost"], phase="Deleted")
+        handle = HANDLES[self.kind](self._client().asynchronous, event["namespace"], event["name"], event["uid"])
+        return self._outcome(Flow(handle) if isinstance(handle, AsyncFlow) else Job(handle))
+
+    def on_kill(self) -> None:
+        """End the Job; the triggerer does so where it waits."""
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _submittable(self) -> Any:  # noqa: ANN401 - whatever `submit` takes
+        raise NotImplementedError
+
+    def _outcome(self, handle: Any) -> Any:  # noqa: ANN401 - see above
+        return handle.result()
+
+    def _cluster(self) -> dict[str, str | None]:
+        return {"context": self.cluster_context, "namespace": self.namespace, "kubeconfig": self.kubeconfig}
+
+    def _client(self) -> Client:
+        return Client(queue=self.job_queue, image=self.image, store=self.store, **self._cluster())  # type: ignore[misc, arg-type]
+
+
+class PyroclastJobOperator(_Operator):
+    """Runs a manifest or a function as a Job. Its XCom is the function's result, or the name of the Job.
+
+    Args:
+        job: a manifest: a dict, or the path of a YAML file beside the DAG, both with Jinja templates.
+        python_callable: a function, in place of `job`; `@pc.task` gives it options.
+        op_args, op_kwargs: its arguments, templates too.
+        kwargs: of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`, `deferrable`.
+    """
+
+    kind = "Job"
+    template_fields: Sequence[str] = ("job", "op_args", "op_kwargs", "namespace", "job_queue")
+    template_ext: Sequence[str] = (".yaml", ".yml")
+
+    def __init__(
+        self,
+        *,
+        job: Submittable | None = None,
+        python_callable: Callable[..., Any] | None = None,
+        op_args: Sequence[Any] = (),
+        op_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - of Airflow
+    ) -> None:
+        super().__init__(**kwargs)
+        if (job is None) == (python_callable is None):
+            raise ValueError(f"{self.task_id}: give job= for a manifest, or python_callable= for a function")
+        self.job, self.python_callable = job, python_callable
+        self.op_args, self.op_kwargs = op_args, op_kwargs or {}
+
+    def _submittable(self) -> Any:  # noqa: ANN401 - see above
+        if self.python_callable is None:
+            return self.job
+        function = self.python_callable if isinstance(self.python_callable, Task) else task(self.python_callable)
+        return function.call(*self.op_args, **self.op_kwargs)
+
+    def _outcome(self, handle: Job[Any]) -> Any:  # noqa: ANN401 - see above
+        """Show the end of the log, then the result or what was wrong."""
+        handle.wait(check=False, progress=False)
+        for line in handle.logs(tail=LOG_LINES).splitlines():
+            self.log.info("%s", line)
+        return handle.wait(progress=False).name if self.python_callable is None else handle.result()
+
+
+class PyroclastFlowOperator(_Operator):
+    """Runs a flow of `@pc.flow`. Its XCom is what the flow returns.
+
+    Args:
+        flow: the flow.
+        op_args, op_kwargs: its arguments, with Jinja templates.
+        kwargs: of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`, `deferrable`.
+    """
+
+    kind = "JobFlow"
+    template_fields: Sequence[str] = ("op_args", "op_kwargs", "namespace", "job_queue")
+
+    def __init__(
+        self,
+        *,
+        flow: FlowFunction[..., Any],
+        op_args: Sequence[Any] = (),
+        op_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,  # noqa: ANN401 - of Airflow
+    ) -> None:
+        super().__init__(**kwargs)
+        self.flow, self.op_args, self.op_kwargs = flow, op_args, op_kwargs or {}
+
+    def _submittable(self) -> FlowCall[Any]:
+        return self.flow.call(*self.op_args, **self.op_kwargs)
