@@ -1,0 +1,74 @@
+"""The backend `pyroclast` of joblib: importing this module registers it. Each batch that joblib makes runs in a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Final
+
+from joblib import register_parallel_backend
+from joblib.parallel import ParallelBackendBase
+
+from pyroclast_client.executors import Executor
+
+__all__ = ["PyroclastBackend"]
+
+MOST_PODS: Final = 100  # at once, for `n_jobs=-1`
+
+
+class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types here
+    """Runs batches by `Executor`: `parallel_config("pyroclast", n_jobs=10, cpu=1, image="registry.example/lab:1")`.
+
+    Args:
+        nesting_level: of joblib.
+        options: those of `task`.
+    """
+
+    supports_retrieve_callback = True
+    default_n_jobs = -1
+
+    def __init__(self, nesting_level: int | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
+        super().__init__(nesting_level=nesting_level)
+        self._options = options
+        self._executor: Executor | None = None
+
+    def effective_n_jobs(self, n_jobs: int | None) -> int:
+        """How many pods there may be at once."""
+        if n_jobs == 0:
+            raise ValueError("n_jobs: 0 is no number of pods; give 1 or more, or -1")
+        return MOST_PODS if n_jobs is None or n_jobs < 0 else n_jobs
+
+    def start_call(self) -> None:
+        """Have an executor."""
+        self._executor = Executor(**self._options)
+
+    def stop_call(self) -> None:
+        """Take no more calls."""
+        self._end(cancel=False)
+
+    def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Future[Any]:
+        """Have a batch run."""
+        if self._executor is None:
+            raise RuntimeError("a call of joblib must have begun")
+        future = self._executor.submit(func)
+        if callback is not None:
+            future.add_done_callback(callback)
+        return future
+
+    def retrieve_result_callback(self, out: Future[Any]) -> Any:  # noqa: ANN401 - what the functions return
+        """The results of a batch, or what a call of it raised."""
+        return out.result()
+
+    def abort_everything(self, ensure_ready: bool = True) -> None:
+        """Delete the Jobs: a call has failed."""
+        self._end(cancel=True)
+        if ensure_ready:
+            self.start_call()
+
+    def _end(self, *, cancel: bool) -> None:
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=cancel)
+
+
+register_parallel_backend("pyroclast", PyroclastBackend)

@@ -1,0 +1,33 @@
+"""The real joblib, whose batches are pods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from joblib import Parallel, delayed, parallel_config
+
+import pyroclast.client as pc
+import pyroclast_client.integrations.joblib  # noqa: F401 - registers the backend
+
+Wait = Callable[[Callable[[], object]], None]
+
+
+def test_the_example_of_the_guide_runs(client: pc.Client, example: Callable[[str], str]) -> None:
+    before = {job.uid for job in client.jobs()}
+    exec(example("joblib"))
+    jobs = [job.object() for job in client.jobs() if job.uid not in before]
+    assert sum(task["replicas"] for job in jobs for task in job["spec"]["tasks"]) == 5
+
+
+def test_a_call_that_fails_ends_the_others(client: pc.Client, wait_until: Wait) -> None:
+    before = {job.uid for job in client.jobs()}
+    with parallel_config("pyroclast", n_jobs=2), pytest.raises(ZeroDivisionError):
+        Parallel()([delayed(time.sleep)(600), delayed(divmod)(1, 0)])
+    wait_until(lambda: all(job.status.is_finished for job in client.jobs() if job.uid not in before))
+
+
+def test_the_number_of_pods_is_checked() -> None:
+    with parallel_config("pyroclast", n_jobs=0), pytest.raises(ValueError, match="give 1 or more"):
+        Parallel()([delayed(abs)(1)])
