@@ -14,7 +14,7 @@ from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.job.facts import JobNotice
+from pyroclast.lifecycle.notices import Notice
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
@@ -26,7 +26,7 @@ from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.controller import JobController
 from pyroclast_job_controller.job.expiry import ExpiryController
 from pyroclast_job_controller.job.lost_nodes import LostNodes
-from pyroclast_job_controller.job.memory import Memories
+from pyroclast_job_controller.job.memory import JobMemories, JobMemory
 from pyroclast_job_controller.job.native_groups import NativePublisher
 from pyroclast_job_controller.job.plugin_actions import PluginActions
 from pyroclast_job_controller.job.pod_actions import PodActions
@@ -93,11 +93,10 @@ def build(service: Service, settings: ControllerSettings, shared: Shared) -> lis
 
 def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue, commands = work_queue(service, shared, "job"), _command_queue(service, shared, JOBS)
-    memories = Memories(shared.clock)
-    shared.shards.on_give(memories.clear)
+    memories = JobMemories(JobMemory, shared.clock)
 
-    def record(job: Job, notice: JobNotice) -> None:
-        shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
+    def record(job: Job, notice: Notice) -> None:
+        shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason, notice.message)
 
     pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
     seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
@@ -121,9 +120,9 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     )
     watch = JobWatch(shared, queue, memories)
     given = CommandController(shared, targets, orders, commands)
-    about, reason = subjects_of(shared.caches.jobs, JOBS), JobEventReason.JOB_STATUS_ERROR.value
+    reason = JobEventReason.JOB_STATUS_ERROR.value
     return [
-        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all, about, reason),
+        Controller("jobs", queue, settings.worker_threads, jobs.reconcile, watch.enqueue_all, jobs.about, reason),
         _commands("job-commands", shared, commands, given),
     ]
 

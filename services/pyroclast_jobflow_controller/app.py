@@ -18,7 +18,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.actions import FlowActions
 from pyroclast_jobflow_controller.flow.controller import FlowController
-from pyroclast_jobflow_controller.flow.memory import FlowMemories
+from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey
 from pyroclast_jobflow_controller.flow.reach import Reach
 from pyroclast_jobflow_controller.flow.watch import FlowWatch
@@ -77,7 +77,7 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     probe_queue: ShardedQueue[ProbeKey] = work_queue(
         service, shared, "jobflow-probe", lambda key: shared.shards.shard_of(key.flow)
     )
-    memories = FlowMemories(shared.clock)
+    memories = FlowMemories(FlowMemory, shared.clock)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
     actions = FlowActions(shared.client, shared.caches, queue.gets_on)

@@ -15,6 +15,7 @@ from pyroclast.api.types import Key, ResourceType
 from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.watch.own_writes import Recent
+from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice
@@ -28,11 +29,15 @@ NOW: Final = 0.0
 """Decide again at once."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Memory:
-    """What is remembered of one object, that very one (`uid`), beside what the cluster shows. All of it may be lost."""
+    """What is remembered of one object, that very one (`uid`), beside what the cluster shows. All of it may be lost.
+
+    `pace`: of the writes of its status.
+    """
 
     uid: str
+    pace: Pace
     look_seconds: float = 0.0
     """How long the last decision took, with its facts."""
 
@@ -44,17 +49,17 @@ M = TypeVar("M", bound=Memory)
 
 
 class Memories(Generic[R, M]):
-    """The memories of all objects of a kind. One that is made anew under a name starts with what `make` gives it."""
+    """The memories of all objects of a kind. One that is made anew under a name starts with none."""
 
-    def __init__(self, make: Callable[[R], M]) -> None:
-        self._make = make
+    def __init__(self, memory: Callable[[str, Pace], M], clock: Callable[[], float]) -> None:
+        self._memory, self._clock = memory, clock
         self._by_key: dict[Key, M] = {}
 
     def of(self, record: R) -> M:
         """The memory of `record`."""
         memory = self._by_key.get(record.key)
         if memory is None or memory.uid != record.metadata.uid:
-            memory = self._by_key[record.key] = self._make(record)
+            memory = self._by_key[record.key] = self._memory(record.metadata.uid, Pace(self._clock))
         return memory
 
     def known(self, key: Key) -> M | None:
@@ -77,6 +82,7 @@ class Reconciler(ABC, Generic[R, F, D, M]):
     Args:
         context: what all controllers of the process have in common.
         kind: of the objects.
+        decide: what is to be done, from the facts; pure.
         objects: those that are watched, with our own writes.
         memories: what is remembered of them; forgotten with the shard.
         queue: keys of objects to look at.
@@ -89,22 +95,20 @@ class Reconciler(ABC, Generic[R, F, D, M]):
         self,
         context: ControllerContext,
         kind: ResourceType,
+        decide: Callable[[F], D],
         objects: Recent[R],
+        *,
         memories: Memories[R, M],
         queue: ShardedQueue[Key],
     ) -> None:
         self._client, self._recorder, self._now = context.client, context.recorder, context.now
-        self._kind, self._objects, self._memories, self._queue = kind, objects, memories, queue
+        self._kind, self._decide, self._objects, self._memories, self._queue = kind, decide, objects, memories, queue
         self.about = subjects_of(objects, kind)
         context.shards.on_give(memories.clear)
 
     @abstractmethod
     def _facts(self, record: R, memory: M) -> F:
         """What is known of `record` now."""
-
-    @abstractmethod
-    def _decide(self, facts: F) -> D:
-        """What is to be done; pure."""
 
     @abstractmethod
     async def _act(self, facts: F, memory: M, decision: D) -> float | None:

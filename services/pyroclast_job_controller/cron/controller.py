@@ -17,9 +17,8 @@ from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.cron import jobs as cron_jobs
 from pyroclast.lifecycle.cron.clock import Clock
-from pyroclast.lifecycle.cron.decide import CronDecision, CronFacts, decide
 from pyroclast.lifecycle.cron.missed import since, wait
-from pyroclast.lifecycle.cron.plan import CronPlan
+from pyroclast.lifecycle.cron.plan import CronDecision, CronFacts, CronPlan, decide
 from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
@@ -35,7 +34,7 @@ _REFUSED: Final = 60.0
 """Seconds until a Job that was refused is tried again, if the next time of the schedule is not sooner."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class CronMemory(Memory):
     """`acted`: the time that was acted on last, until the status tells of it, as the Job may go before."""
 
@@ -52,8 +51,8 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._jobs, self._shards = shared.caches.jobs, shared.shards
         objects = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
-        memories = Memories[CronJob, CronMemory](lambda each: CronMemory(uid=each.metadata.uid))
-        super().__init__(shared, CRON_JOBS, objects, memories, queue)
+        memories = Memories[CronJob, CronMemory](CronMemory, shared.clock)
+        super().__init__(shared, CRON_JOBS, decide, objects, memories=memories, queue=queue)
         shared.caches.watch(objects.informer)
         objects.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
@@ -62,12 +61,9 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         clock, notices = (None, ()) if record.spec.suspend else clock_of(record)
         return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
-    def _decide(self, facts: CronFacts) -> CronDecision:
-        return decide(facts)
-
     async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> float | None:
         """Follow up the Jobs of the CronJob, and make the one that is due."""
-        cron_job, found, planned = facts.cron_job, decision.review, decision.plan
+        cron_job, (found, planned) = facts.cron_job, decision
         self._record(cron_job, *found.notices)
         cron_job = await self._write(cron_job, memory, found.state)
         for job in found.prune:

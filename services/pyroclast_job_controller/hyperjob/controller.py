@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -17,7 +16,6 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
 from pyroclast.lifecycle.hyperjob_decisions import HyperDecision, HyperFacts, decide
@@ -40,37 +38,27 @@ _AGAIN: Final = 60.0
 """Seconds until what could not be placed is tried again, if nothing tells sooner that it can."""
 
 
-@dataclass(slots=True, kw_only=True)
-class HyperMemory(Memory):
-    """`pace`: of the writes of the status."""
-
-    pace: Pace
-
-
-class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, HyperMemory]):
+class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]):
     """The Jobs of a HyperJob bear its uid, in whatever namespace they are."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._jobs, self._namespaces = shared.caches.jobs, shared.caches.namespaces
         objects = Recent(Informer(shared.client, HYPER_JOBS, HyperJob), shared.clock)
-        memories = Memories[HyperJob, HyperMemory](lambda each: HyperMemory(uid=each.metadata.uid, pace=Pace(shared.clock)))
-        super().__init__(shared, HYPER_JOBS, objects, memories, queue)
+        memories = Memories[HyperJob, Memory](Memory, shared.clock)
+        super().__init__(shared, HYPER_JOBS, decide, objects, memories=memories, queue=queue)
         shared.caches.watch(objects.informer)
         shared.caches.watch(self._namespaces)
         objects.informer.on_change(self._changed)
         self._jobs.informer.on_change(self._job)
         self._namespaces.on_change(self._namespace)
 
-    def _facts(self, record: HyperJob, memory: HyperMemory) -> HyperFacts:  # noqa: ARG002 - its pace is for writes
+    def _facts(self, record: HyperJob, memory: Memory) -> HyperFacts:  # noqa: ARG002 - its pace is for writes
         names = {name for entry in record.spec.replicated_jobs for name in entry.cluster_names}
         is_empty = not self._jobs.informer.by_index(HYPER_JOB, record.metadata.uid)
         namespaces = {name: self._namespaces.get(Key("", name)) for name in names}
         return HyperFacts(record, self._jobs_of(record), is_empty, namespaces)
 
-    def _decide(self, facts: HyperFacts) -> HyperDecision:
-        return decide(facts)
-
-    async def _act(self, facts: HyperFacts, memory: HyperMemory, decision: HyperDecision) -> float | None:
+    async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> float | None:
         """Make what is missing, delete what is too much, and write how the HyperJob is."""
         hyper_job = facts.hyper_job
         await self._delete_all(hyper_job.key, decision.delete)

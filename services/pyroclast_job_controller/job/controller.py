@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from time import perf_counter
 from typing import Final
 
 import structlog
@@ -12,19 +11,20 @@ from pyroclast.api.enums import Action, BusEvent, JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
-from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.watch.own_writes import LIFETIME
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
 from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, unexamined
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, JobNotice, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order
 from pyroclast.lifecycle.job.status import is_quiet
+from pyroclast.lifecycle.notices import Notice, normal, warning
+from pyroclast.runtime.reconciler import NOW, Reconciler
 from pyroclast_job_controller.blocked import Blocked, NamespaceTerminating, TransientError
 from pyroclast_job_controller.job.actions import JobActions
 from pyroclast_job_controller.job.facts import facts_of
 from pyroclast_job_controller.job.lost_nodes import LostNodes
-from pyroclast_job_controller.job.memory import JobMemory, Memories
+from pyroclast_job_controller.job.memory import JobMemories, JobMemory
 from pyroclast_job_controller.job.orphans import Orphans
 from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
@@ -32,9 +32,6 @@ from pyroclast_job_controller.shared import Shared
 __all__ = ["JobController"]
 
 log = structlog.get_logger()
-
-_ROUNDS: Final = 8
-"""Decisions in one go: a Job that is made new takes three; more than a few mean that what we do does not show."""
 
 _PASSING: Final = 1.0
 """Seconds to wait for something that passes by itself."""
@@ -46,8 +43,8 @@ _LONGEST_CLOSED: Final = 300.0
 """… this: a namespace that somebody's finalizer holds may stay for days."""
 
 
-class JobController:
-    """Level-triggered: a key says only "look at this Job"; what to do is decided from the facts, never from the event.
+class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
+    """Keeps every Job where its lifecycle says it should be. A Job that is made new takes three rounds.
 
     Args:
         shared: what is watched, and the ways out.
@@ -64,7 +61,7 @@ class JobController:
         self,
         shared: Shared,
         actions: JobActions,
-        memories: Memories,
+        memories: JobMemories,
         orders: Orders[Job],
         queue: ShardedQueue[Key],
         *,
@@ -72,29 +69,26 @@ class JobController:
         lost_nodes: LostNodes | None = None,
         own_schedulers: Iterable[str] = (),
     ) -> None:
-        self._lost_nodes = lost_nodes
-        self._caches, self._recorder, self._metrics, self._now = shared.caches, shared.recorder, shared.metrics, shared.now
-        self._actions, self._memories, self._orders, self._queue = actions, memories, orders, queue
+        super().__init__(shared, JOBS, decide, shared.caches.jobs, memories=memories, queue=queue)
+        self._lost_nodes, self._orphans = lost_nodes, Orphans(shared)
+        self._caches, self._metrics, self._pause = shared.caches, shared.metrics, memories.pause
+        self._actions, self._orders, self._most_requeues = actions, orders, most_requeues
         self._schedulers, self._own_schedulers = shared.schedulers, frozenset(own_schedulers)
-        self._orphans = Orphans(shared)
-        self._most_requeues = most_requeues
 
     async def reconcile(self, key: Key) -> None:
         """Look at the Job of `key` and do what is to be done."""
         await self._orphans.clear(key)
-        job = self._caches.jobs.get(key)
-        if job is None:
-            self._memories.forget(key)
-            return
-        memory = self._memories.of(job)
+        await super().reconcile(key)
+
+    async def _reconcile(self, key: Key, memory: JobMemory) -> None:
         if self._now() < memory.closed_until:
             self._queue.add_at(key, memory.closed_until)
             return
         try:
             await self._catch_up(key, memory)
-            await self._act(key, memory)
+            await super()._reconcile(key, memory)
         except Conflict:
-            self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
+            self._queue.add_rate_limited(key)
         except NamespaceTerminating:
             self._closed(key, memory)
         except (NotFound, TransientError) as obstacle:
@@ -104,11 +98,10 @@ class JobController:
             await self._refused(key, memory, refusal)
         else:
             memory.got_on()
-        if self._caches.pods.is_ahead(job.metadata.uid):
+        if self._caches.pods.is_ahead(memory.uid):
             self._queue.add_after(key, LIFETIME)
         if self._lost_nodes is not None:
-            pods = self._caches.pods.members(job.metadata.uid).values()
-            again = await self._lost_nodes.give_up(pods, memory, self._now())
+            again = await self._lost_nodes.give_up(self._caches.pods.members(memory.uid).values(), memory, self._now())
             if again is not None:
                 self._queue.add_at(key, again)
 
@@ -116,9 +109,10 @@ class JobController:
         """Remember what happened to the pods and the PodGroup while nobody watched, and which of the pods that are no longer seen
         have gone.
         """
-        facts = self._facts(key, memory) if memory.is_new or memory.vanished else None
-        if facts is None:
+        job = self._current(key, memory) if memory.is_new or memory.vanished else None
+        if job is None:
             return
+        facts = self._facts(job, memory)
         if memory.is_new:
             deleted = (each for each in delays.remembered(facts) if each.event is BusEvent.POD_EVICTED)
             known = {each.pod for each in (*deleted, *memory.vanished)}
@@ -142,56 +136,42 @@ class JobController:
         memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
         self._queue.add_at(key, memory.closed_until)
 
-    async def _act(self, key: Key, memory: JobMemory) -> None:
-        """Decide and act until nothing more is to be done now."""
-        for _ in range(_ROUNDS):
-            began = perf_counter()
-            facts = self._facts(key, memory)
-            if facts is None:
-                return
-            self._caught_up(key, memory)
-            decision = decide(facts)
-            memory.look_seconds = perf_counter() - began
-            memory.forget(decision.needless)  # before the effects, which may make them seem to matter
-            for effect in decision.effects:
-                await self._actions.carry_out(facts, memory, effect)
-            if not decision.conclusive:
-                if not decision.effects:
-                    self._done_with(facts, memory, decision)
-                continue
-            self._arm(facts, memory, decision)  # first: the time runs also where the status cannot be written
-            if await self._write_status(facts, memory, decision.status):
-                self._done_with(facts, memory, decision)
-                continue  # a phase was entered: its work begins at once
-            self._done_with(facts, memory, decision)
-            self._wait(facts, memory, decision)
-            return
-        if any(isinstance(effect, DeletePods) and effect.in_order for effect in decision.effects):
-            self._queue.add(key)  # a long way down goes on when the others had their turn
-            return
-        log.warning("job.restless", job=str(key), rounds=_ROUNDS)
-        self._queue.add_rate_limited(key)
-
-    def _caught_up(self, key: Key, memory: JobMemory) -> None:
-        """What has happened so far is in the facts: it needs no look of its own. The watch often brings a write before the answer
-        to it comes.
-        """
-        if not memory.vanished and not self._orphans.any_of(key):  # for these are looked at before the facts are taken
-            self._queue.caught_up(key, within=self._memories.pause(key))
-
-    def _facts(self, key: Key, memory: JobMemory) -> JobFacts | None:
-        job = self._caches.jobs.get(key)
-        if job is None or job.metadata.uid != memory.uid:
-            return None
+    def _facts(self, record: Job, memory: JobMemory) -> JobFacts:
         return facts_of(
             self._caches,
-            job,
+            record,
             memory,
-            self._orders.of(job),
+            self._orders.of(record),
             self._now(),
             schedulers=self._schedulers.current,
             own_schedulers=self._own_schedulers,
         )
+
+    async def _act(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> float | None:
+        memory.forget(decision.needless)  # before the effects, which may make them seem to matter
+        for effect in decision.effects:
+            await self._actions.carry_out(facts, memory, effect)
+        if not decision.conclusive:
+            if not decision.effects:
+                self._done_with(facts, memory, decision)
+            return NOW
+        self._arm(facts, memory, decision)  # first: the time runs also where the status cannot be written
+        moved = await self._write_status(facts, memory, decision.status)
+        self._done_with(facts, memory, decision)
+        if moved:
+            return NOW  # a phase was entered: its work begins at once
+        self._wait(facts, memory, decision)
+        return None
+
+    def _caught_up(self, key: Key, memory: JobMemory) -> None:
+        if not memory.vanished and not self._orphans.any_of(key):  # for these are looked at before the facts are taken
+            self._queue.caught_up(key, within=self._pause(key))
+
+    def _out_of_rounds(self, key: Key, decision: JobDecision) -> None:
+        if any(isinstance(effect, DeletePods) and effect.in_order for effect in decision.effects):
+            self._queue.add(key)  # a long way down goes on when the others had their turn
+        else:
+            super()._out_of_rounds(key, decision)
 
     async def _write_status(self, facts: JobFacts, memory: JobMemory, status: JobStatus | None) -> bool:
         """Write the status if it has changed and its turn has come; whether the Job is in another phase now, or at another
@@ -230,8 +210,7 @@ class JobController:
         memory.done_with(decision)
         if decision.order is not None and decision.order.command:
             self._orders.done(facts.job, decision.order.command)
-        for notice in decision.notices:
-            self._record_event(facts.job, notice)
+        self._record(facts.job, *decision.notices)
 
     def _wait(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         """Nothing more can be done now: say why, and arrange to look again in time."""
@@ -247,7 +226,7 @@ class JobController:
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
-            self._record_event(facts.job, notices.armed(response))
+            self._record(facts.job, notices.armed(response))
         if decision.look_again_at is not None:
             self._queue.add_at(facts.job.key, decision.look_again_at)
 
@@ -256,11 +235,12 @@ class JobController:
         often.
         """
         counts = memory.was_stopped(refusal, self._now())
-        facts = self._facts(key, memory)
-        if facts is None:
+        job = self._current(key, memory)
+        if job is None:
             return
+        facts = self._facts(job, memory)
         log.info("job.refused", job=str(key), reason=refusal.reason.value, message=str(refusal), times=memory.refusals)
-        self._record_once(facts.job, memory, JobNotice("Warning", refusal.reason, str(refusal)))
+        self._record_once(facts.job, memory, warning(refusal.reason, str(refusal)))
         decision = decide(facts, idle=True)
         self._arm(facts, memory, decision)
         try:
@@ -278,14 +258,11 @@ class JobController:
         """Have the Job terminated."""
         memory.got_on()
         message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
-        self._record_event(job, JobNotice("Normal", JobEventReason.EXECUTE_ACTION, message))
+        self._record(job, normal(JobEventReason.EXECUTE_ACTION, message))
         memory.given_up = Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
         self._queue.add(key)
 
-    def _record_once(self, job: Job, memory: JobMemory, notice: JobNotice) -> None:
+    def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:
         if memory.recorded.get(notice.reason) != notice.message:
             memory.recorded[notice.reason] = notice.message
-            self._record_event(job, notice)
-
-    def _record_event(self, job: Job, notice: JobNotice) -> None:
-        self._recorder.event(Reference.of(job, JOBS), notice.type, notice.reason.value, notice.message)
+            self._record(job, notice)

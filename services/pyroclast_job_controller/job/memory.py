@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
 from pyroclast.api.records import Job
 from pyroclast.api.types import Key
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import JobDecision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
+from pyroclast.runtime.reconciler import Memories, Memory
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 
-__all__ = ["HALF_GANG", "JobMemory", "Memories"]
+__all__ = ["HALF_GANG", "JobMemories", "JobMemory"]
 
 _MOST_OCCURRENCES: Final = 10_000
 """Of one Job: as many as it has pods, in the worst case; beyond that the oldest are dropped."""
@@ -42,12 +41,9 @@ _HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
 
 
 @dataclass(slots=True)
-class JobMemory:
-    """Of one Job, that very one (`uid`)."""
+class JobMemory(Memory):
+    """Of one Job."""
 
-    uid: str
-    clock: Callable[[], float]
-    pace: Pace
     given_up: Order | None = None
     """That the Job is to end, because it was refused something too often."""
     occurrences: list[Occurrence] = field(default_factory=list)
@@ -59,8 +55,6 @@ class JobMemory:
     """Plugin objects that we made, with their uids."""
     recorded: dict[str, str] = field(default_factory=dict)
     """The last Event of each reason, which is not recorded again as long as it stays the same."""
-    look_seconds: float = 0.0
-    """How long the last decision took."""
     quiet_since: float | None = None
     """Since when the status differs in nothing but the pods that were made, by the clock of the shell."""
     armed: tuple[Response, ...] = ()
@@ -128,7 +122,7 @@ class JobMemory:
 
     def quiet_left(self) -> float:
         """Seconds for which a status that only counts new pods need not be written yet."""
-        now = self.clock()
+        now = self.pace.clock()
         self.quiet_since = now if self.quiet_since is None else self.quiet_since
         return max(0.0, self.quiet_since + _QUIET - now)
 
@@ -173,30 +167,10 @@ class JobMemory:
         del self.occurrences[:-_MOST_OCCURRENCES]
 
 
-class Memories:
-    """The memories of all Jobs, by key. A Job that is made anew under a name starts with none."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._by_key: dict[Key, JobMemory] = {}
-
-    def of(self, job: Job) -> JobMemory:
-        """The memory of `job`."""
-        memory = self._by_key.get(job.key)
-        if memory is None or memory.uid != job.metadata.uid:
-            memory = self._by_key[job.key] = JobMemory(job.metadata.uid, self._clock, Pace(self._clock))
-        return memory
+class JobMemories(Memories[Job, JobMemory]):
+    """The memories of all Jobs."""
 
     def pause(self, key: Key) -> float:
         """Seconds in which changes of the pods of that Job are gathered: a few times as long as the last look at them took."""
-        memory = self._by_key.get(key)
+        memory = self.known(key)
         return max(_SHORTEST_PAUSE, min(_LOOKS_APART * memory.look_seconds, _LONGEST_PAUSE)) if memory else _SHORTEST_PAUSE
-
-    def forget(self, key: Key) -> None:
-        """The Job is gone, or no longer ours."""
-        self._by_key.pop(key, None)
-
-    def clear(self, selected: Callable[[Key], bool]) -> None:
-        """Forget all Jobs for which `selected` holds."""
-        for key in [key for key in self._by_key if selected(key)]:
-            del self._by_key[key]

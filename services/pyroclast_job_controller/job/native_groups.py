@@ -17,7 +17,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.native_groups import LOOK_SECONDS, kind_served
 from pyroclast.lifecycle.gang import native_groups
 from pyroclast.lifecycle.gang.ownership import is_ours
-from pyroclast.lifecycle.job.facts import JobNotice
+from pyroclast.lifecycle.notices import Notice, normal
 
 __all__ = ["NativePublisher"]
 
@@ -39,7 +39,7 @@ class NativePublisher:
         self,
         client: Client,
         schedulers: Collection[str],
-        record: Callable[[Job, JobNotice], None],
+        record: Callable[[Job, Notice], None],
         clock: Callable[[], float],
         *,
         is_enabled: bool,
@@ -64,7 +64,7 @@ class NativePublisher:
             problem = await self._create(job, native_groups.manifest(job, kind), kind)
         if problem:
             message = f"The Job has no PodGroup of {kind.group}: {problem}"
-            self._record(job, JobNotice("Normal", JobEventReason.POD_GROUP_NOT_PUBLISHED, message))
+            self._record(job, normal(JobEventReason.POD_GROUP_NOT_PUBLISHED, message))
             return group
         meta = group["metadata"]
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.NATIVE_GROUP: meta["name"]}}}

@@ -17,9 +17,9 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, NotF
 from pyroclast.kube.http.batches import at_once
 from pyroclast.kube.http.client import Client, Json, PatchKind
 from pyroclast.lifecycle.gang.ownership import is_ours
-from pyroclast.lifecycle.job.facts import JobNotice
 from pyroclast.lifecycle.jobplugins import JobPlugin, PluginError, PluginObject
 from pyroclast.lifecycle.merging import merge_patch
+from pyroclast.lifecycle.notices import Notice, warning
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
@@ -36,7 +36,7 @@ _FAILED = "Execute plugin when job add failed, err: "
 class PluginActions:
     """Carries out the effects on plugin objects; `record` records an Event on the Job."""
 
-    def __init__(self, client: Client, record: Callable[[Job, JobNotice], None]) -> None:
+    def __init__(self, client: Client, record: Callable[[Job, Notice], None]) -> None:
         self._client, self._record = client, record
 
     async def prepare(self, job: Job, memory: JobMemory) -> None:
@@ -57,8 +57,8 @@ class PluginActions:
                 raise explained(error, JobEventReason.PLUGIN_ERROR, _FAILED) from error
         if known and job.metadata.generation > 1:
             await self._shorten(job, wanted)
-        for warning in _warnings(job, plugins):
-            self._record(job, JobNotice("Warning", JobEventReason.VARIABLE_LEFT_OUT, warning))
+        for text in _warnings(job, plugins):
+            self._record(job, warning(JobEventReason.VARIABLE_LEFT_OUT, text))
         memory.prepared, memory.removed = job.metadata.generation, False
 
     async def remove(self, job: Job, memory: JobMemory) -> None:
@@ -117,7 +117,7 @@ class PluginActions:
             message = f"{item.kind.kind} {job.metadata.namespace}/{item.name} exists and does not belong to this job"
             if item.follows:
                 raise Blocked(JobEventReason.PLUGIN_ERROR, _FAILED + message)
-            self._record(job, JobNotice("Warning", JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
+            self._record(job, warning(JobEventReason.PLUGIN_ERROR, f"{message}; it is used as it is"))
             return
         memory.objects[_label(item)] = there["metadata"]["uid"]
         patch = merge_patch(_picked(there, item.follows), _picked(item.body, item.follows))

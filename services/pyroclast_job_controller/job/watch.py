@@ -9,7 +9,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.gang import members, orphans
 from pyroclast.lifecycle.job import job_events, relevance
 from pyroclast_job_controller.caches import CLAIM, QUEUE
-from pyroclast_job_controller.job.memory import Memories
+from pyroclast_job_controller.job.memory import JobMemories
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["JobWatch"]
@@ -18,7 +18,7 @@ __all__ = ["JobWatch"]
 class JobWatch:
     """Puts the keys of Jobs on the queue, and remembers what will not be seen any more when the Job's turn comes."""
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: Memories) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: JobMemories) -> None:
         self._caches, self._shards, self._metrics, self._now = shared.caches, shared.shards, shared.metrics, shared.now
         self._queue, self._memories = queue, memories
         caches = shared.caches
@@ -32,16 +32,12 @@ class JobWatch:
     def enqueue_all(self) -> None:
         """Look at every Job that is for us: we have just become responsible. Those that wait for something come first."""
         for job in sorted(self._caches.jobs.informer.values(), key=_is_at_rest):
-            self._enqueue(job.key)
-
-    def _enqueue(self, key: Key, *, after: float = 0.0) -> None:
-        if self._shards.owns(key):
-            self._queue.add_after(key, after)
+            self._queue.add(job.key)
 
     def _job(self, old: Job | None, new: Job | None) -> None:
         if new is not None:
             if old is None or not self._caches.jobs.is_echo(new):
-                self._enqueue(new.key)
+                self._queue.add(new.key)
         elif old is not None:
             self._memories.forget(old.key)
             self._metrics.job_deleted(old.key, old.spec.queue)
@@ -54,7 +50,7 @@ class JobWatch:
         if new is None and old is not None:
             self._remember_deletion(key, old)
         if not self._caches.pods.is_echo(new) and (old is None or new is None or relevance.pod_changed(old, new)):
-            self._enqueue(key, after=self._memories.pause(key))
+            self._queue.add_after(key, self._memories.pause(key))
 
     def _remember_deletion(self, key: Key, pod: Pod) -> None:
         job, owner = self._caches.jobs.get(key), members.owner_of(pod)
@@ -79,7 +75,7 @@ class JobWatch:
         if owner is None or owner.kind != JOBS.kind:
             orphaned = orphans.job_of(group)
             if orphaned is not None:
-                self._enqueue(orphaned)
+                self._queue.add(orphaned)
             return
         key = Key(group.metadata.namespace, owner.name)
         if new is not None and _is_unknown(new) and not (old and _is_unknown(old) and old.metadata.uid == new.metadata.uid):
@@ -87,24 +83,24 @@ class JobWatch:
             if job and job.metadata.uid == owner.uid and self._shards.owns(key):
                 self._memories.of(job).notice(job_events.fell_apart(job, new, self._now()))
         if not self._caches.groups.is_echo(new) and (old is None or new is None or relevance.group_changed(old, new)):
-            self._enqueue(key)
+            self._queue.add(key)
 
     def _queue_changed(self, old: Queue | None, new: Queue | None) -> None:
         queue = new or old
         if queue is not None and (new is None or old is None or relevance.queue_changed(old, new)):
             for job in self._caches.jobs.informer.by_index(QUEUE, queue.metadata.name):
-                self._enqueue(job.key)
+                self._queue.add(job.key)
 
     def _schedulers_changed(self) -> None:
         """A scheduler came or went: whoever waits may wait for another reason now."""
         for job in self._caches.jobs.informer.values():
             if job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
-                self._enqueue(job.key)
+                self._queue.add(job.key)
 
     def _claim(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if old is None and new is not None:
             for job in self._caches.jobs.informer.by_index(CLAIM, str(new.key)):
-                self._enqueue(job.key)
+                self._queue.add(job.key)
 
 
 def _is_unknown(group: PodGroup) -> bool:

@@ -53,15 +53,12 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         *,
         most_requeues: int = 15,
     ) -> None:
-        super().__init__(shared, JOB_FLOWS, shared.caches.flows, memories, queue)
+        super().__init__(shared, JOB_FLOWS, decide, shared.caches.flows, memories=memories, queue=queue)
         self._caches, self._metrics = shared.caches, shared.metrics
         self._actions, self._probes, self._most_requeues = actions, probes, most_requeues
 
     def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - it is that of the current spec
         return facts_of(self._caches, record, self._memories.of(record), self._now())
-
-    def _decide(self, facts: FlowFacts) -> FlowDecision:
-        return decide(facts)
 
     async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> float | None:
         if await self._step(facts, memory, decision):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyroclast.api.records import FlowSpec, Job, JobFlow
-from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.flow import graph
 from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
@@ -16,13 +15,12 @@ from pyroclast.runtime.reconciler import Memories, Memory
 __all__ = ["FlowMemories", "FlowMemory"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class FlowMemory(Memory):
     """Of one flow."""
 
-    pace: Pace
-    spec: FlowSpec
-    graph: Graph
+    spec: FlowSpec = field(default_factory=FlowSpec)
+    graph: Graph = field(default_factory=lambda: graph.build(FlowSpec()))
     ghosts: dict[str, Job] = field(default_factory=dict)
     """Jobs that had ended when they were deleted, until the status says so."""
     refused: dict[str, Refused] = field(default_factory=dict)
@@ -76,11 +74,6 @@ def _is_news(ghost: Job, told: Job | None) -> bool:
 
 class FlowMemories(Memories[JobFlow, FlowMemory]):
     """The memories of all flows, each with the graph of its current spec."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(
-            lambda flow: FlowMemory(uid=flow.metadata.uid, pace=Pace(clock), spec=flow.spec, graph=graph.build(flow.spec))
-        )
 
     def of(self, record: JobFlow) -> FlowMemory:
         """The memory of the flow, with the graph of its current spec."""

@@ -58,7 +58,7 @@ def test_a_deletion_that_the_watch_told_of_first_is_not_remembered() -> None:
         await cluster.until(lambda: cluster.phase("j") == "Running")
         job = shared.caches.jobs.get(Key(NS, "j"))
         assert job is not None
-        memory = JobMemory(job.metadata.uid, shared.clock, Pace(shared.clock))
+        memory = JobMemory(job.metadata.uid, Pace(shared.clock))
         there = cluster.pods()[0]["metadata"]
         victims = (Victim("j-a-0", "gone-before"), Victim(there["name"], there["uid"]))
         actions = PodActions(shared.client, shared.caches.pods, lambda _: None, lambda _: None)

@@ -54,14 +54,11 @@ class Kept(Reconciler[Job, str, str, Memory]):
         self.seen: list[tuple[str, Memory]] = []
         queue: ShardedQueue[Key] = ShardedQueue("kept", shards=1, shard_of=lambda _: 0, now=self.context.now)
         self.work = queue.open(0)
-        memories = Memories[Job, Memory](lambda job: Memory(uid=job.metadata.uid))
-        super().__init__(self.context, JOBS, self.objects, memories, queue)  # type: ignore[arg-type]
+        memories = Memories[Job, Memory](Memory, self.context.now)
+        super().__init__(self.context, JOBS, str, self.objects, memories=memories, queue=queue)  # type: ignore[arg-type]
 
     def _facts(self, record: Job, memory: Memory) -> str:
         return record.metadata.uid
-
-    def _decide(self, facts: str) -> str:
-        return facts
 
     async def _act(self, facts: str, memory: Memory, decision: str) -> float | None:
         self.seen.append((decision, memory))

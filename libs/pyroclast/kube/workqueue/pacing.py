@@ -21,20 +21,20 @@ class Pace:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._last = float("-inf")
         self._interval = SHORTEST
         self._waited = False
 
     def wait(self) -> float:
         """Seconds until the next write may go out; 0: now."""
-        left = self._last + self._interval - self._clock()
+        left = self._last + self._interval - self.clock()
         self._waited = self._waited or left > 0
         return max(0.0, left)
 
     def written(self) -> None:
         """A write went out."""
-        now = self._clock()
+        now = self.clock()
         if self._waited:
             self._interval = min(self._interval * 2, LONGEST)
         elif now - self._last > 2 * self._interval:

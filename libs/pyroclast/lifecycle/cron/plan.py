@@ -1,19 +1,21 @@
-"""Whether a CronJob makes a Job now, what has to go before, and when to look again."""
+"""What is to be done about a CronJob now: whether a Job is made, what has to go before, and when to look again."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from pyroclast.api.enums import ConcurrencyPolicy
-from pyroclast.api.records import CronJob, ObjectReference
+from pyroclast.api.records import CronJob, Job, ObjectReference
 from pyroclast.lifecycle.cron.clock import Clock
-from pyroclast.lifecycle.cron.jobs import job_name
+from pyroclast.lifecycle.cron.jobs import is_owned, job_name
 from pyroclast.lifecycle.cron.missed import Missed, ScheduleError, due, since, wait
+from pyroclast.lifecycle.cron.review import Review, review
 from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, warning
 
-__all__ = ["CronPlan", "plan"]
+__all__ = ["CronDecision", "CronFacts", "CronPlan", "decide", "plan"]
 
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 
@@ -26,6 +28,39 @@ class CronPlan:
     replace: tuple[ObjectReference, ...] = ()
     again: float | None = None
     notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CronFacts:
+    """What is known of a CronJob at one moment.
+
+    `jobs`: those that belong to it or that its status names, by name; `acted`: the time of the schedule that was acted on last,
+    if the status may not tell of it yet; `clock`: its schedule, None while it makes no Jobs; `notices`: what is said of that.
+    """
+
+    cron_job: CronJob
+    jobs: Mapping[str, Job]
+    acted: float | None
+    clock: Clock | None
+    notices: tuple[Notice, ...]
+    now: float
+
+
+CronDecision: TypeAlias = tuple[Review, CronPlan]
+"""Both are carried out in this order."""
+
+
+def decide(facts: CronFacts) -> CronDecision:
+    """What follows from the facts."""
+    cron_job = facts.cron_job
+    if cron_job.metadata.is_terminating:
+        return Review(CronState.of(cron_job), (), ()), CronPlan()  # its owner references clean up
+    found = review(cron_job, facts.jobs)
+    if facts.acted is not None:
+        found = replace(found, state=found.state.acted_on(facts.acted))
+    names = [name for name, job in facts.jobs.items() if is_owned(cron_job, job)]
+    planned = plan(cron_job, found.state, facts.clock, now=facts.now, names=names) if facts.clock is not None else CronPlan()
+    return found, replace(planned, notices=(*facts.notices, *planned.notices))
 
 
 def plan(cron_job: CronJob, state: CronState, clock: Clock, *, now: float, names: Collection[str] = ()) -> CronPlan:

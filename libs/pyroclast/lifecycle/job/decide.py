@@ -20,12 +20,13 @@ from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
 from pyroclast.lifecycle.job.counts import Counts, count
-from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, JobNotice, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order
 from pyroclast.lifecycle.job.job_events import last_failure
 from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
 from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
 from pyroclast.lifecycle.job.waiting import with_waiting
+from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.lifecycle.seats.contract import Seat
 
 __all__ = ["decide"]
@@ -89,18 +90,18 @@ def _carry_out(facts: JobFacts, answer: Answer) -> JobDecision | None:
     return dataclasses.replace(decision, status=noted)  # so that a Command that is still there is not carried out again
 
 
-def _issued(order: Order | None) -> tuple[JobNotice, ...]:
+def _issued(order: Order | None) -> tuple[Notice, ...]:
     if order is None or not order.command:
         return ()
     what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
-    return (JobNotice("Normal", JobEventReason.COMMAND_ISSUED, what),)
+    return (normal(JobEventReason.COMMAND_ISSUED, what),)
 
 
-def _execution(phase: JobPhase, answer: Answer) -> JobNotice:
+def _execution(phase: JobPhase, answer: Answer) -> Notice:
     nothing = meaningless(phase, answer.action)
     if nothing:
-        return JobNotice("Warning", JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
-    return JobNotice("Normal", JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
+        return warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
+    return normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
 
 
 def _outdated(facts: JobFacts, cell: Move, answer: Answer) -> JobStatus:
@@ -124,7 +125,7 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
-def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[JobNotice, ...]) -> JobDecision | None:
+def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[Notice, ...]) -> JobDecision | None:
     """Mark the pods in question and let the Job restart; they are deleted there."""
     pods = policy_decisions.targets(answer, facts)
     if pods is None:

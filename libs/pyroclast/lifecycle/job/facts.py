@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pyroclast.api.enums import JobEventReason, JobReason
+from pyroclast.api.enums import JobReason
 from pyroclast.api.records import Job, JobStatus, Pod, PodGroup, Queue
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.lifecycle.effects import Effect, Slot
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
+from pyroclast.lifecycle.notices import Notice
 
-__all__ = ["JobDecision", "JobFacts", "JobNotice", "Order", "Remembered"]
+__all__ = ["JobDecision", "JobFacts", "Order", "Remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +86,6 @@ class JobFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class JobNotice:
-    """An Event to record on the Job."""
-
-    type: str
-    reason: JobEventReason
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class JobDecision:
     """What to do now.
 
@@ -105,7 +97,7 @@ class JobDecision:
     status: JobStatus | None = None
     """The status to write; None: it is right as it is."""
     conclusive: bool = True
-    notices: tuple[JobNotice, ...] = ()
+    notices: tuple[Notice, ...] = ()
     armed: tuple[Response, ...] = ()
     """Answers that wait for their time."""
     look_again_at: float | None = None

@@ -9,45 +9,46 @@ from pyroclast.api.records import Job, PodGroup
 from pyroclast.lifecycle.gang import volumes
 from pyroclast.lifecycle.job import waits
 from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler
-from pyroclast.lifecycle.job.facts import JobFacts, JobNotice
+from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.job.policies import Response
+from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.lifecycle.times import format_duration
 
 __all__ = ["armed", "unscheduled", "waiting"]
 
 
-def armed(response: Response) -> JobNotice:
+def armed(response: Response) -> Notice:
     """That an action will be carried out unless what caused it passes."""
     after = format_duration(response.delay)
-    return JobNotice("Normal", JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
+    return normal(JobEventReason.EXECUTE_ACTION, f"Execute action {response.action} after {after}")
 
 
-def unscheduled(job: Job, group: PodGroup | None) -> JobNotice | None:
+def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
     """Why the gang is not placed: its PodGroup is still going, or what the newest condition of that says; None when it is
     placed, or nothing is said.
     """
     if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
         held = ", ".join(group.metadata.finalizers)
         message = f"PodGroup {group.key} is being deleted and waits for its finalizers: {held}"
-        return JobNotice("Warning", JobEventReason.POD_GROUP_PENDING, message)
+        return warning(JobEventReason.POD_GROUP_PENDING, message)
     newest = waits.newest_condition(group)
     if newest is None:
         return None
     message = f"PodGroup {job.metadata.namespace}:{job.metadata.name} {newest[0].lower()}, reason: {newest[1]}"
-    return JobNotice("Warning", JobEventReason.POD_GROUP_PENDING, message)
+    return warning(JobEventReason.POD_GROUP_PENDING, message)
 
 
-def waiting(facts: JobFacts) -> Iterator[JobNotice]:
+def waiting(facts: JobFacts) -> Iterator[Notice]:
     """What holds up a Job although nothing was refused: the claim, the queue or the scheduler that it waits for."""
     if facts.job.status.state.phase in (JobPhase.NEW, JobPhase.PENDING):
         if awaited := volumes.examine(facts.job, facts.claims).awaited:
             message = f"Failed to create PVC, err: {waits.missing_claim(awaited[0])}"
-            yield JobNotice("Warning", JobEventReason.PVC_ERROR, message)
+            yield warning(JobEventReason.PVC_ERROR, message)
         if absent := absent_scheduler(facts):
-            yield JobNotice("Warning", JobEventReason.NO_SCHEDULER, absent.partition(": ")[2])
+            yield warning(JobEventReason.NO_SCHEDULER, absent.partition(": ")[2])
             return
         if closed := waits.closed_queue(facts):
-            yield JobNotice("Warning", JobEventReason.POD_GROUP_PENDING, closed)
+            yield warning(JobEventReason.POD_GROUP_PENDING, closed)
             return
     pending = unscheduled(facts.job, facts.group)
     if pending:
