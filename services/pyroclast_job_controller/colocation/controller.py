@@ -37,7 +37,7 @@ class ColocationController:
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], start: Callable[[Informer[Any]], object]) -> None:
-        self._client, self._shards = shared.client, shared.shards
+        self._client = shared.client
         self._queue, self._start, self._is_watching = queue, start, False
         self._pods: Informer[PodMeta] = Informer(shared.client, PODS, PodMeta, indexers={_NAMESPACE: _namespace_of})
         self._configurations: Informer[ColocationConfiguration] = Informer(

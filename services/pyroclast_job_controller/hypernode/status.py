@@ -28,7 +28,7 @@ class HyperNodeStatusController:
     """Counts when a HyperNode changes, and when nodes do that its patterns or labels may select."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
-        self._client, self._shards, self._clock = shared.client, shared.shards, shared.clock
+        self._client, self._clock = shared.client, shared.clock
         self._gathered_until = -_GATHERING  # by then all HyperNodes are counted anew anyway
         self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
         self._hyper_nodes.informer.on_change(self._changed)
@@ -57,9 +57,9 @@ class HyperNodeStatusController:
 
     def _changed(self, old: HyperNode | None, new: HyperNode | None) -> None:
         if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
-            self._enqueue(new, 0.0)
+            self._queue.add(new.key)
             if depends_on_nodes(new):
-                self._enqueue(new, _GATHERING)  # for nodes that come before others are counted anew
+                self._queue.add_after(new.key, _GATHERING)  # for nodes that come before others are counted anew
 
     def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:
@@ -70,8 +70,4 @@ class HyperNodeStatusController:
         self._gathered_until = now + _GATHERING
         for hyper_node in self._hyper_nodes.informer.values():
             if depends_on_nodes(hyper_node):
-                self._enqueue(hyper_node, _GATHERING)
-
-    def _enqueue(self, hyper_node: HyperNode, after: float) -> None:
-        if self._shards.owns(hyper_node.key):
-            self._queue.add_after(hyper_node.key, after)
+                self._queue.add_after(hyper_node.key, _GATHERING)

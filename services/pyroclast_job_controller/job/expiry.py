@@ -29,7 +29,7 @@ class ExpiryController:
     """Looks at finished Jobs with `ttlSecondsAfterFinished`."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
-        self._client, self._caches, self._shards, self._now = shared.client, shared.caches, shared.shards, shared.now
+        self._client, self._caches, self._now = shared.client, shared.caches, shared.now
         self._queue = queue
         self._flows: SharedReads[Key, JobFlow | None] = SharedReads(self._flow, shared.clock, _FLOW_IS_GOOD)
         self._caches.jobs.informer.on_change(self._changed)
@@ -86,5 +86,5 @@ class ExpiryController:
             return None
 
     def _changed(self, _: Job | None, new: Job | None) -> None:
-        if new is not None and ttl.expires_at(new) is not None and self._shards.owns(new.key):
+        if new is not None and ttl.expires_at(new) is not None:
             self._queue.add(new.key)

@@ -53,7 +53,7 @@ class PlainPodController:
     ) -> None:
         self._client, self._pods, self._groups = shared.client, shared.caches.plain_pods, shared.caches.groups
         self._recorder = shared.recorder
-        self._shards, self._owners, self._admission = shared.shards, owners, admission
+        self._owners, self._admission = owners, admission
         self._queue, self._schedulers, self._inherit = queue, frozenset(schedulers), inherit
         self._pods.on_change(self._changed)
         self._groups.informer.on_change(self._group)
@@ -63,13 +63,13 @@ class PlainPodController:
         for pod in self._pods.values():
             self._changed(None, pod)
             if pod.metadata.controller is None and self._has_lost_group(pod):
-                self._enqueue(pod)
+                self._queue.add(pod.key)
 
     def renew(self, owner: str) -> None:
         """See to the group of the pods that are controlled by `owner`, a uid: any of them will do."""
         for pod in self._pods.by_index(OWNER, owner):
             if plainpods.is_in_own_group(pod, self._schedulers) or plainpods.wants_group(pod, self._schedulers):
-                self._enqueue(pod)
+                self._queue.add(pod.key)
                 return
 
     async def reconcile(self, key: Key) -> None:
@@ -172,7 +172,7 @@ class PlainPodController:
 
     def _changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is None and new is not None and plainpods.wants_group(new, self._schedulers):
-            self._enqueue(new)
+            self._queue.add(new.key)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """A group that has gone while its pods are there is made again."""
@@ -184,10 +184,6 @@ class PlainPodController:
             return
         pod = self._pods.get(Key(old.metadata.namespace, owner.name))
         if pod is not None and pod.metadata.uid == owner.uid:
-            self._enqueue(pod)
-
-    def _enqueue(self, pod: Pod) -> None:
-        if self._shards.owns(pod.key):
             self._queue.add(pod.key)
 
 

@@ -99,7 +99,7 @@ class WorkloadController:
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, renew: Callable[[str], None]) -> None:
-        self._client, self._groups, self._shards = shared.client, shared.caches.groups, shared.shards
+        self._client, self._groups = shared.client, shared.caches.groups
         self._queue, self._owners, self._renew = queue, owners, renew
         for informer in owners.informers.values():
             informer.on_change(self._changed)
@@ -139,14 +139,10 @@ class WorkloadController:
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         if new is not None and (old is None or old.size != new.size):
-            self._enqueue(new.key)
+            self._queue.add(new.key)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """A group may have come when its workload was being scaled to nothing."""
         owner = new.metadata.controller if old is None and new is not None else None
         if new is not None and owner is not None and (owner.api_version, owner.kind) in _READ:
-            self._enqueue(Key(new.metadata.namespace, owner.name))
-
-    def _enqueue(self, key: Key) -> None:
-        if self._shards.owns(key):
-            self._queue.add(key)
+            self._queue.add(Key(new.metadata.namespace, owner.name))

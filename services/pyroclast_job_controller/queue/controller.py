@@ -57,7 +57,7 @@ class QueueController:
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], orders: Orders[Queue], *, most_requeues: int = 15) -> None:
         self._client: Client = shared.client
-        self._caches, self._recorder, self._metrics, self._shards = shared.caches, shared.recorder, shared.metrics, shared.shards
+        self._caches, self._recorder, self._metrics = shared.caches, shared.recorder, shared.metrics
         self._queue, self._orders, self._most_requeues, self._clock = queue, orders, most_requeues, shared.clock
         self._retries: dict[Key, _Retry] = {}
         self._tallies: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
@@ -69,7 +69,7 @@ class QueueController:
     def enqueue_all(self) -> None:
         """Look at every Queue that is for us: we have just become responsible."""
         for queue in self._caches.queues.informer.values():
-            self._enqueue(queue.metadata.name)
+            self._queue.add(queue.key)
 
     async def reconcile(self, key: Key) -> None:
         """Carry out the oldest order for the Queue of `key`, or just keep its state."""
@@ -236,11 +236,6 @@ class QueueController:
         for key in [key for key in self._retries if selected(key)]:
             del self._retries[key]
 
-    def _enqueue(self, name: str) -> None:
-        key = Key("", name)
-        if self._shards.owns(key):
-            self._queue.add(key)
-
     def _changed(self, old: Queue | None, new: Queue | None) -> None:
         if new is None and old is not None:
             self._metrics.queue_deleted(old.metadata.name)
@@ -248,12 +243,12 @@ class QueueController:
         if new is None:
             return
         if old is None or old.spec.parent != new.spec.parent:
-            self._enqueue(new.metadata.name)
+            self._queue.add(new.key)
         if old is None or old.status.state is not new.status.state:
             for other in self._caches.queues.informer.values():
                 if queues.parent_of(other) == new.metadata.name:
                     self._retry_now(other.key)
-                    self._enqueue(other.metadata.name)
+                    self._queue.add(other.key)
 
     def _retry_now(self, key: Key) -> None:
         """What an order waits for may have come."""
@@ -267,7 +262,7 @@ class QueueController:
         if old and new and old.status.phase is new.status.phase and old.spec.queue == new.spec.queue:
             return
         for name in {group.spec.queue for group in (old, new) if group}:
-            self._enqueue(name)
+            self._queue.add(Key("", name))
 
     def _record(self, queue: Queue, type_: str, reason: str, message: str) -> None:
         self._recorder.event(Reference.of(queue, QUEUES), type_, reason, message)
