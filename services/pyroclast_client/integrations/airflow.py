@@ -122,7 +122,7 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
         return {"context": self.cluster_context, "namespace": self.namespace, "kubeconfig": self.kubeconfig}
 
     def _client(self) -> Client:
-        return Client(queue=self.job_queue, image=self.image, store=self.store, **self._cluster())  # type: ignore[misc, arg-type]
+        return Client(queue=self.job_queue, image=self.image, store=self.store, **self._cluster())
 
 
 class PyroclastJobOperator(_Operator):
