@@ -21,6 +21,7 @@ __all__ = ["ROOT", "VERSIONS", "NotInstalled", "environment", "site"]
 ROOT = Path(__file__).parents[2]
 VERSIONS = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())
 CLIENT, API = ROOT / "services" / "pyroclast_client", ROOT / "libs" / "pyroclast"
+SNAKEMAKE = ROOT / "services" / "snakemake_executor_plugin_pyroclast"
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
 INSTALL_SECONDS = 240
 UV = [sys.executable, "-m", "uv"]
@@ -52,7 +53,7 @@ def environment(name: str) -> Path:
 
 def site(folder: Path) -> Path:
     """A folder for PYTHONPATH with the wheels of the client, of what it shares with others and of the plugin for Snakemake."""
-    for project in (API, CLIENT, ROOT, STANDALONE):
+    for project in (API, CLIENT, SNAKEMAKE, ROOT, STANDALONE):
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]
         subprocess.run(build, cwd=project, check=True, capture_output=True)
     wheels = [str(wheel) for wheel in (folder / "wheels").glob("*.whl")]

@@ -1,0 +1,105 @@
+"""The executor `pyroclast` of Snakemake: `snakemake --executor pyroclast`. Each job of Snakemake is a Job of one pod.
+
+Pods run Snakemake again, for one rule, as on any cluster; the image has Snakemake, and the folder is on a volume that pods mount.
+Snakemake reads the types of settings, so annotations are no strings here.
+"""
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+from snakemake_interface_executor_plugins.jobs import JobExecutorInterface
+from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase, SharedFSUsage
+
+from pyroclast_client import errors
+from pyroclast_client.commands import command_job
+from pyroclast_client.documents import fresh_name
+from pyroclast_client.handles import COMPLETED
+from pyroclast_client.options import TaskOptions, options_of
+from pyroclast_client.synchronous import Client, Job
+
+__all__ = ["Executor", "ExecutorSettings", "common_settings"]
+
+LAST_LINES: Final = 20
+MINUTE: Final = 60
+
+common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False)
+
+
+@dataclass
+class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]  # Snakemake is not installed where types are checked
+    """What `--pyroclast-NAME` or a profile sets."""
+
+    image: str = field(default="", metadata={"help": "Image of the pods, which has Snakemake."})
+    queue: str = field(default="", metadata={"help": "Queue of rules that name none."})
+    namespace: str = field(default="", metadata={"help": "Namespace of the Jobs."})
+    context: str = field(default="", metadata={"help": "Context of the kubeconfig."})
+    mount: str = field(default="", metadata={"help": "PATH=CLAIM, the volume claim with the folder of the workflow."})
+
+
+class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
+    """Submits the jobs of a workflow, and tells Snakemake how they end."""
+
+    def __post_init__(self) -> None:
+        settings: ExecutorSettings = self.workflow.executor_settings or ExecutorSettings()
+        self._client = Client(settings.context, settings.namespace, settings.queue, settings.image)
+        path, _, claim = settings.mount.partition("=")
+        self._mounts = {path: claim} if path else {}
+
+    def get_job_exec_prefix(self, job: JobExecutorInterface) -> str:
+        """Go to the folder of the workflow first, if pods share it."""
+        del job
+        is_shared = SharedFSUsage.INPUT_OUTPUT in self.workflow.storage_settings.shared_fs_usage
+        return f"cd {shlex.quote(self.workflow.workdir_init)}" if is_shared else ""
+
+    def run_job(self, job: JobExecutorInterface) -> None:
+        """Submit it."""
+        options = options_for(job.threads, job.resources, self._mounts)
+        command = ["bash", "-c", self.format_job_exec(job)]
+        body = command_job(command, options, self._client.asynchronous.surroundings, name=fresh_name(job.name))
+        handle = self._client.submit(body)
+        self.report_job_submission(SubmittedJobInfo(job, external_jobid=handle.name, aux={"handle": handle}))
+
+    async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncIterator[SubmittedJobInfo]:
+        """Report those that have ended, and yield the others."""
+        for submitted in active_jobs:
+            handle: Job[Any] = submitted.aux["handle"]
+            async with self.status_rate_limiter:
+                try:
+                    status = await asyncio.to_thread(lambda: handle.status)  # noqa: B023 - awaited at once
+                except errors.NoCluster as error:
+                    self.logger.warning("Job %s is asked about again: %s", handle.name, error)
+                    yield submitted
+                    continue
+                except (errors.NotFound, errors.JobReplaced) as error:
+                    self.report_job_error(submitted, msg=f"{error}\n")
+                    continue
+            if not status.is_finished:
+                yield submitted
+            elif status.phase == COMPLETED:
+                self.report_job_success(submitted)
+            else:
+                said = await asyncio.to_thread(handle.logs, tail=LAST_LINES)
+                self.report_job_error(submitted, msg=f"Job {handle.name} is {status.phase}: {status.message}\n{said}\n")
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """End the Jobs of a workflow that is interrupted."""
+        for submitted in active_jobs:
+            with contextlib.suppress(errors.NotFound, errors.JobReplaced):  # gone already
+                submitted.aux["handle"].cancel()
+
+
+def options_for(threads: int, resources: Mapping[str, Any], mounts: Mapping[str, str]) -> TaskOptions:
+    """The options of a task, by what a rule asks for: its threads, `mem_mb`, `runtime` in minutes, `gpus` and `queue`."""
+    options: dict[str, Any] = {"cpu": threads, "mounts": mounts}
+    if isinstance(resources.get("mem_mb"), int):
+        options["memory"] = f"{resources['mem_mb']}M"
+    if isinstance(resources.get("runtime"), int):
+        options["timeout"] = resources["runtime"] * MINUTE
+    options.update({name: resources[name] for name in ("gpus", "queue") if resources.get(name)})
+    return options_of(options)

@@ -1,0 +1,74 @@
+"""The real Snakemake, whose jobs are pods."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pyroclast.client as pc
+
+Wait = Callable[[Callable[[], object]], None]
+BAD = """
+rule bad:
+    output: "bad.txt"
+    shell: "echo this is wrong >&2; exit 3"
+
+rule slow:
+    output: "slow.txt"
+    shell: "sleep 600"
+"""
+
+
+def snakemake(client: pc.Client, folder: Path, target: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "snakemake", "--executor", "pyroclast", "--jobs", "4"]
+    command += [
+        "--seconds-between-status-checks",
+        "1",
+        "--pyroclast-image",
+        "local",
+        "--pyroclast-namespace",
+        client.namespace,
+        target,
+    ]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+@pytest.fixture
+def workflow(tmp_path: Path, example: Callable[[str], str]) -> Path:
+    (tmp_path / "Snakefile").write_text(example("Snakemake") + BAD)
+    return tmp_path
+
+
+def test_the_workflow_of_the_guide_runs(client: pc.Client, workflow: Path) -> None:
+    process = snakemake(client, workflow, "total.txt")
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    assert (workflow / "total.txt").read_text() == "6\n"
+    jobs = {job.name.rpartition("-")[0]: job.object()["spec"] for job in client.jobs()}
+    assert set(jobs) >= {"count", "total"}
+    (container,) = jobs["count"]["tasks"][0]["template"]["spec"]["containers"]
+    assert container["resources"]["requests"] == {"cpu": "1", "memory": "100M"}
+
+
+def test_a_rule_that_fails_ends_the_workflow_and_shows_what_it_printed(client: pc.Client, workflow: Path) -> None:
+    process = snakemake(client, workflow, "bad.txt")
+    said, _ = process.communicate()
+    assert process.returncode == 1
+    assert re.search(r"Job bad-\w+ is Failed", said), said
+    assert "this is wrong" in said
+
+
+def test_an_interrupt_ends_the_jobs(client: pc.Client, workflow: Path, wait_until: Wait) -> None:
+    process = snakemake(client, workflow, "slow.txt")
+    wait_until(lambda: [job for job in client.jobs() if job.name.startswith("slow-") and job.phase == "Running"])
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate()
+    assert process.returncode != 0, said
+    (slow,) = [job for job in client.jobs() if job.name.startswith("slow-")]
+    wait_until(lambda: slow.phase == "Terminated")
