@@ -20,6 +20,7 @@ from typing import Final
 __all__ = ["main"]
 
 STOP_SECONDS: Final = 8.0
+READ_BYTES: Final = 4096
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _stop_with_parent(plane: subprocess.Popen[bytes]) -> None:
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), READ_BYTES):  # past the buffer, whose lock would crash an interpreter that ends first
+        pass
     plane.terminate()
     try:
         plane.wait(STOP_SECONDS)
