@@ -80,7 +80,7 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     memories = FlowMemories(FlowMemory, shared.clock)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
-    actions = FlowActions(shared.client, shared.caches, queue.gets_on)
+    actions = FlowActions(shared.client, shared.caches, queue.gets_on, are_traced=service.traces.are_taken)
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
     FlowWatch(shared, queue, memories)
     return [

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import structlog
 
+from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
+from pyroclast.api.types import JOB_FLOWS, JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -112,6 +113,8 @@ class Recorder:
                 NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
+            if tracer is not None:
+                sinks[JOB_FLOWS] = JobFlow, KindSink(database, writer, tracer.flow_rows, None, gap)
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())

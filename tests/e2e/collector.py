@@ -19,6 +19,7 @@ class Span:
 
     trace: str
     id: str
+    parent: str
     name: str
     begin: float
     end: float
@@ -45,7 +46,7 @@ class Collector:
                 for span in scope.spans:
                     values = {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
                     begin, end = span.start_time_unix_nano / 1e9, span.end_time_unix_nano / 1e9
-                    ids = span.trace_id.hex(), span.span_id.hex()
+                    ids = span.trace_id.hex(), span.span_id.hex(), span.parent_span_id.hex()
                     self.spans.append(Span(*ids, span.name, begin, end, values, len(span.events)))
 
 

@@ -1,4 +1,4 @@
-"""One trace per Job, over a restart of the Job and the death of every service."""
+"""One trace per Job, and per flow with its Jobs, over a restart of the Job and the death of every service."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.cluster import Cluster, running, services_of, wait_until
 from tests.e2e.collector import Collector, collecting
 from tests.e2e.test_first_light import job, phase_of
+from tests.e2e.test_flows import Flows, entry, flow, template
 
 NAMESPACE = "traced"
 STEPS = ["job.prepare", "queue.wait", "gang.wait", "pods.start", "job.run", "job.end"]
@@ -26,6 +27,56 @@ def test_a_job_is_one_trace_though_it_restarts_and_all_services_die(
             trace = run_through(cluster)
             wait_until(lambda: "job.end" in {span.name for span in collector.of_trace(trace)}, "the trace to end")
             check(collector, trace)
+
+
+@pytest.mark.timeout(400)
+def test_a_flow_is_the_parent_of_its_jobs_though_all_services_die(
+    control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collecting() as collector:
+        monkeypatch.setenv("PYROCLAST_OTEL_ENDPOINT", collector.url)
+        with running(control_plane, tmp_path, nodes=2) as cluster:
+            trace = run_flow(cluster)
+            wait_until(lambda: "flow.run" in {span.name for span in collector.of_trace(trace)}, "the trace of the flow to end")
+            ends = {span.attributes["name"]: span for span in collector.of_trace(trace) if span.name == "job.end"}
+            check_flow(collector, trace)
+            assert set(ends) == {"etl-fetch", "etl-train"}
+
+
+def run_flow(cluster: Cluster) -> str:
+    """A flow of two Jobs, in whose first all services die; its trace."""
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    flows = Flows(cluster, NAMESPACE)
+    templates = [template(name, "sleep 900") for name in ("fetch", "train")]
+    flows.create(*templates, flow(entry("fetch"), entry("train", "fetch"), name="etl"))
+    wait_until(lambda: phase_of(cluster, NAMESPACE, "etl-fetch") == "Running", "the first Job to run")
+    for service in services_of(cluster):
+        cluster.kill(service)
+    for name in ("fetch", "train"):
+        wait_until(lambda job=f"etl-{name}": phase_of(cluster, NAMESPACE, job) == "Running", f"{name} to run", seconds=120)
+        annotate(cluster, f"etl-{name}-t-0", "run-for=1s")
+    flows.reaches("Succeed", "etl")
+    traces = {
+        cluster.get("vcjob", name, "-n", NAMESPACE)["metadata"]["annotations"]["pyroclast.dev/traceparent"]
+        for name in ("etl-fetch", "etl-train")
+    }
+    (context,) = traces
+    return str(context).split("-")[1]
+
+
+def check_flow(collector: Collector, trace: str) -> None:
+    """The spans of both Jobs, each once, inside of the one span of the flow."""
+    spans = collector.of_trace(trace)
+    (whole,) = [span for span in spans if span.name == "flow.run"]
+    assert (whole.parent, whole.attributes["name"], whole.attributes["state"]) == ("", "etl", "Succeed")
+    inner = [span for span in spans if span is not whole]
+    assert {span.parent for span in inner} == {whole.id}
+    assert len({span.id for span in spans}) == len(spans)
+    names = Counter(span.name for span in inner)
+    assert {name: names[name] for name in STEPS} == dict.fromkeys(STEPS, 2)
+    assert {names[name] for name in ("admission.mutate", "admission.validate", "gang.bind")} == {2}
+    told = [span for span in inner if not span.name.startswith("admission.")]
+    assert all(whole.begin <= span.begin and span.end <= whole.end for span in told)
 
 
 def run_through(cluster: Cluster) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.trace import Tracer
 
-__all__ = ["ANNOTATION", "PastSpan", "SpanEvent", "Traces", "context_of"]
+__all__ = ["ANNOTATION", "PastSpan", "SpanEvent", "Traces", "context_of", "context_within", "flow_identity"]
 
 ANNOTATION: Final = keys.TRACEPARENT
 """Where an object carries the trace it belongs to, as a W3C traceparent."""
@@ -36,6 +36,20 @@ def context_of(annotations: Mapping[str, str]) -> str:
     """The trace context that an object carries; empty when it has none or a broken one."""
     value = annotations.get(ANNOTATION, "")
     return value if _TRACEPARENT.fullmatch(value) else ""
+
+
+def context_within(identity: str, parent: str = "") -> str:
+    """The context of what belongs to a `PastSpan`, known before that span is over.
+
+    Without a parent the span is the first of a trace, whose id follows from the identity, too.
+    """
+    trace, span = _ids(identity, parent)
+    return f"00-{trace:032x}-{span:016x}-{parent.rpartition('-')[2] or '01'}"
+
+
+def flow_identity(uid: str) -> str:
+    """The identity of the span of a flow, to which the spans of its Jobs belong."""
+    return f"{uid} flow.run"
 
 
 class _Span(Protocol):
@@ -62,7 +76,8 @@ class SpanEvent:
 class PastSpan:
     """A span that is over, from recorded times in seconds since the epoch.
 
-    `parent` is a context as `context_of` gives it. `identity` decides the id of the span: sent again, it is the same span.
+    `parent` is a context as `context_of` gives it, empty for the first span of a trace. `identity` decides the id of the span:
+    sent again, it is the same span.
     """
 
     name: str
@@ -153,13 +168,13 @@ def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
     from opentelemetry.sdk.trace import Event, ReadableSpan  # noqa: PLC0415
     from opentelemetry.trace import SpanContext, SpanKind, TraceFlags  # noqa: PLC0415
 
-    _, trace, parent, flags = span.parent.split("-")
+    trace, number = _ids(span.identity, span.parent)
+    _, _, parent, flags = (span.parent or "---01").split("-")
     taken = TraceFlags(int(flags, 16))
-    number = int.from_bytes(hashlib.sha256(span.identity.encode()).digest()[:8], "big") or 1
     return ReadableSpan(
         name=span.name,
-        context=SpanContext(int(trace, 16), number, is_remote=False, trace_flags=taken),
-        parent=SpanContext(int(trace, 16), int(parent, 16), is_remote=True, trace_flags=taken),
+        context=SpanContext(trace, number, is_remote=False, trace_flags=taken),
+        parent=SpanContext(trace, int(parent, 16), is_remote=True, trace_flags=taken) if parent else None,
         resource=resource,
         attributes=dict(span.attributes),
         events=[Event(each.name, dict(each.attributes), int(each.at * 1e9)) for each in span.events],
@@ -167,6 +182,13 @@ def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
         start_time=int(span.begin * 1e9),
         end_time=int(span.end * 1e9),
     )
+
+
+def _ids(identity: str, parent: str) -> tuple[int, int]:
+    """The ids of the trace and of the span."""
+    digest = hashlib.sha256(identity.encode()).digest()
+    trace = int(parent.split("-")[1], 16) if parent else int.from_bytes(digest[8:24], "big") or 1
+    return trace, int.from_bytes(digest[:8], "big") or 1
 
 
 def _context(parent: str) -> Context | None:

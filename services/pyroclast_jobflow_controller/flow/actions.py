@@ -22,6 +22,7 @@ from pyroclast.lifecycle.flow.names import is_owned
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.gang import members
+from pyroclast.runtime.traces import ANNOTATION, context_of, context_within, flow_identity
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.memory import FlowMemory
 
@@ -39,11 +40,12 @@ _LONGEST_RETRY: Final = 300.0
 class FlowActions:
     """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too.
 
-    `gets_on` is told for which flow something was done: a thousand Jobs take long when requests are few.
+    `gets_on` is told for which flow something was done: a thousand Jobs take long when requests are few. `are_traced`: whether
+    the Jobs carry the trace of their flow.
     """
 
-    def __init__(self, client: Client, caches: Caches, gets_on: Callable[[Key], None]) -> None:
-        self._client, self._caches, self._gets_on = client, caches, gets_on
+    def __init__(self, client: Client, caches: Caches, gets_on: Callable[[Key], None], *, are_traced: bool = False) -> None:
+        self._client, self._caches, self._gets_on, self._are_traced = client, caches, gets_on, are_traced
 
     async def carry_out(self, facts: FlowFacts, memory: FlowMemory, effects: Sequence[Effect]) -> list[str]:
         """Do it; the names of the Jobs that were made. What stops one Job stops no other, and is remembered.
@@ -165,6 +167,9 @@ class FlowActions:
         except PatchError as error:
             self._refuse(memory, effect.name, FlowReason.PATCH_INVALID, str(error), now)
             return False
+        if self._are_traced:
+            parent = context_of(flow.metadata.annotations)
+            body["metadata"]["annotations"][ANNOTATION] = context_within(flow_identity(flow.metadata.uid), parent)
         try:
             answer = await self._client.create(JOBS, body)
         except AlreadyExists:

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
 
 __all__ = [
+    "FLOW_ENDED",
     "METADATA",
     "PREPARED",
     "SCHEDULED",
@@ -105,6 +106,9 @@ PREPARED: Final = "Prepared"
 SCHEDULED: Final = "Scheduled"
 TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
 """Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang."""
+
+FLOW_ENDED: Final = "FlowEnded"
+"""The name of rows of `job_phases` that say that a traced flow, whose uid is in `job`, has ended, and its span was sent."""
 
 job_alikes: Final = Table(
     "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)

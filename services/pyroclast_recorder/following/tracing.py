@@ -1,4 +1,4 @@
-"""The spans of a Job, made at its end from recorded times, in the trace that the Job carries.
+"""The spans of a Job, made at its end from recorded times, in the trace that the Job carries, and the span of each flow.
 
 They are sent before the row that says so is committed. A recorder that dies in between sends them again, with the same ids.
 """
@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
-from pyroclast.runtime.traces import PastSpan, Traces, context_of
+from pyroclast.runtime.traces import PastSpan, Traces, context_of, context_within, flow_identity
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.merging import key_of, merged
-from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, job_causes, job_phases, jobs, pods
+from pyroclast_recorder.database.tables import FLOW_ENDED, PREPARED, SCHEDULED, Row, job_causes, job_phases, jobs, pods
 from pyroclast_recorder.facts.jobs import owner_of
 from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
@@ -32,9 +34,12 @@ MOST_JOBS: Final = 20_000
 MOST_UNSENT: Final = 10_000
 RETRY_SECONDS: Final = 30.0
 
+REMOVED: Final = "Removed"
+"""The state of what was deleted before its end."""
+
 
 class JobTracer:
-    """Knows which trace each Job belongs to, and sends what became of it.
+    """Knows which trace each Job belongs to, and sends what became of it and of its flow.
 
     Args:
         database: what was known of a Job before.
@@ -44,6 +49,7 @@ class JobTracer:
     def __init__(self, database: Database, traces: Traces) -> None:
         self._database, self._traces = database, traces
         self._contexts: OrderedDict[str, str] = OrderedDict()
+        self._flows: dict[tuple[str, int], PastSpan] = {}
         self._unsent: list[PastSpan] = []
         self._retry_at = 0.0
 
@@ -68,20 +74,26 @@ class JobTracer:
             if each.type == SCHEDULED and each.message and at is not None:
                 yield job_causes, None, {"job": job, "at": at, "name": SCHEDULED, "message": clipped(each.message)}
 
+    def flow_rows(self, flow: JobFlow, now: int, *, is_deleted: bool) -> Seen:
+        """The row by which is known that the span of a flow was sent; none of a flow that goes on."""
+        meta = flow.metadata
+        begin, completed = seconds(meta.creation_timestamp), seconds(flow.status.completion_time)
+        ended = now if completed is None and is_deleted else completed
+        if begin is None or ended is None:
+            return
+        state = REMOVED if completed is None else str(flow.status.state.phase)
+        attributes = {"namespace": meta.namespace, "name": meta.name, "uid": meta.uid, "state": state}
+        parent, identity = context_of(meta.annotations), flow_identity(meta.uid)
+        self._flows[meta.uid, ended] = PastSpan("flow.run", parent, identity, min(begin, ended), ended, attributes)
+        yield job_phases, None, {"job": meta.uid, "at": ended, "name": FLOW_ENDED, "message": None}
+
     async def send_ends(self, batch: Batch) -> None:
-        """Send the spans of Jobs that end with a batch.
+        """Send the spans of Jobs and flows that end with a batch.
 
         A collector that is away is asked again after a while, so that it holds up the batches by seconds at most.
         """
-        ending = {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if row["ended"] and row["uid"] in self._contexts}
-        if ending:
-            known = await self._database.jobs_of(list(ending))
-            for uid, row in ending.items():
-                before = known.get(uid)
-                if before is None or before["ended"] != row["ended"]:
-                    whole = row if before is None else merged(jobs, before, row)
-                    since = None if before is None else before["ended"]
-                    self._unsent += spans_of(whole, self._contexts[uid], await self._told(uid, batch), since)
+        await self._end_jobs(batch)
+        await self._end_flows(batch)
         if not self._unsent or time.monotonic() < self._retry_at:
             return
         if await asyncio.to_thread(self._traces.send, tuple(self._unsent)):
@@ -91,6 +103,37 @@ class JobTracer:
         if len(self._unsent) > MOST_UNSENT:
             log.warning("recorder.spans_dropped", count=len(self._unsent) - MOST_UNSENT)
             del self._unsent[:-MOST_UNSENT]
+
+    async def _end_jobs(self, batch: Batch) -> None:
+        """Add the spans of Jobs that end with a batch. A Job that is deleted before its end ends then."""
+        ending = {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if _end_of(row) and row["uid"] in self._contexts}
+        if not ending:
+            return
+        known = await self._database.jobs_of(list(ending))
+        for uid, row in ending.items():
+            before = known.get(uid)
+            whole = dict(row) if before is None else merged(jobs, before, row)
+            if before is not None and _end_of(before) == _end_of(whole):
+                continue
+            if whole["ended"] is None:
+                whole |= {"ended": whole["removed"], "phase": REMOVED}
+            since = None if before is None else before["ended"]
+            self._unsent += spans_of(whole, self._contexts[uid], await self._told(uid, batch), since)
+
+    async def _end_flows(self, batch: Batch) -> None:
+        """Add the spans of flows that end with a batch; one that ended before and was resumed goes on in a second span."""
+        rows = [row for row in batch.rows.get(job_phases, {}).values() if (row["job"], row["at"]) in self._flows]
+        for row in sorted((each for each in rows if each["name"] == FLOW_ENDED), key=lambda each: int(each["at"])):
+            uid, at = row["job"], row["at"]
+            known = (await self._database.rows_of_job(uid))[job_phases]
+            before = {each["at"] for each in known} | {each["at"] for each in rows if each["job"] == uid and each["at"] < at}
+            span = self._flows.pop((uid, at))
+            if at in before:
+                continue
+            if before:
+                since, parent = max(before), context_within(span.identity, span.parent)
+                span = replace(span, parent=parent, identity=f"{span.identity} {since}", begin=since)
+            self._unsent.append(span)
 
     async def _told(self, uid: str, batch: Batch) -> Told:
         """What the database and the batch tell of a Job."""
@@ -102,3 +145,8 @@ class JobTracer:
                 if row["job"] == uid:
                     known[key] = merged(table, known[key], row) if key in known else row
         return Told(*(list(found[table].values()) for table in (job_phases, job_causes, pods)))
+
+
+def _end_of(row: Row) -> int | None:
+    ended: int | None = row["ended"]
+    return row["removed"] if ended is None else ended

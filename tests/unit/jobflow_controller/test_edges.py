@@ -10,8 +10,12 @@ import pytest
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.runtime.traces import ANNOTATION as TRACE
+from pyroclast.runtime.traces import context_within, flow_identity
 
 from .world import NS, SPEC, World
+
+OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 class Hasty(World):
@@ -36,6 +40,21 @@ async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None
         await asyncio.sleep(10)
     assert (world.created, [kind.kind for kind, _ in world.objects]) == ([], ["JobTemplate"])
     assert world.events.said == []
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("given", "trace"), [({}, None), ({TRACE: OTHER}, "0af7651916cd43dd8448eb211c80319c")])
+async def test_jobs_belong_to_the_span_of_their_flow_where_traces_are_taken(given: dict[str, str], trace: str | None) -> None:
+    world = World(random.Random(1), collector="http://127.0.0.1:9")
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]}, metadata={"annotations": given})
+    async with world.controller():
+        await asyncio.sleep(10)
+    uid = world.flow()["metadata"]["uid"]
+    carried = world.objects[JOBS, Key(NS, "f-a")]["metadata"]["annotations"][TRACE]
+    assert carried == context_within(flow_identity(uid), given.get(TRACE, ""))
+    assert trace is None or carried.split("-")[1] == trace
+    world.traces.close()
 
 
 @pytest.mark.looptime

@@ -24,6 +24,7 @@ from pyroclast.kube.http.client import PatchKind, encode
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.lifecycle.times import format_time
 from pyroclast.runtime.controllers import work
+from pyroclast.runtime.traces import Traces
 from pyroclast_jobflow_controller.app import build, make_reach
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
@@ -53,7 +54,8 @@ class Events:
 class World:
     """The server's objects, and who watches. `faults` is the share of requests that fail, half of them after their work."""
 
-    def __init__(self, rng: random.Random, *, faults: float = 0.0, lag: float = 0.05) -> None:
+    def __init__(self, rng: random.Random, *, faults: float = 0.0, lag: float = 0.05, collector: str = "") -> None:
+        self.traces = Traces("jobflow", collector)
         self.rng, self.faults, self.lag = rng, faults, lag
         self.objects: dict[tuple[ResourceType, Key], dict[str, Any]] = {}
         self.pods: dict[str, list[dict[str, Any]]] = {}
@@ -221,7 +223,7 @@ class World:
         registry = CollectorRegistry()
         shared = Shared(self, self.events, Shards(), now, loop.time, caches, FlowMetrics(registry))  # type: ignore[arg-type]
         async with make_reach(self.settings) as reach:
-            controllers = build(_Service(), self.settings, shared, reach)  # type: ignore[arg-type]
+            controllers = build(_Service(self.traces), self.settings, shared, reach)  # type: ignore[arg-type]
             task = loop.create_task(work(shared, controllers, 0))
             try:
                 yield
@@ -235,6 +237,9 @@ class World:
 
 class _Service:
     observer = SILENT
+
+    def __init__(self, traces: Traces) -> None:
+        self.traces = traces
 
 
 def _store_of(caches: Caches, kind: ResourceType) -> Any:

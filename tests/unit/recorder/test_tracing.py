@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.enums import JobPhase, PodGroupPhase
+from pyroclast.api.enums import FlowPhase, JobPhase, PodGroupPhase
+from pyroclast.api.records.flows import FlowState, FlowStatus, JobFlow
 from pyroclast.api.records.groups import PodGroup, PodGroupCondition, PodGroupStatus
 from pyroclast.api.records.jobs import Job, JobState, JobStatus
 from pyroclast.api.records.meta import Meta, OwnerReference
-from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces
+from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_within, flow_identity
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
@@ -136,10 +137,12 @@ def job(phase: str, at: str) -> Job:
     return Job(metadata=meta, status=JobStatus(state=JobState(phase=JobPhase(phase), last_transition_time=at)))
 
 
-async def see(tracer: JobTracer, database: Database, *versions: tuple[int, Job], commits: bool = True) -> None:
+async def see(
+    tracer: JobTracer, database: Database, *versions: tuple[int, Job], commits: bool = True, deleted_at: int = 0
+) -> None:
     batch = Batch(database.cluster)
     for version, each in versions:
-        for table, own, row in tracer.rows_of(each, 0, is_deleted=False):
+        for table, own, row in tracer.rows_of(each, deleted_at, is_deleted=bool(deleted_at)):
             batch.add(table, version if own is None else own, row)
     await tracer.send_ends(batch)
     if commits:
@@ -211,6 +214,86 @@ async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_datab
         async with database.reading() as connection:
             (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
         assert found["causes"] == [], "steps of a trace are no causes"
+
+
+@ON_SQLITE
+async def test_a_job_that_is_deleted_ends_then_unless_it_had_ended(new_database: NewDatabase) -> None:
+    collector = Collector()
+    async with new_database() as database:
+        tracer = JobTracer(database, collector)
+        runs, ends = job("Running", "2026-01-01T00:01:00Z"), job("Completed", "2026-01-01T00:02:00Z")
+        await see(tracer, database, (1, runs))
+        await see(tracer, database, (2, runs), deleted_at=1_767_225_700)
+        (last,) = [span for span in collector.spans if span.name == "job.end"]
+        assert (last.begin, last.attributes["state"]) == (1_767_225_700, "Removed")
+        await see(tracer, database, (3, runs), deleted_at=1_767_225_701)
+        assert len([span for span in collector.spans if span.name == "job.end"]) == 1
+    async with new_database() as database:
+        collector.spans.clear()
+        tracer = JobTracer(database, collector)
+        await see(tracer, database, (1, ends))
+        await see(tracer, database, (2, ends), deleted_at=1_767_226_000)
+        assert [span.attributes["state"] for span in collector.spans if span.name == "job.end"] == ["Completed"]
+
+
+def flow(phase: str, completed: str | None, **annotations: str) -> JobFlow:
+    meta = Meta(name="etl", namespace="team", uid="f", creation_timestamp="2026-01-01T00:00:00Z", annotations=annotations)
+    return JobFlow(metadata=meta, status=FlowStatus(state=FlowState(phase=FlowPhase(phase)), completion_time=completed))
+
+
+async def see_flow(tracer: JobTracer, database: Database, *seen: JobFlow, deleted_at: int = 0, commits: bool = True) -> None:
+    batch = Batch(database.cluster)
+    for each in seen:
+        for table, _, row in tracer.flow_rows(each, deleted_at, is_deleted=bool(deleted_at)):
+            batch.add(table, 1, row)
+    await tracer.send_ends(batch)
+    if commits:
+        await database.write(batch, 0)
+
+
+@ON_SQLITE
+async def test_a_flow_is_one_span_though_recorders_die_and_it_changes_after_its_end(new_database: NewDatabase) -> None:
+    collector = Collector()
+    runs, ends = flow("Running", None), flow("Succeed", "2026-01-01T00:02:00Z")
+    async with new_database() as database:
+        await see_flow(JobTracer(database, collector), database, runs)
+        assert collector.spans == []
+        await see_flow(JobTracer(database, collector), database, ends, commits=False)  # it dies
+        tracer = JobTracer(database, collector)
+        await see_flow(tracer, database, ends)
+        once, again = collector.spans
+        assert once == again, "sent again, it is the same span"
+        assert (once.name, once.parent, once.identity) == ("flow.run", "", flow_identity("f"))
+        assert (once.begin, once.end, once.attributes["state"]) == (1_767_225_600, 1_767_225_720, "Succeed")
+        await see_flow(tracer, database, ends, ends)
+        await see_flow(JobTracer(database, collector), database, ends, deleted_at=1_767_226_000)
+        assert len(collector.spans) == 2, "what is in the database was told"
+
+
+@ON_SQLITE
+async def test_a_flow_that_is_resumed_goes_on_in_a_span_inside_of_the_first(new_database: NewDatabase) -> None:
+    collector = Collector()
+    first, second = flow("Failed", "2026-01-01T00:02:00Z"), flow("Succeed", "2026-01-01T00:05:00Z")
+    async with new_database() as database:
+        tracer = JobTracer(database, collector)
+        await see_flow(tracer, database, first)
+        await see_flow(tracer, database, flow("Running", None))
+        await see_flow(tracer, database, second)
+        assert times(collector.spans) == [
+            ("flow.run", 1_767_225_600, 1_767_225_720),
+            ("flow.run", 1_767_225_720, 1_767_225_900),
+        ]
+        assert collector.spans[1].parent == context_within(flow_identity("f"))
+
+
+@ON_SQLITE
+async def test_a_flow_is_in_the_trace_that_its_user_gave_it_and_may_be_deleted_before_its_end(new_database: NewDatabase) -> None:
+    collector = Collector()
+    async with new_database() as database:
+        runs = flow("Running", None, **{ANNOTATION: PARENT})
+        await see_flow(JobTracer(database, collector), database, runs, deleted_at=1_767_225_660)
+    (span,) = collector.spans
+    assert (span.parent, span.end, span.attributes["state"]) == (PARENT, 1_767_225_660, "Removed")
 
 
 def test_jobs_without_a_trace_are_not_traced() -> None:

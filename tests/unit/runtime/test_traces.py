@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 
-from pyroclast.runtime.traces import ANNOTATION, PastSpan, SpanEvent, Traces, context_of
+from pyroclast.runtime.traces import ANNOTATION, PastSpan, SpanEvent, Traces, context_of, context_within
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -55,6 +55,14 @@ async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> No
     assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received
 
 
+def test_what_belongs_to_a_span_is_known_before_that_is_over() -> None:
+    own = context_within("uid flow.run")
+    assert context_of({ANNOTATION: own}) == own
+    assert context_within("uid flow.run") == own
+    assert context_within("uid flow.run", PARENT).split("-")[1:3] == [PARENT.split("-")[1], own.split("-")[2]]
+    assert context_within("uid flow.run", PARENT[:-1] + "0").endswith("-00"), "a trace that is not taken stays so"
+
+
 async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
     received: list[bytes] = []
 
@@ -70,12 +78,16 @@ async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
     traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     event = SpanEvent("bound", 1001.25, {"pod": "train-0"})
     span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"}, [event])
+    first = PastSpan("flow.run", "", "uid flow.run", 1000.5, 2000.0)
     for _ in range(2):
-        assert await asyncio.to_thread(traces.send, [span])
+        assert await asyncio.to_thread(traces.send, [span, first])
     await asyncio.to_thread(traces.close)
     server.close()
     await server.wait_closed()
     assert received[0] == received[1], "sent again, it is the same span"
+    _, trace, number, _ = context_within("uid flow.run").split("-")
+    assert bytes.fromhex(trace) in received[0]
+    assert bytes.fromhex(number) in received[0]
     assert b"job.run" in received[0]
     assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received[0]
     assert bytes.fromhex("b7ad6b7169203331") in received[0]
