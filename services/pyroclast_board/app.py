@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,7 @@ from pyroclast.runtime.tls import ServingTls, TlsFiles
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
 from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
+from pyroclast_board.cluster.natives import follow_natives
 from pyroclast_board.metrics import BoardMetrics
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.serving.pages import Pages
@@ -59,6 +61,7 @@ async def run(service: Service, settings: BoardSettings) -> None:
         most = settings.most_streams
         server = BoardServer(pages, streams, viewers, templates, metrics=metrics, most_streams=most, tls=tls)
         await service.synced()
+        service.spawn("natives", follow_natives(client, cluster.natives, partial(service.watch, is_needed=False)))
         service.spawn("leases", cluster.follow_leases())
         service.spawn("streams", streams.run())
         await server.start(settings.page_address)

@@ -35,6 +35,7 @@ from tests.e2e.natives import (
     volcano_job,
     writes,
 )
+from tests.e2e.test_board import shows
 from tests.e2e.test_vcctl import Shell
 
 NUMBERS = itertools.count()
@@ -115,8 +116,12 @@ def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str
     header, row = shell.run("vcctl", "waiting", "-n", namespace).stdout.splitlines()
     assert "KIND" in header
     assert {"g", "PodsMissing", GROUPS} <= set(row.split())
+    uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+    assert f'href="/jobs/{uid}">g</a> (PodGroup of Kubernetes)' in shows(own, f"/jobs?namespace={namespace}", "PodsMissing")
+    shows(own, f"/jobs/{uid}", "<b>PodsMissing</b>", "2 of 3 pods present")
     make(own, namespace, member("p2", "g", cpu))
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    shows(own, f"/jobs/{uid}", "3 of 3 run", "p2")
 
 
 def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,7 +16,16 @@ from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Group, seconds_since
 
-__all__ = ["OBJECT", "native_explanation", "native_lines", "own_groups", "queue_of", "running_native_rows", "waiting_native_rows"]
+__all__ = [
+    "OBJECT",
+    "native_explanation",
+    "native_lines",
+    "native_state",
+    "own_groups",
+    "queue_of",
+    "running_native_rows",
+    "waiting_native_rows",
+]
 
 OBJECT: Final = NATIVE_POD_GROUPS.qualified
 """What rows of such PodGroups say that they are of."""
@@ -25,6 +35,28 @@ _ENDED: Final = frozenset({"Succeeded", "Failed"})
 def own_groups(groups: Iterable[Group]) -> list[Group]:
     """Those that show no Job of ours, which has a row of its own."""
     return [each for each in groups if not _shows_a_job(each)]
+
+
+@dataclass(frozen=True, slots=True)
+class NativeState:
+    """How a group is by its conditions. `code`: why it waits, empty for one that has started; `since`: since when."""
+
+    queue: str
+    minimum: int
+    code: str
+    sentence: str
+    since: str
+
+
+def native_state(group: Group) -> NativeState | None:
+    """The state of a group that a scheduler of ours looks at; None of any other."""
+    queue, minimum = queue_of(group) or "", _minimum(group)
+    if (said := _queued(group)) is not None:
+        return NativeState(queue, minimum, said["reason"], said.get("message", ""), said.get("lastTransitionTime", ""))
+    started = _condition(group, NativeConditionType.INITIALLY_SCHEDULED)
+    if started.get("status") != "True" or not _condition(group, NativeConditionType.QUEUED):
+        return None
+    return NativeState(queue, minimum, "", "", started.get("lastTransitionTime", ""))
 
 
 def waiting_native_rows(groups: Iterable[Group], now: float) -> list[Row]:
@@ -57,9 +89,9 @@ def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any
             by_group.setdefault((pod["metadata"]["namespace"], named), []).append(pod)
     rows: list[Row] = []
     for each in groups:
-        said = _condition(each, NativeConditionType.INITIALLY_SCHEDULED)
+        state = native_state(each)
         own = by_group.get((each["metadata"]["namespace"], each["metadata"]["name"]))
-        if said.get("status") != "True" or not own or not _condition(each, NativeConditionType.QUEUED):
+        if state is None or state.code or not own:
             continue
         rows.append(
             {
@@ -68,7 +100,7 @@ def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any
                 "ready": sum((pod.get("status") or {}).get("phase") == "Running" for pod in own),
                 "nodes": nodes_of(own),
                 "asks": {},
-                "elapsedSeconds": seconds_since(said["lastTransitionTime"], now),
+                "elapsedSeconds": seconds_since(state.since, now),
                 "ends": None,
                 "health": health_of(len(own), own),
                 "phase": "Running",

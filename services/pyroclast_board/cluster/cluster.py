@@ -18,6 +18,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast_board.cluster.crashes import CrashingPods
 from pyroclast_board.cluster.jobs import JobTable
+from pyroclast_board.cluster.natives import NativeGangs
 from pyroclast_board.cluster.nodes import NodeBooks
 from pyroclast_board.cluster.records import ShownFlow, ShownGroup, ShownJob, ShownNamespace, ShownNode, ShownPod, ShownQueue
 
@@ -50,6 +51,7 @@ class Cluster:
         self._client, self._lease_namespace = client, lease_namespace
         self.generation = 0
         self.table = JobTable()
+        self.natives = NativeGangs(self.table.put_row)
         self.books = NodeBooks()
         self.crashing = CrashingPods()
         self.services: dict[str, bool] | None = None
@@ -68,6 +70,8 @@ class Cluster:
         self.groups.on_change(self._put_reservation)
         self.pods.on_change(self.books.put_pod)
         self.pods.on_change(self.crashing.put_pod)
+        self.pods.on_change(self.natives.put_pod)
+        self.table.on_row(self._changed)
         for informer in self.informers:
             informer.on_change(self._changed)
 

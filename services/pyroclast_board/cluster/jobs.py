@@ -25,6 +25,7 @@ FAILED: Final = frozenset({"Failed", "Terminated"})
 class JobRow:
     """A Job as lists show it. `code` is empty for one that does not wait; times are RFC 3339, empty where unknown.
 
+    `kind`: of what it is a row, if of no Job.
     `start`: its earliest, likely and latest start by the scheduler's estimate; empty where there is none.
     """
 
@@ -48,6 +49,7 @@ class JobRow:
     created: str
     changed: str
     labels: Mapping[str, str]
+    kind: str = ""
 
     @property
     def is_waiting(self) -> bool:
@@ -119,6 +121,17 @@ class JobTable:
         else:
             self._groups.pop(owner.uid, None)
         self._renew(owner.uid)
+
+    def put_row(self, uid: str, new: JobRow | None) -> None:
+        """The row of something that is no Job was added, updated or deleted."""
+        old = self._rows.get(uid)
+        if new == old:
+            return
+        if new is None:
+            del self._rows[uid]
+        else:
+            self._rows[uid] = new
+        self._tell(old, new)
 
     def serve(self, at_work: Schedulers | None) -> bool:
         """These schedulers are at work, None where nobody knows; whether that is news."""

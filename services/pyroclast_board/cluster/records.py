@@ -8,7 +8,7 @@ from typing import Any
 from pyroclast.api.records.jobs import JobCondition, JobState
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
-__all__ = ["ShownFlow", "ShownGroup", "ShownJob", "ShownNamespace", "ShownNode", "ShownPod", "ShownQueue"]
+__all__ = ["ShownFlow", "ShownGroup", "ShownJob", "ShownNamespace", "ShownNative", "ShownNode", "ShownPod", "ShownQueue"]
 
 
 class TaskSize(Wire, frozen=True, kw_only=True):
@@ -84,6 +84,19 @@ class ShownFlow(ObjectRecord, frozen=True, kw_only=True):
     status: Mapping[str, Any] = {}
 
 
+class ShownNative(ObjectRecord, frozen=True, kw_only=True):
+    """A PodGroup of Kubernetes itself; its parts are read as they are."""
+
+    spec: Mapping[str, Any] = {}
+    status: Mapping[str, Any] = {}
+
+
+class ShownSchedulingGroup(Wire, frozen=True, kw_only=True):
+    """The PodGroup of Kubernetes itself that a pod belongs to."""
+
+    pod_group_name: str = ""
+
+
 class ShownContainer(Wire, frozen=True, kw_only=True):
     """What a container asks for."""
 
@@ -98,6 +111,7 @@ class ShownPodSpec(Wire, frozen=True, kw_only=True):
     containers: tuple[ShownContainer, ...] = ()
     init_containers: tuple[ShownContainer, ...] = ()
     resources: Mapping[str, Any] | None = None
+    scheduling_group: ShownSchedulingGroup = ShownSchedulingGroup()
     overhead: Mapping[str, str | int] = {}
 
 

@@ -17,14 +17,16 @@ from pyroclast.runtime.traces import context_of
 from pyroclast.views.explanation import explanation
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Reading, view_of
+from pyroclast.views.native_groups import native_explanation
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.cluster.natives import group_of
 from pyroclast_board.pages.base import Page, Scope, Section, Templates
 
-__all__ = ["job", "past_job", "trace_of"]
+__all__ = ["job", "native_gang", "past_job", "trace_of"]
 
 OF: Final = "job.html"
 MOST_LANES: Final = 64
@@ -61,6 +63,22 @@ def job(
         Section("manifest", templates.macro(OF, "manifest")(_manifest(details.job))),
     ]
     return Page(f"Job {key}", "jobs", sections)
+
+
+def native_gang(cluster: Cluster, templates: Templates, row: JobRow) -> Page:
+    """A PodGroup of Kubernetes itself, by its conditions."""
+    key = Key(row.namespace, row.name)
+    pods = [
+        (each.metadata.name, each.spec.node_name, each.status.phase) for each in cluster.pods.values() if group_of(each) == key
+    ]
+    group = cluster.natives.group(row.uid)
+    told = None if group is None else native_explanation(as_object(group), cluster.now())
+    sections = [
+        Section("job", templates.macro(OF, "native_about")(row)),
+        Section("why", templates.macro(OF, "native_why")(told)),
+        Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
+    ]
+    return Page(f"PodGroup {key}", "jobs", sections)
 
 
 def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:

@@ -12,7 +12,7 @@ from pyroclast_board.cluster.details import Details
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
 from pyroclast_board.pages.flows import flow, flows
 from pyroclast_board.pages.history import history, history_questions
-from pyroclast_board.pages.job import job, past_job
+from pyroclast_board.pages.job import job, native_gang, past_job
 from pyroclast_board.pages.jobs import jobs
 from pyroclast_board.pages.nodes import nodes
 from pyroclast_board.pages.overview import overview
@@ -91,6 +91,8 @@ class Pages:
             return await self._past_job(scope, uid)
         if not scope.sees(row.namespace):
             return None
+        if row.kind:
+            return native_gang(self.cluster, self._templates, row)
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
         told = await self.scheduler.explanation(scope, row.namespace, row.name) if row.is_waiting else None

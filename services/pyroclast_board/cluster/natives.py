@@ -1,0 +1,135 @@
+"""PodGroups of Kubernetes itself as rows beside those of Jobs, followed where the API server has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from pyroclast.api.types import Key, ResourceType
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.native_groups import LOOK_SECONDS, kind_served
+from pyroclast.kube.watch.informer import Informer
+from pyroclast.views.native_groups import native_state, own_groups
+from pyroclast_board.cluster.jobs import JobRow, as_object
+from pyroclast_board.cluster.records import ShownNative, ShownPod
+
+__all__ = ["NativeGangs", "follow_natives", "group_of"]
+
+log = structlog.get_logger()
+
+PODGROUP: Final = "PodGroup"
+ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+class NativeGangs:
+    """Groups by uid and their pods by phase. `put_group` and `put_pod` take what an informer tells.
+
+    Args:
+        put_row: takes the row of a uid; None where there is none any more.
+    """
+
+    def __init__(self, put_row: Callable[[str, JobRow | None], None]) -> None:
+        self._put_row = put_row
+        self._groups: dict[Key, ShownNative] = {}
+        self._pods: dict[Key, tuple[Key, str]] = {}
+        self._phases: dict[Key, Counter[str]] = {}
+
+    def group(self, uid: str) -> ShownNative | None:
+        """The group of a uid."""
+        return next((each for each in self._groups.values() if each.metadata.uid == uid), None)
+
+    def put_group(self, old: ShownNative | None, new: ShownNative | None) -> None:
+        """A group was added, updated or deleted."""
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._groups.pop(old.key, None)
+            self._put_row(old.metadata.uid, None)
+        if new is not None:
+            self._groups[new.key] = new
+            self._renew(new.key)
+
+    def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:
+        """A pod was added, updated or deleted."""
+        changed = set()
+        if old is not None and (known := self._pods.pop(old.key, None)) is not None:
+            of, phase = known
+            self._phases[of][phase] -= 1
+            if not self._phases[of].total():
+                del self._phases[of]
+            changed.add(of)
+        if new is not None and (group := group_of(new)) is not None and new.status.phase not in ENDED:
+            self._pods[new.key] = (group, new.status.phase)
+            self._phases.setdefault(group, Counter())[new.status.phase] += 1
+            changed.add(group)
+        for each in changed:
+            self._renew(each)
+
+    def _renew(self, key: Key) -> None:
+        group = self._groups.get(key)
+        if group is not None:
+            self._put_row(group.metadata.uid, _row(group, self._phases.get(key, Counter())))
+
+
+def group_of(pod: ShownPod) -> Key | None:
+    """The group of Kubernetes that a pod belongs to."""
+    name = pod.spec.scheduling_group.pod_group_name
+    return Key(pod.metadata.namespace, name) if name else None
+
+
+async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[Informer[Any]], None]) -> None:
+    """Look for the kind until the API server has it, and follow it from then on; until cancelled.
+
+    `watch`: runs an informer for as long as the service.
+    """
+    followed: set[ResourceType] = set()
+    trouble = ""
+    while True:
+        try:
+            kind = await kind_served(client)
+        except KubeError as error:  # the next look may succeed
+            kind = None
+            if str(error) != trouble:
+                log.warning("native_groups.not_asked", error=str(error))
+            trouble = str(error)
+        if kind is not None and kind not in followed:
+            followed.add(kind)
+            informer = Informer(client, kind, ShownNative)
+            informer.on_change(gangs.put_group)
+            watch(informer)
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _row(group: ShownNative, phases: Counter[str]) -> JobRow | None:
+    """None for one that shows a Job of ours, that no scheduler of ours looks at, or whose pods have ended."""
+    found = as_object(group)
+    state = native_state(found) if own_groups([found]) else None
+    if state is None or (not state.code and not phases.total()):
+        return None
+    meta = group.metadata
+    return JobRow(
+        kind=PODGROUP,
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        queue=state.queue,
+        user="",
+        flow="",
+        phase="Pending" if state.code else "Running",
+        reason="",
+        code=state.code,
+        is_final=False,
+        start=(),
+        sentence=state.sentence,
+        priority=str(group.spec.get("priorityClassName") or ""),
+        pods=state.minimum if state.code else phases.total(),
+        ready=phases["Running"],
+        retries=0,
+        asks={},
+        created=meta.creation_timestamp or "",
+        changed=state.since or meta.creation_timestamp or "",
+        labels=meta.labels,
+    )

@@ -1,0 +1,115 @@
+"""PodGroups of Kubernetes itself on the pages, from an API server that has them only after a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import pytest
+
+from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, PODS, Key
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.kube.http.client import PatchKind
+
+from .conftest import FULL, POD, Board, running_board
+
+WHY = "2 of 3 pods have room"
+OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "controller": True}
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": NATIVE_POD_GROUPS.qualified,
+        "annotations": {"api-approved.kubernetes.io": "unapproved, stands in for the built-in kind"},
+    },
+    "spec": {
+        "group": NATIVE_POD_GROUPS.group,
+        "scope": "Namespaced",
+        "names": {"plural": NATIVE_POD_GROUPS.plural, "kind": NATIVE_POD_GROUPS.kind, "singular": "podgroup"},
+        "versions": [
+            {
+                "name": NATIVE_POD_GROUPS.version,
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def conditions(*, waits: bool) -> dict[str, Any]:
+    at = "2030-01-01T00:00:00Z"
+    scheduled = {"type": "PodGroupInitiallyScheduled", "status": str(not waits), "reason": "x", "lastTransitionTime": at}
+    queued = {"type": "pyroclast.dev/Queued", "status": str(waits), "reason": "NodesFull" if waits else "Admitted"}
+    return {"conditions": [scheduled, {**queued, "message": WHY if waits else "", "lastTransitionTime": at}]}
+
+
+def group(name: str, *, namespace: str = "team", waits: bool = True, **meta: Any) -> dict[str, Any]:
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    return {"metadata": {"namespace": namespace, "name": name, **meta}, "spec": policy, "status": conditions(waits=waits)}
+
+
+def pod(name: str, of: str) -> dict[str, Any]:
+    spec = {**POD, "nodeName": "node-7", "schedulingGroup": {"podGroupName": of}}
+    return {"metadata": {"namespace": "team", "name": name}, "spec": spec, "status": {"phase": "Running"}}
+
+
+async def serve(board: Board) -> None:
+    """Have the API server serve the kind."""
+    await board.client.create(CRDS, CRD)
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(KubeError):  # not served yet
+                await board.client.list(NATIVE_POD_GROUPS)
+                break
+            await asyncio.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def _natives_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyroclast_board.cluster.natives.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("pyroclast_standalone.apiserver.kinds.pod_defaults.OFF", ())  # as where the feature is on
+
+
+async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_their_end() -> None:
+    async with running_board() as board:
+        uid = await board.job("team", "train", code=FULL.partition("; ")[2])
+        await serve(board)
+        queue = {"scheduling.volcano.sh/queue-name": "research"}
+        made = await board.put(NATIVE_POD_GROUPS, group("ranks", labels=queue))
+        own = f"/jobs/{made['metadata']['uid']}"
+        await board.put(NATIVE_POD_GROUPS, group("shown", ownerReferences=[OWNER | {"uid": uid}]))
+        await board.put(NATIVE_POD_GROUPS, {**group("theirs"), "status": {}})
+        page = await board.until("/jobs", f'href="{own}">ranks</a> (PodGroup of Kubernetes)', "<b>2</b> Jobs")
+        assert "shown" not in page
+        assert "theirs" not in page
+        assert "ranks" in await board.get("/jobs?code=NodesFull&queue=research&state=waiting")
+        assert "ranks" not in await board.get("/jobs?code=QueueFull")
+        page = await board.get(own)
+        for words in (WHY, "<b>NodesFull</b>", "0 of 3 run", "vcctl explain -n team podgroup/ranks", "<p>None.</p>"):
+            assert words in page
+        for number in range(2):
+            await board.put(PODS, pod(f"ranks-{number}", "ranks"))
+        status = {"status": conditions(waits=False)}
+        await board.client.patch(NATIVE_POD_GROUPS, Key("team", "ranks"), status, PatchKind.MERGE, subresource="status")
+        page = await board.until(own, "2 of 2 run", "node-7")
+        assert "NodesFull" not in page
+        assert "ranks" in await board.get("/jobs?state=running")
+        for number in range(2):
+            await board.client.delete(PODS, Key("team", f"ranks-{number}"), grace_seconds=0)
+        await board.until("/jobs", "<b>1</b> Jobs")
+        assert "there is no history" in await board.get(own, status=503)
+
+
+async def test_gangs_of_others_are_counted_and_never_named() -> None:
+    async with running_board(login="token") as board:
+        await serve(board)
+        token = await board.token("member", "team")
+        for namespace in ("team", "other"):
+            made = await board.put(NATIVE_POD_GROUPS, group(f"gang-{namespace}", namespace=namespace))
+        page = await board.until("/jobs", "gang-team", "1 more of others", token=token)
+        assert "gang-other" not in page
+        await board.get(f"/jobs/{made['metadata']['uid']}", status=404, token=token)
