@@ -26,11 +26,15 @@ GroupCondition: TypeAlias = records.PodGroupCondition
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Why nothing of a group may be placed, whatever room there is. `is_error`: its objects contradict each other."""
+    """Why nothing of a group may be placed, whatever room there is.
+
+    `is_error`: its objects contradict each other. `is_layout`: they cannot belong together as they say.
+    """
 
     reason: PendingReason
     text: str
     is_error: bool = False
+    is_layout: bool = False
 
 
 class GroupSpec(msgspec.Struct, frozen=True, kw_only=True):

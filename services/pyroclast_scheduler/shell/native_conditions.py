@@ -72,8 +72,10 @@ def _wanted(group: Group, evicted: str) -> list[_Said]:
     if is_started or _was_started(group):
         found.append(_Said(scheduled, "True", NativeConditionReason.SCHEDULED))
     elif code:
-        is_error = hold is not None and hold.is_error
-        reason = NativeConditionReason.SCHEDULER_ERROR if is_error else NativeConditionReason.UNSCHEDULABLE
+        reason = NativeConditionReason.UNSCHEDULABLE
+        if hold is not None and hold.is_error:
+            is_invalid = hold.is_layout and scheduled is NativeConditionType.COMPOSITE_SCHEDULED
+            reason = NativeConditionReason.INVALID if is_invalid else NativeConditionReason.SCHEDULER_ERROR
         found.append(_Said(scheduled, "False", reason, why))
     if code:
         found.append(_Said(NativeConditionType.QUEUED, "True", code, why))

@@ -234,6 +234,29 @@ def test_one_pod_of_another_priority_or_scheduler_refuses_the_whole(priority: in
     assert cause(cache).endswith(text)
 
 
+DEEP = {"c": (1, {}, {"d": (1, {}, {"e": (1, {}, {"f": (1, {}, {"g": (1, {}, 1)})})})})}
+OTHER = {"c": (1, {"workloadRef": {"workloadName": "w"}}, {"g": (1, {"workloadRef": {"workloadName": "x"}}, 1)})}
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        (DEEP, "the groups below CompositePodGroup c have 5 levels with it; at most 4 are expected"),
+        (
+            OTHER,
+            "PodGroup g: spec.workloadRef.workloadName: x; w is expected, as CompositePodGroup c says",
+        ),
+    ],
+    ids=["too many levels", "two Workloads"],
+)
+def test_an_invalid_layout_is_refused_and_called_so(tree: Tree, text: str):
+    cache = world({"n": 9})
+    add(cache, tree)
+    assert placed(cache) == {}
+    assert said(cache, KEY)["CompositePodGroupInitiallyScheduled"] == ("False", "Invalid", text)
+    assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
+
+
 def test_members_that_have_nodes_pin_the_domain_of_their_part():
     cache = world(RACKS)
     add(cache, {"c": (2, ZONE, {"g": (1, RACK, 0), "h": (1, {}, 1)})})

@@ -20,6 +20,7 @@ __all__ = [
     "SchedulingPolicy",
     "TopologyConstraint",
     "WholeGroup",
+    "WorkloadReference",
 ]
 
 
@@ -65,6 +66,12 @@ class PodGroupResourceClaim(Wire, frozen=True, kw_only=True):
     resource_claim_template_name: str = ""
 
 
+class WorkloadReference(Wire, frozen=True, kw_only=True):
+    """The Workload that a group was made from; nobody checks that it exists."""
+
+    workload_name: str = ""
+
+
 class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
     """What the group needs. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
 
@@ -75,6 +82,7 @@ class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
     priority_class_name: str = ""
     preemption_policy: str = ""
     parent_composite_pod_group_name: str = ""
+    workload_ref: WorkloadReference | None = None
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
 
 
@@ -118,6 +126,7 @@ class CompositePodGroupSpec(Wire, frozen=True, kw_only=True):
     priority: int | None = None
     preemption_policy: str = ""
     parent_composite_pod_group_name: str = ""
+    workload_ref: WorkloadReference | None = None
 
 
 class CompositePodGroup(ObjectRecord, frozen=True, kw_only=True):

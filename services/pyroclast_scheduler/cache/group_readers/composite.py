@@ -25,6 +25,9 @@ __all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "part_n
 
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
+_MOST_LEVELS: Final = 4
+"""Of composites and PodGroups below each other, as templates of a Workload may have."""
+
 _INCOMPLETE: Final = 1 << 40  # pods: more than any group has
 
 
@@ -115,7 +118,7 @@ def read(
 
     needed = tree.cheapest(cost)
     started = native.has_started(root.record) or has_part_started(tree, tasks)
-    hold = native.mismatch(spec.priority, living, members.elsewhere) or native.gated(living)
+    hold = _misfit(root) or native.mismatch(spec.priority, living, members.elsewhere) or native.gated(living)
     if hold is None and (lacking := _lacking(root, quorums)):
         hold = Hold(PendingReason.PODS_MISSING, lacking)
     metas = [root.record.metadata, *(each.record.metadata for each in root.below())]
@@ -166,6 +169,29 @@ def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:
         if task.part in counts and task.status in SCHEDULED:
             counts[task.part] += 1
     return part.is_ready(lambda name: counts[name] >= least[name])
+
+
+def _misfit(root: Node) -> Hold | None:
+    """What of the tree Kubernetes calls an invalid layout."""
+    depth = _depth(root)
+    if depth > _MOST_LEVELS:
+        text = f"the groups below {root.name} have {depth} levels with it; at most {_MOST_LEVELS} are expected"
+        return Hold(PendingReason.LEFT_OUT, text, is_error=True, is_layout=True)
+    wanted = _workload(root)
+    for node in root.below():
+        if (named := _workload(node)) != wanted:
+            text = f"{node.name}: spec.workloadRef.workloadName: {named}; {wanted} is expected, as {root.name} says"
+            return Hold(PendingReason.LEFT_OUT, text, is_error=True, is_layout=True)
+    return None
+
+
+def _workload(node: Child) -> str:
+    named = node.record.spec.workload_ref
+    return "" if named is None else named.workload_name
+
+
+def _depth(node: Child) -> int:
+    return 1 + max(map(_depth, node.children), default=0) if isinstance(node, Node) else 1
 
 
 def _part(node: Child, quorums: Mapping[str, Quorum]) -> GroupPart:
