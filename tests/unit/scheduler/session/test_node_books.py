@@ -20,7 +20,7 @@ from tests.scenarios.runner import feed
 
 
 class Slots(NodeBook[Counter, int]):
-    """Two places on each node but the last, which has none; a pod by the name of `held` has one already."""
+    """Two places on each node but the last, which has none. Each pod takes one, those on nodes have one already."""
 
     def __init__(self, session):
         super().__init__(session)
