@@ -221,10 +221,10 @@ class NativeGroups:
         if before != after:
             self._jobs.move_strangers(key, before or key, after or key)
             entry = self._jobs.entries.get(before or key)
-            names = () if entry is None else tuple(task for task in entry.tasks.values() if _named(task) == key)
-            self._retake(names)
-            if after:
+            self._retake(() if entry is None else [task for task in entry.tasks.values() if _named(task) == key])
+            if after and not before:  # as a group of its own it is no more
                 self._jobs.describe(key, None)
+                self._described(key, has_gone=True)
         if before != after or has_changed:
             self._reread([each for each in {before, after} if each and each in self._jobs.entries])
 

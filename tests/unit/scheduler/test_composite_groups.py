@@ -195,11 +195,27 @@ def test_a_group_whose_composite_is_missing_or_its_own_ancestor_says_so():
 def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
     cache = world({"n": 5})
     add(cache, TREE)
+    cache.gone()
     cache.natives.composite_changed(composite(), None)
     assert placed(cache) == {}
+    assert cache.gone() == {KEY}
     cache.natives.composite_changed(None, composite(uid="another"))
     assert placed(cache) == {"g": 2, "h": 3}
+    assert cache.gone() == {native_key("t", "g"), native_key("t", "h")}
     assert {job.key for job in cache.snapshot().all_jobs.values()} == {KEY}
+
+
+def test_a_tree_that_was_half_bound_is_completed_and_a_lost_member_replaced():
+    cache = world({"n": 5})
+    add(cache, TREE)
+    cache.pod_changed(pod("g-0", "g"), pod("g-0", "g", node="n"))
+    assert placed(cache) == {"g": 1, "h": 3}
+    for name in ("g-1", "h-0", "h-1", "h-2"):
+        cache.pod_changed(pod(name, name[0]), pod(name, name[0], node="n"))
+    cache.pod_changed(pod("h-2", "h", node="n"), pod("h-2", "h", node="n", phase="Failed"))
+    assert placed(cache) == {}
+    cache.pod_changed(None, pod("h-3", "h"))
+    assert binds(cache) == {"h-3": "n"}
 
 
 def test_a_group_that_goes_leaves_its_pods_waiting():

@@ -115,6 +115,14 @@ def test_the_last_replacement_of_a_job_whose_peers_succeeded_starts():
     assert binds(cache) == {"g-0": "n"}
 
 
+def test_a_gang_that_was_half_bound_when_the_scheduler_died_needs_no_room_in_the_queue_anew():
+    cache = world({"n": 3})
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    cache.pod_changed(pod("g-0"), pod("g-0", node="n"))
+    assert binds(cache) == {"g-1": "n", "g-2": "n"}
+
+
 def test_a_group_that_goes_and_comes_again_starts_once():
     cache = world({"n": 3})
     cache.natives.group_changed(None, gang())

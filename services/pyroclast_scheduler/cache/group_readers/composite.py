@@ -16,7 +16,7 @@ from pyroclast_scheduler.cache.group_readers import native
 from pyroclast_scheduler.cache.group_readers.native import Members, Quorum, Reading
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.groups import Group, GroupCondition, GroupStatus, Hold
+from pyroclast_scheduler.model.groups import Group, GroupCondition, Hold
 from pyroclast_scheduler.model.parts import GroupPart
 from pyroclast_scheduler.model.statuses import SCHEDULED
 from pyroclast_scheduler.model.tasks import TaskFacts
@@ -117,12 +117,11 @@ def read(
         return found.needed if found is not None and found.is_there else _INCOMPLETE
 
     needed = tree.cheapest(cost)
-    started = native.has_started(root.record) or has_part_started(tree, tasks)
     hold = _misfit(root) or native.mismatch(spec.priority, living, members.elsewhere) or native.gated(living)
     if hold is None and (lacking := _lacking(root, quorums)):
         hold = Hold(PendingReason.PODS_MISSING, lacking)
-    metas = [root.record.metadata, *(each.record.metadata for each in root.below())]
-    group = native.common(metas, spec, living, tasks, kind=root.kind, queues=queues, fixed_queue=fixed_queue)
+    parts = [each.record.metadata for each in root.below()]
+    group = native.common(root.record, parts, living, tasks, kind=root.kind, queues=queues, fixed_queue=fixed_queue)
     meta = root.record.metadata
     group = msgspec.structs.replace(
         group,
@@ -134,8 +133,6 @@ def read(
             hold=hold,
             tree=tree,
         ),
-        status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
-        said=root.record.status.conditions,
     )
     return Reading(group, any(each.is_timed for each in quorums.values()))
 

@@ -126,14 +126,14 @@ def read(
     tasks, spec = members.tasks, record.spec
     if not is_ours(tasks, names):
         return None
-    started, found = _started(record, tasks), quorum(record, tasks, members.settled_seconds)
+    found = quorum(record, tasks, members.settled_seconds)
     hold = mismatch(spec.priority, found.living, members.elsewhere)
     if hold is None and obstacle:
         hold = Hold(PendingReason.LEFT_OUT, obstacle)
     hold = hold or gated(found.living)
     if hold is None and not found.is_there:
         hold = Hold(PendingReason.PODS_MISSING, found.text)
-    group = common([record.metadata], spec, found.living, tasks, kind=kind, queues=queues, fixed_queue=fixed_queue)
+    group = common(record, [], found.living, tasks, kind=kind, queues=queues, fixed_queue=fixed_queue)
     return Reading(
         msgspec.structs.replace(
             group,
@@ -147,16 +147,14 @@ def read(
                 claims=claims_of(spec),
                 topology_key=topology_key(spec),
             ),
-            status=GroupStatus(phase=PodGroupPhase.INQUEUE if started else PodGroupPhase.PENDING),
-            said=record.status.conditions,
         ),
         found.is_timed,
     )
 
 
 def common(
-    metas: Sequence[records.Meta],
-    spec: records.NativePodGroupSpec | records.CompositePodGroupSpec,
+    record: records.NativePodGroup | records.CompositePodGroup,
+    parts: Sequence[records.Meta],
     living: Sequence[TaskFacts],
     tasks: Sequence[TaskFacts],
     *,
@@ -167,15 +165,16 @@ def common(
     """What follows in the same way for a PodGroup and for a group of these.
 
     Args:
-        metas: of the object that describes it, and of those of its parts.
-        spec: what the first of these says.
+        record: the object that describes it.
+        parts: the objects of its parts.
         living: its pods that have not ended.
         tasks: all of its pods, at least one.
-        kind: what the first of `metas` is served as.
+        kind: what `record` is served as.
         queues: where its queue is looked up.
         fixed_queue: the queue in which something of it is bound.
     """
-    meta, oldest = metas[0], min(tasks, key=_age)
+    meta, spec, oldest = record.metadata, record.spec, min(tasks, key=_age)
+    metas = [meta, *parts]
     pinned = fixed_queue if any(task.status in ALLOCATED for task in tasks) else ""
     inherited = {key: text for key, text in oldest.pod.metadata.annotations.items() if _is_inherited(key)}
     return Group(
@@ -188,6 +187,8 @@ def common(
             is_protected=is_protected(meta),
             never_preempts=_never_preempts(spec, living),
         ),
+        status=GroupStatus(phase=PodGroupPhase.INQUEUE if has_started(record) or _has_places(tasks) else PodGroupPhase.PENDING),
+        said=record.status.conditions,
         keeps_phase=False,
         warning="" if any(map(named, metas)) else _disagreement(tasks, oldest),
     )
@@ -231,6 +232,11 @@ def topology_key(spec: records.NativePodGroupSpec | records.CompositePodGroupSpe
 def is_protected(meta: records.Meta) -> bool:
     """Whether its pods may not be evicted."""
     return not parse_bool(meta.annotations.get(keys.PREEMPTABLE, "true"))
+
+
+def _has_places(tasks: Sequence[TaskFacts]) -> bool:
+    """Whether one of `tasks` has a node, so that the group was let in before: nothing else remembers that over a restart."""
+    return any(task.status in SCHEDULED or task.status in ALLOCATED for task in tasks)
 
 
 def _started(record: records.NativePodGroup, tasks: Sequence[TaskFacts]) -> bool:
