@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster, running
-from tests.third_party.environments import ROOT, VERSIONS, NotInstalled, environment, site
+from tests.third_party.environments import ROOT, NotInstalled, environment, site
+
+CHECKS = ROOT / "tests" / "third_party"
 
 pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(700)]  # the first time they install
 
@@ -30,7 +32,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site(tmp_path_factory.mktemp("wheels"))
 
 
-@pytest.mark.parametrize("name", sorted(VERSIONS["environments"]))
+@pytest.mark.parametrize("name", sorted(path.stem.removeprefix("check_") for path in CHECKS.glob("check_*.py")))
 def test_the_real_package(name: str, cluster: Cluster, namespace: str, ours: Path, tmp_path: Path) -> None:
     try:
         python = environment(name)
@@ -38,7 +40,7 @@ def test_the_real_package(name: str, cluster: Cluster, namespace: str, ours: Pat
         pytest.skip(str(error))
     variables = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig), "PYTHONPATH": str(ours), "HOME": str(tmp_path)}
     variables["PYROCLAST_TEST_NAMESPACE"] = namespace
-    check = ROOT / "tests" / "third_party" / f"check_{name}.py"
+    check = CHECKS / f"check_{name}.py"
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, f"--confcutdir={check.parent}", check]
     done = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
