@@ -25,7 +25,7 @@ from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.retry_conditions import Rest
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Rest, Room
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.session.ports import Ports
@@ -126,7 +126,8 @@ def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> 
     """Leave all jobs at rest that the next session would look at. `are_alike`: those of one kind as such."""
     for facts in cache.snapshot().jobs:
         kind = facts.kind if are_alike else None
-        cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), is_wary=is_wary, kind=kind))
+        triggers = {AnyChange()} if is_wary else {Room(task.shape) for task in facts.tasks}
+        cache.rest(Rest(facts, frozenset(triggers), kind))
 
 
 async def ranking(size: int, turns: Turns) -> None:

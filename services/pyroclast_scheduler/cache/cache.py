@@ -19,11 +19,12 @@ from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, Faults, reason_o
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.native_groups import NativeGroups
 from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable, is_older
+from pyroclast_scheduler.cache.queue_branches import limited_by
 from pyroclast_scheduler.cache.retry_triggers import Wakes
 from pyroclast_scheduler.cache.seat_tasks import SeatTasks, TaskPort
 from pyroclast_scheduler.cache.tasks import TaskTable
-from pyroclast_scheduler.cache.victim_changes import Shifts
 from pyroclast_scheduler.cache.views import view_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
@@ -60,7 +61,8 @@ class Cache:
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.dimensions = Dimensions()
-        self.nodes = NodeTable(self.dimensions)
+        self._changes = Changes()
+        self.nodes = NodeTable(self.dimensions, self._changes)
         self.queues: dict[str, QueueFacts] = {}
         self.nodes.kept = lambda: {name for queue in self.queues.values() for name in counted_of(queue.resources)}
         self.priorities: dict[str, records.PriorityClass] = {}
@@ -77,11 +79,10 @@ class Cache:
             minded=self._shapes.minded,
         )
         self.natives = NativeGroups(self._jobs, self._names, now, self._described, self._retake)
-        self._shifts = Shifts()
-        self._tasks = TaskTable(self.nodes, self._jobs, self._shifts)
+        self._tasks = TaskTable(self.nodes, self._jobs, self._changes)
         self.tasks = self._tasks.by_uid
         self.objects = ObjectTable(self._faults)
-        self._wakes = Wakes(self._jobs, self.nodes, self._shifts, self.objects.read)
+        self._wakes = Wakes(self._jobs, self.nodes, self._changes, self.objects.read)
         self._gone: set[str] = set()
         self._holds = Holds()
         self._features, self._snapshots, self._now = NodeFeatures(), 0, now
@@ -142,7 +143,7 @@ class Cache:
                 changed = True
             if not changed:
                 return
-        self._shifts.is_any = True
+        self._changes.are_victims = True
         self._changed()
 
     def group_changed(self, old: records.PodGroup | None, new: records.PodGroup | None) -> None:
@@ -173,7 +174,7 @@ class Cache:
             self.seats.follow(key)
             if before is not None and same and same_but_status(before, new):
                 return
-        self._shifts.group(key)
+        self._changes.group(key)
         self._changed()
 
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None:
@@ -197,12 +198,12 @@ class Cache:
             return
         for each in (old, new):
             if each is not None:
-                self._wakes.note_queue(each.metadata.name)
+                self._changes.queue(each.metadata.name)
         self._changed()
 
     def queue_turned(self, name: str) -> None:
         """Time changed what a queue may have: a budget began anew, or it is not known any more what is spent of it."""
-        self._wakes.note_queue(name)
+        self._changes.queue(name)
         self._changed()
 
     def queue_freed_elsewhere(self, name: str) -> None:
@@ -210,7 +211,8 @@ class Cache:
 
         An empty name stands for a queue that is not known: any of them.
         """
-        self._wakes.note_freed(name, self.queues)
+        for limited in limited_by(name, self.queues):
+            self._changes.queue(limited)
 
     def priority_changed(self, old: records.PriorityClass | None, new: records.PriorityClass | None) -> None:
         """A PriorityClass came, changed, or went."""
@@ -219,7 +221,7 @@ class Cache:
         if new is not None:
             self.priorities[new.metadata.name] = new
         self._jobs.all_changed()
-        self._shifts.is_any = True
+        self._changes.are_victims = True
         self._changed()
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
@@ -460,7 +462,7 @@ class Cache:
 
     def stale(self) -> None:
         """Something changed on which anything may depend: no job rests."""
-        self._wakes.note_all()
+        self._changes.everything()
         self._changed()
 
     # -- snapshot ----------------------------------------------------------------------------------------------------
@@ -504,14 +506,14 @@ class Cache:
         self._wakes.discard(self._jobs.refresh(self.queues, self._priority, at_most=at_most))
 
     def _changed(self) -> None:
-        self._wakes.note()
+        self._changes.is_any = True
         self._wake()
 
     def _described(self, key: str, *, has_gone: bool) -> None:
         """What describes group `key` is another object, or says something else."""
         if has_gone:
             self._gone.add(key)
-        self._shifts.group(key)
+        self._changes.group(key)
         self._changed()
 
     def _retake(self, tasks: Collection[TaskFacts]) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler.cache.invalid_objects import uncounted
+from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.read_annotations import ReadAnnotations
 from pyroclast_scheduler.model.dimensions import UNKNOWN, Dimensions, amounts_of, counted_of
 from pyroclast_scheduler.model.node_columns import Bools, Columns
@@ -30,13 +31,13 @@ class NodeTable:
     """Rows by node name. A pod on a node not yet known gets a placeholder row, which no session uses until the node appears.
 
     `stamps` rises for a row whenever something about the node changed on which feasibility may depend. `residents` are the pods
-    of each row that take room; the tuples are never changed, so that sessions share them. `roomier` gathers rows that may hold
-    more than before; `is_other`: a node came, went, or changed in more than its room. `kept`: resources that count although no
-    node has them.
+    of each row that take room; the tuples are never changed, so that sessions share them. `kept`: resources that count
+    although no node has them. `changes`: where it is noted which nodes may hold more than before.
     """
 
-    def __init__(self, dimensions: Dimensions) -> None:
+    def __init__(self, dimensions: Dimensions, changes: Changes) -> None:
         self.dimensions = dimensions
+        self._changes = changes
         self.names: list[str] = []
         self.rows: dict[str, int] = {}
         self.records: list[records.Node | None] = []
@@ -45,8 +46,6 @@ class NodeTable:
         self.is_ready: Bools = np.zeros(_FIRST_ROOM, dtype=np.bool_)
         self.stamps = np.zeros(_FIRST_ROOM, dtype=np.int64)
         self.ports: dict[int, Counter[Port]] = {}
-        self.roomier: set[int] = set()
-        self.is_other = False
         self.kept: Callable[[], set[str]] = set
         self._read = ReadAnnotations()
         self._exact: dict[tuple[str, int, int], int] = {}
@@ -72,7 +71,8 @@ class NodeTable:
                 self._touch(each)
         elif before is not None and self._same(before, node):
             return False
-        self.is_other |= before is None or before.metadata.labels != node.metadata.labels or before.spec != node.spec
+        if before is None or before.metadata.labels != node.metadata.labels or before.spec != node.spec:
+            self._changes.are_neighbours = True
         vector = self.dimensions.known(amounts)
         self.fit()
         self.columns.allocatable[:, row] = 0
@@ -127,7 +127,7 @@ class NodeTable:
         """Note that node `name`, if it is known, may take pods that it did not take before."""
         row = self.rows.get(name)
         if row is not None:
-            self.roomier.add(row)
+            self._changes.rows.add(row)
 
     def expect(self, name: str) -> None:
         """Give a node its row, which is known from its pods alone so far."""
@@ -139,7 +139,7 @@ class NodeTable:
         if row is None:
             return ()
         self.records[row] = None
-        self.is_other = True
+        self._changes.are_neighbours = True
         self.columns.allocatable[:, row] = 0
         self.is_ready[row] = False
         self._touch(row)
@@ -152,14 +152,14 @@ class NodeTable:
         self.residents[row] = (*self.residents[row], task)
         self._count(row, task.shape, task.status, 1)
         if task.status is TaskStatus.RELEASING:
-            self.roomier.add(row)
+            self._changes.rows.add(row)
 
     def remove(self, task: TaskFacts) -> None:
         """Take `task` off its node."""
         row = self.rows[task.node]
         self.residents[row] = tuple(each for each in self.residents[row] if each.uid != task.uid)
         self._count(row, task.shape, task.status, -1)
-        self.roomier.add(row)
+        self._changes.rows.add(row)
         self._release(row)
 
     def replace(self, before: TaskFacts, task: TaskFacts) -> None:
@@ -257,7 +257,7 @@ class NodeTable:
     def _touch(self, row: int) -> None:
         self._clock += 1
         self.stamps[row] = self._clock
-        self.roomier.add(row)
+        self._changes.rows.add(row)
 
 
 def oversubscription(node: records.Node) -> tuple[dict[str, int], list[str]]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+from pyroclast_scheduler.cache.changed_rooms import Rooms, Victims
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.noted_changes import Changes
+from pyroclast_scheduler.cache.queue_branches import branches
 from pyroclast_scheduler.cache.read_objects import ReadObjects
-from pyroclast_scheduler.cache.victim_changes import Shifts, Victims
 from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.retry_conditions import Rest
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Eviction, Labelled, Neighbours, QueueChange, Rest, Room
 
 __all__ = ["Wakes"]
 
 _ROUND: Final = 300  # schedule periods until every waiting job was looked at again, whatever changed
 _STEPS: Final = 50  # in which those are found whom a change concerns, in one go: 3 ms, as each may look at all nodes for a shape
 _PIECE: Final = 250  # jobs that are woken in such a step
-_ROOT: Final = "root"
 
 
 class Wakes:
@@ -30,48 +31,21 @@ class Wakes:
     comes to rest again, which is the answer for all.
     """
 
-    def __init__(self, jobs: JobTable, nodes: NodeTable, shifts: Shifts, read: ReadObjects) -> None:
+    def __init__(self, jobs: JobTable, nodes: NodeTable, changes: Changes, read: ReadObjects) -> None:
         self._jobs = jobs
         self._nodes = nodes
-        self._shifts = shifts
+        self._changes = changes
         self._read = read
         self._waiting = WaitingJobs()
         self._search: Iterator[list[Who]] | None = None
-        self._queues: set[str] = set()
-        self._is_any = True
-        self._is_all = False
         self._to_ask: dict[bytes, None] = {}
         self._asked: dict[bytes, None] = {}
         self._touched: set[int] | None = None
         self._rechecks = 0
 
-    def note(self) -> None:
-        """Something changed that may alter what a session decides."""
-        self._is_any = True
-
-    def note_queue(self, name: str) -> None:
-        """A queue came, changed, or went: all may be another matter for its jobs, and for those of the queues below it."""
-        self._queues.add(name)
-        self._shifts.is_any = self._is_any = True
-
     def regroup(self) -> None:
         """Jobs that were taken for alike may differ: look at each of them again."""
         self._jobs.wake(self._waiting.jobs)
-
-    def note_freed(self, name: str, queues: Mapping[str, QueueFacts]) -> None:
-        """A queue has less than before: the highest above it with a capability may take more; any may, if it is not known."""
-        limited, seen = "", set[str]()
-        while name in queues and name not in seen:
-            seen.add(name)
-            limited = name if queues[name].capability else limited
-            name = queues[name].parent
-        for queue in [limited] if seen else [each for each, facts in queues.items() if facts.capability]:
-            if queue:
-                self.note_queue(queue)
-
-    def note_all(self) -> None:
-        """Something changed on which anything may depend."""
-        self._is_all = self._is_any = True
 
     def rest(self, rest: Rest) -> None:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
@@ -120,7 +94,7 @@ class Wakes:
     @property
     def left(self) -> int:
         """How many jobs are still to be roused; one more while it is not known yet which."""
-        return self._jobs.woken + (self._is_any or self._search is not None)
+        return self._jobs.woken + (self._changes.is_any or self._search is not None)
 
     def rouse(self, queues: Mapping[str, QueueFacts], *, at_most: int | None = None) -> None:
         """Find out whom the changes concern, and rouse those that were woken; `at_most`: a part of that, with so many jobs.
@@ -129,8 +103,8 @@ class Wakes:
         """
         steps = None if at_most is None else _STEPS
         if self._read.is_late():
-            self.note_all()
-        while self._search is not None or self._is_any:
+            self._changes.everything()
+        while self._search is not None or self._changes.is_any:
             self._search = self._search or _pieces(self._concerned(queues))
             found = list(islice(self._search, steps))
             for each in found:
@@ -149,37 +123,31 @@ class Wakes:
 
     def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[Who]]:
         """Those at rest whom the changes until now concern, in steps between which more may change."""
-        waiting, nodes = self._waiting, self._nodes
+        waiting, nodes, changes = self._waiting, self._nodes, self._changes.taken()
         nodes.fit()
-        roomier, nodes.roomier = nodes.roomier, set()
-        are_all_minding = nodes.is_other or self._shifts.are_keepers
-        labels, nodes.is_other = frozenset(self._shifts.labels), False
-        branches = _branches(self._queues, queues)
-        is_all = self._is_all
-        victims = self._victims(roomier) if waiting.has_evicting and not is_all else None
+        victims = self._victims(changes) if waiting.by(Eviction) and not changes.is_all else None
         rows = None if victims is None else victims.rows
         self._touched = None if rows is None or self._touched is None else self._touched | rows
-        self._shifts.clear()
-        self._queues.clear()
-        self._is_any = self._is_all = False
-        if is_all:
+        if changes.is_all:
             yield waiting.all
             return
-        if branches:
-            yield waiting.of_queues(branches)
-        yield from waiting.woken(roomier, nodes)
-        yield from [waiting.minding] if are_all_minding else waiting.minding_labels(labels)
+        yield [who for name in branches(changes.queues, queues) for who in waiting.of(QueueChange(name))]
+        yield waiting.of(AnyChange())
+        rooms = Rooms(changes, nodes)
+        for room, whose in list(waiting.by(Room)) if changes.rows else ():
+            yield whose if rooms.may_hold(room) else ()
+        if changes.are_neighbours:
+            yield waiting.of(Neighbours())
+        else:
+            labelled = [whose for each, whose in waiting.by(Labelled) if (each.key, each.value) in changes.labels]
+            yield [who for whose in labelled for who in whose]
         if victims is not None:
-            yield from waiting.helped(victims)
+            for wish, whose in list(waiting.by(Eviction)):
+                yield whose if victims.may_help(wish) else ()
 
-    def _victims(self, roomier: Collection[int]) -> Victims:
-        return Victims(
-            self._shifts,
-            roomier=roomier,
-            jobs=self._jobs.all_facts(),
-            placed={queue for queue, amounts in self._jobs.placed().items() if amounts},
-            nodes=self._nodes,
-        )
+    def _victims(self, changes: Changes) -> Victims:
+        placed = {queue for queue, amounts in self._jobs.placed().items() if amounts}
+        return Victims(changes, jobs=self._jobs.all_facts(), placed=placed, nodes=self._nodes)
 
 
 def _pieces(groups: Iterable[Iterable[Who]]) -> Iterator[list[Who]]:
@@ -188,17 +156,3 @@ def _pieces(groups: Iterable[Iterable[Who]]) -> Iterator[list[Who]]:
         whose = list(group)
         for at in range(0, max(1, len(whose)), _PIECE):
             yield whose[at : at + _PIECE]
-
-
-def _branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
-    """These queues, and all below them; a queue that names no parent is below the root."""
-    found = set(names)
-    for queue in queues if names else ():
-        path: list[str] = []
-        name = queue
-        while name in queues and name not in found and name not in path:
-            path.append(name)
-            name = queues[name].parent or _ROOT
-        if name in found:
-            found.update(path)
-    return found

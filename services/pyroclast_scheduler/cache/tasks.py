@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyroclast_scheduler.cache.changes import count_alike
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
-from pyroclast_scheduler.cache.victim_changes import Shifts
+from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
@@ -17,15 +17,15 @@ _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 class TaskTable:
     """Keeps tasks by UID, and what `nodes` and `jobs` have of them in step."""
 
-    def __init__(self, nodes: NodeTable, jobs: JobTable, shifts: Shifts) -> None:
-        self._shifts = shifts
+    def __init__(self, nodes: NodeTable, jobs: JobTable, changes: Changes) -> None:
+        self._changes = changes
         self.by_uid: dict[str, TaskFacts] = {}
         self._nodes = nodes
         self._jobs = jobs
 
     def set(self, before: TaskFacts | None, task: TaskFacts) -> None:
         """Take up `task`; `before`: what is known of it, None if nothing is."""
-        self._shifts.pod(before, task)
+        self._changes.pod(before, task)
         if before is None or not count_alike(before, task):
             if before is not None:
                 self._leave(before)
@@ -46,7 +46,7 @@ class TaskTable:
         task = self.by_uid.pop(uid, None)
         if task is None:
             return
-        self._shifts.pod(task, None)
+        self._changes.pod(task, None)
         self._leave(task)
         if task.job:
             self._jobs.remove(task)

@@ -1,14 +1,15 @@
-"""When a job that a session could do nothing for is worth another look."""
+"""What would change it that a session could do nothing for a job: triggers, by which a change leads to the jobs it concerns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = ["Evicts", "Rest"]
+__all__ = ["AnyChange", "Eviction", "Evicts", "Labelled", "Neighbours", "Pause", "QueueChange", "Rest", "Room", "Trigger"]
 
 
 class Evicts(Enum):
@@ -20,23 +21,71 @@ class Evicts(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """A job about which nothing is to be done or said as long as it stays as it is in `facts` …
+class AnyChange:
+    """Anything at all changes."""
 
-    … and as long as no node could take another pod of its `shapes`: at least `lacking` in all, where it has one shape only;
-    `evicts`: and as long as nothing changes of those who could be made to go for it. `is_wary`: as long as nothing at all
-    changes. `minds`: and as long as no pod with one of these values of labels, and none that keeps away from others, comes to a
-    node or leaves it, and nodes change in nothing but their room; None: who is where does not matter to it. `pause`: for so many
-    schedule periods at most; 0: time does not matter. `kind`: all that rest and are of the same kind wait for the same, and one
-    of them is asked for all; None: it is alone. `reason`: why it says that it waits.
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Some node may hold more than before, and all together hold so many more `pods` of a shape."""
+
+    shape: Shape
+    pods: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Other pods than before may be made to go for one of these shapes, for a job of `queue`; `only_own`: of that queue."""
+
+    queue: str
+    shapes: frozenset[Shape]
+    only_own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A pod with this value of a label comes to a node, leaves it, or changes there."""
+
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """A pod that keeps away from others does so, or nodes change in more than their room."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChange:
+    """A queue, or one above it, comes, goes, or may have more."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Schedule periods begin: one in so many."""
+
+    periods: int
+
+
+Trigger: TypeAlias = AnyChange | Room | Eviction | Labelled | Neighbours | QueueChange | Pause
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A job about which nothing is to be done or said as long as it stays as it is in `facts`, and nothing happens of …
+
+    … `retry_when`, beside changes of its queue. `kind`: all that rest and are of the same kind wait for the same, and one of them
+    is asked for all; None: it is alone. `reason`: why it says that it waits.
     """
 
     facts: JobFacts
-    shapes: frozenset[Shape] = frozenset()
-    lacking: int = 1
-    is_wary: bool = False
-    minds: frozenset[tuple[str, str]] | None = None
-    pause: int = 0
-    evicts: Evicts = Evicts.NOBODY
+    retry_when: frozenset[Trigger] = field(default_factory=frozenset)
     kind: bytes | None = None
     reason: str = ""
+
+    @property
+    def triggers(self) -> frozenset[Trigger]:
+        """All that is worth another look."""
+        return self.retry_when | {QueueChange(self.facts.queue)}

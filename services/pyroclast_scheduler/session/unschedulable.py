@@ -7,7 +7,17 @@ from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.label_index import named_values
-from pyroclast_scheduler.model.retry_conditions import Evicts, Rest
+from pyroclast_scheduler.model.retry_conditions import (
+    AnyChange,
+    Eviction,
+    Evicts,
+    Labelled,
+    Neighbours,
+    Pause,
+    Rest,
+    Room,
+    Trigger,
+)
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.domains import is_constrained
@@ -15,7 +25,6 @@ from pyroclast_scheduler.session.session import Session
 
 __all__ = ["WAITING", "rest_of"]
 
-_PERIOD: Final = 1
 _LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
@@ -23,36 +32,40 @@ WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus
 def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> Rest | None:
     """When the job, which waits for `reason`, is worth another look; None if in the next session already."""
     tally = job.tally
-    if not any(tally[status] for status in WAITING) and not job.is_pending:
+    if not (job.is_pending or any(tally[status] for status in WAITING)) or job.facts.group.spec.hold is not None:
         return Rest(job.facts)
-    if job.facts.group.spec.hold is not None:
-        return Rest(job.facts)
-    pause = _PERIOD if session.is_timed or job.facts.key in session.withheld else 0
     if session.has_reservation(job) or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
+    triggers = _triggers(session, job, has_promises=has_promises)
+    if triggers is None:
+        return None
+    if triggers and (session.is_timed or job.facts.key in session.withheld):
+        triggers.add(Pause(1))
+    return Rest(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
+
+
+def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger] | None:
+    """What may help the job, apart from time; nothing where only a change of it may, None where that is not known."""
     if session.is_restless:
-        return Rest(job.facts, is_wary=True, pause=pause or _LONG, reason=reason)
+        return {AnyChange(), Pause(_LONG)}
     if job.is_pending:
-        return Rest(job.facts, is_wary=True, pause=pause, kind=session.kind_at_rest(job), reason=reason)
+        return {AnyChange()}
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
-        return Rest(job.facts, is_wary=True, pause=pause)  # the queue may get room for it
+        return {AnyChange()}  # the queue may get room for it
     if session.job_invalid(job) is not None or not waiting:
-        return Rest(job.facts)
-    is_wary = has_promises or session.evicts is None or _is_wary(session, job, waiting)
-    return Rest(
-        job.facts,
-        frozenset(task.facts.shape for task in waiting),
-        _lacking(session, job, waiting),
-        is_wary=is_wary,
-        minds=None if is_wary else _minded(session, waiting),
-        pause=pause,
-        evicts=session.evicts or Evicts.NOBODY,
-        kind=session.kind_at_rest(job),
-        reason=reason,
-    )
+        return set()
+    shapes = frozenset(task.facts.shape for task in waiting)
+    evicts = session.evicts or Evicts.NOBODY
+    found: set[Trigger] = set()
+    if evicts is not Evicts.NOBODY:
+        found.add(Eviction(job.facts.queue, shapes, evicts is Evicts.OWN_QUEUE))
+    if has_promises or session.evicts is None or _is_wary(session, job, waiting):
+        return found | {AnyChange()}
+    lacking = _lacking(session, job, waiting)
+    return found | {Room(shape, lacking) for shape in shapes} | _neighbours(session, waiting)
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
@@ -84,10 +97,11 @@ def _coupled(session: Session, waiting: Sequence[Task]) -> list[Task]:
     return [task for task in _unlike(waiting) if session.depends_on_others(task, session.plan(task.facts.shape))]
 
 
-def _minded(session: Session, waiting: Sequence[Task]) -> frozenset[tuple[str, str]] | None:
-    """The values of labels of pods that count for where one of `waiting` goes; None where that does not depend on others."""
+def _neighbours(session: Session, waiting: Sequence[Task]) -> set[Trigger]:
+    """Whose coming and going counts for where one of `waiting` goes; nobody's where that does not depend on others."""
     coupled = _coupled(session, waiting)
-    return frozenset().union(*(_minded_by(session, task) or () for task in coupled)) if coupled else None
+    pairs = set[tuple[str, str]]().union(*(_minded_by(session, task) or () for task in coupled))
+    return {Neighbours(), *(Labelled(key, value) for key, value in pairs)} if coupled else set()
 
 
 def _minded_by(session: Session, task: Task) -> set[tuple[str, str]] | None:

@@ -9,7 +9,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.wait_queue import Line
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction.infeasible import Lost
-from pyroclast_scheduler.model.retry_conditions import Rest
+from pyroclast_scheduler.model.retry_conditions import Rest, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports
@@ -457,7 +457,7 @@ def test_a_job_that_was_taken_for_like_others_when_it_was_looked_at_is_looked_at
         world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
     world.settle()
     (facts,) = (each for each in world.cache.snapshot().all_jobs.values() if each.name == "j0")
-    rest = Rest(facts, frozenset(task.shape for task in facts.tasks), kind=facts.kind)
+    rest = Rest(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.kind)
     world.job("near", 9, anti={"key": "zone", "run": "r2"})
     world.settle()
     world.cache.rest(rest)

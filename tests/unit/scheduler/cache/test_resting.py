@@ -8,25 +8,37 @@ from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.cache.waiting import WaitingJobs
-from pyroclast_scheduler.model.retry_conditions import Evicts, Rest
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Eviction, Pause, Rest, Room
 from tests.scenarios import objects
+
+
+def waiting_shapes(facts):
+    return {task.shape for task in facts.tasks if not task.node}
+
+
+def wanted(facts, only_own):
+    """That there is room, also once others go; `only_own`: of its queue; None: nobody does."""
+    shapes = frozenset(waiting_shapes(facts))
+    return frozenset(map(Room, shapes)) | (
+        {Eviction(facts.queue, shapes, only_own)} if shapes and only_own is not None else set()
+    )
 
 
 class World:
     """Two nodes, and a job at rest that only the larger one could take."""
 
-    def __init__(self, **rest):
+    def __init__(self, *triggers):
         self.cache = Cache()
         self.cache.queue_changed(None, objects.queue(["q"]))
         self.cache.node_changed(None, objects.node(["small", 4, "8Gi"]))
         self.cache.node_changed(None, objects.node(["large", 16, "8Gi"]))
         self.cache.group_changed(None, objects.pod_group(["g", "q", 1]))
         self.cache.pod_changed(None, objects.pod(["p", "g", "-", 9, "1Gi"]))
-        self.rest(**rest)
+        self.rest(*triggers)
 
-    def rest(self, **rest):
+    def rest(self, *triggers):
         (facts,) = self.cache.snapshot().jobs
-        self.cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), **rest))
+        self.cache.rest(Rest(facts, frozenset({*map(Room, waiting_shapes(facts)), *triggers})))
         assert self.awake() == []
 
     def awake(self):
@@ -34,19 +46,19 @@ class World:
 
 
 def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
-    world = World(pause=1)
+    world = World(Pause(1))
     world.cache.pod_changed(None, objects.pod(["other", "", "small", 1, "1Gi"]))
     assert world.awake() == []
     world.cache.recheck()
     assert world.awake() == ["g"]
-    world.rest(pause=1)  # and again in the period after
+    world.rest(Pause(1))  # and again in the period after
     world.cache.recheck()
     assert world.awake() == ["g"]
 
 
 def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
     waiting, facts = WaitingJobs(), World().cache.facts()["t/g"]
-    waiting.add(Rest(facts, pause=3))
+    waiting.add(Rest(facts, frozenset({Pause(3)})))
     assert [list(waiting.due()) for _ in range(7)] == [[], [], ["t/g"], [], [], ["t/g"], []]
     waiting.add(Rest(facts))
     assert [list(waiting.due()) for _ in range(3)] == [[], [], []]
@@ -205,7 +217,7 @@ def test_many_jobs_that_are_worth_another_look_are_roused_in_parts(wake, is_wary
         cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
         cache.pod_changed(None, objects.pod([f"p{i}", f"g{i}", "-", 1, "1Gi"]))
     for facts in cache.snapshot().jobs:
-        cache.rest(Rest(facts, frozenset(task.shape for task in facts.tasks), is_wary=is_wary))
+        cache.rest(Rest(facts, frozenset({AnyChange()} if is_wary else map(Room, waiting_shapes(facts)))))
     assert cache.prepare() == 0
     wake(cache)
     assert [cache.prepare(), cache.prepare(), cache.prepare()] == [350, 100, 0]
@@ -215,7 +227,7 @@ def test_many_jobs_that_are_worth_another_look_are_roused_in_parts(wake, is_wary
 class Full:
     """Two full nodes and one queue beside another; a job at rest that waits until others could go for it."""
 
-    def __init__(self, evicts):
+    def __init__(self, *, only_own):
         self.cache = Cache()
         for name in ("q", "other"):
             self.cache.queue_changed(None, objects.queue([name]))
@@ -231,8 +243,7 @@ class Full:
             self.cache.pod_changed(None, pod)
         self.cache.pod_changed(None, objects.pod(["w", "waits", "-", 9, "1Gi"]))
         for facts in self.cache.snapshot().jobs:
-            shapes = frozenset(task.shape for task in facts.tasks if not task.node)
-            self.cache.rest(Rest(facts, shapes, evicts=evicts if shapes else Evicts.NOBODY))
+            self.cache.rest(Rest(facts, wanted(facts, only_own)))
         assert self.woken() == set()
 
     def woken(self):
@@ -273,24 +284,23 @@ CHANGES = {
     ],
 )
 def test_a_job_that_others_may_go_for_wakes_when_that_may_help_it(change, want_own, want_anybody):
-    for evicts, want in (
-        (Evicts.NOBODY, change in {"a pod of another queue goes", "a queue changes"}),
-        (Evicts.OWN_QUEUE, want_own),
-        (Evicts.ANYBODY, want_anybody),
+    for only_own, want in (
+        (None, change in {"a pod of another queue goes", "a queue changes"}),
+        (True, want_own),
+        (False, want_anybody),
     ):
-        world = Full(evicts)
+        world = Full(only_own=only_own)
         CHANGES[change](world)
-        assert ("waits" in world.woken()) is want, evicts
+        assert ("waits" in world.woken()) is want, only_own
 
 
 def huge():
     """A job at rest that no node is large enough for, whoever goes."""
-    world = Full(Evicts.ANYBODY)
+    world = Full(only_own=False)
     world.cache.group_changed(None, objects.pod_group(["huge", "q", 1]))
     world.cache.pod_changed(None, objects.pod(["h", "huge", "-", 99, "1Gi"]))
     for facts in world.cache.snapshot().jobs:
-        shapes = frozenset(task.shape for task in facts.tasks if not task.node)
-        world.cache.rest(Rest(facts, shapes, evicts=Evicts.ANYBODY if shapes else Evicts.NOBODY))
+        world.cache.rest(Rest(facts, wanted(facts, only_own=False)))
     assert world.woken() == set()
     return world
 

@@ -7,6 +7,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
@@ -15,6 +16,16 @@ from tests.scenarios.taking import take
 from tests.unit.scheduler.deciding import decided
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
+
+
+def rooms(rest):
+    return {each.pods for each in rest.retry_when if isinstance(each, Room)}
+
+
+def minded(rest):
+    """The labels of pods that matter to it; None where it does not matter where others are."""
+    labels = {(each.key, each.value) for each in rest.retry_when if isinstance(each, Labelled)}
+    return labels if Neighbours() in rest.retry_when else None
 
 
 class World:
@@ -72,7 +83,7 @@ def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
     world = World(plugins=("predicates",))
     world.node("n", 1)
     world.job("j", 2, size=4)
-    assert world.settled()["j"].lacking == 1
+    assert rooms(world.settled()["j"]) == {1}
     world.node("n", 2)
     assert world.session()[0] == {"t-j-0": "n"}
 
@@ -90,7 +101,7 @@ def test_where_gang_does_it_takes_room_for_all_that_lack():
     world = World()
     world.node("n", 1)
     world.job("j", 2, size=4)
-    assert world.settled()["j"].lacking == 4
+    assert rooms(world.settled()["j"]) == {4}
     world.node("n", 7)
     assert world.looked_at() == set()
     world.node("n", 8)
@@ -104,7 +115,7 @@ def test_a_part_of_the_network_may_take_a_gang_when_a_node_gets_room_that_takes_
     world.cache.object_changed(None, objects.hyper_node("h", 1, ["a", "b"], {}))
     world.job("other", 1, where="b")
     world.job("j", 3, group={"topo": ["hard", 1], "minRes": {"cpu": 6}})
-    assert world.settled()["j"].is_wary
+    assert AnyChange() in world.settled()["j"].retry_when
     world.cache.pod_changed(objects.pod(["other-0", "other", "b", 1, "1Gi", {}]), None)
     assert world.session()[0] == {"t-j-0": "a"}
 
@@ -143,7 +154,7 @@ def test_what_a_job_waits_for_tells_whether_it_depends_on_where_others_are(waiti
     world.job("loner", 1, where="n", **resident)
     world.job("j", 9, **waiting)
     rest = world.settled()["j"]
-    assert (rest.is_wary, rest.minds) == want
+    assert (AnyChange() in rest.retry_when, minded(rest)) == want
 
 
 ANTI = {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}
@@ -181,7 +192,7 @@ def test_preferences_of_pods_make_nobody_look_again():
     world.cache.group_changed(None, objects.pod_group(["own", "q", 1]))
     world.cache.pod_changed(None, coupled(objects.pod(["own-0", "own", "-", 9, "1Gi", {}]), {"podAffinity": PREFERRED}))
     rests = world.settled()
-    assert [rests[name].is_wary for name in ("j", "own")] == [False, False]
+    assert [AnyChange() in rests[name].retry_when for name in ("j", "own")] == [False, False]
 
 
 def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
@@ -190,7 +201,7 @@ def test_a_pod_that_minds_others_goes_and_those_whom_it_minded_wake():
     loner = objects.pod(["loner", "", "n", 0, 0, {"anti": {"key": "kubernetes.io/hostname", "app": "x"}}])
     world.cache.pod_changed(None, loner)
     world.job("j", 1, labels={"app": "x"})
-    assert world.settled()["j"].minds == set()
+    assert minded(world.settled()["j"]) == set()
     world.cache.pod_changed(loner, None)
     assert world.session()[0] == {"t-j-0": "n"}
 
@@ -205,7 +216,7 @@ def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
         world.node(name, cpu, labels={keys.NODE_GROUP_NAME: "g"})
     world.job("runs", 1, where="tiny")
     world.job("j", 4)
-    assert world.settled()["j"].is_wary
+    assert AnyChange() in world.settled()["j"].retry_when
     world.cache.pod_changed(objects.pod(["runs-0", "runs", "tiny", 1, "1Gi", {}]), None)
     assert world.session()[0] == {"t-j-0": "large"}
 

@@ -1,0 +1,120 @@
+"""Whether there may be room for a pod now where there was none: on nodes that hold more, or on which others may go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
+
+from pyroclast_scheduler.cache.nodes import NodeTable
+from pyroclast_scheduler.cache.noted_changes import Changes
+from pyroclast_scheduler.model.dimensions import Ints
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.node_columns import Rows
+from pyroclast_scheduler.model.retry_conditions import Eviction, Room
+from pyroclast_scheduler.model.shapes import Shape
+
+__all__ = ["Rooms", "Victims"]
+
+_MANY_ROWS: Final = 200  # beyond it everybody on these nodes is taken to be able to go
+_MANY_PODS: Final = 5000  # of jobs that changed: beyond it all nodes are taken to have changed
+_MANY_COPIES: Final = 2**31  # of a pod on one node: a pod that asks for nothing fits without end
+
+
+class Rooms:
+    """Rooms of nodes that may hold more than before. `nodes`: as they are when they are asked about."""
+
+    def __init__(self, changes: Changes, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._rows = np.fromiter(changes.rows, dtype=np.intp, count=len(changes.rows))
+        self._is_open: dict[Shape, bool] = {}
+        self._all: dict[Shape, int] = {}
+
+    def may_hold(self, room: Room) -> bool:
+        """Whether one of these nodes takes one pod, and all nodes together take all that are wanted."""
+        shape = room.shape
+        if shape not in self._is_open:
+            self._is_open[shape] = bool(self._copies(shape, self._rows).any())
+        if not self._is_open[shape] or room.pods <= 1:
+            return self._is_open[shape]
+        if shape not in self._all:
+            self._all[shape] = int(self._copies(shape, np.arange(self._nodes.columns.nodes)).sum())
+        return room.pods <= self._all[shape]
+
+    def _copies(self, shape: Shape, rows: Rows) -> Ints:
+        """How many more pods of `shape` each node could take by its resources alone, once what is releasing is gone."""
+        copies = np.full(len(rows), _MANY_COPIES, dtype=np.int64)
+        for name, amount in shape.request.items():
+            free = self._nodes.columns.free(self._nodes.dimensions.row(name), rows, future=True)
+            if amount:
+                np.minimum(copies, np.maximum(free, 0) // amount, out=copies)
+            elif not shape.is_best_effort:
+                copies[free < 0] = 0
+        return copies
+
+
+class Victims:
+    """Rooms that pods could make if they went: on nodes of which something changed.
+
+    Args:
+        changes: what changed.
+        jobs: all jobs.
+        placed: the queues that have anything.
+        nodes: as they are when they are asked about.
+    """
+
+    def __init__(self, changes: Changes, *, jobs: Mapping[str, JobFacts], placed: AbstractSet[str], nodes: NodeTable) -> None:
+        self._is_any = changes.are_victims
+        self._is_demand = changes.is_demand
+        self._jobs = jobs
+        self._nodes = nodes
+        self._rooms: dict[str, tuple[Rows, Ints]] = {}
+        self._placed = placed
+        changed = [facts for key in changes.jobs if (facts := jobs.get(key)) is not None]
+        self._touched: dict[str, set[int]] = {"": changes.rows}
+        self._is_everywhere = sum(len(each.tasks) for each in changed) > _MANY_PODS
+        for each in changed if not self._is_everywhere else ():
+            at = {nodes.rows[task.node] for task in each.tasks if task.node in nodes.rows}
+            self._touched.setdefault(each.queue, set()).update(at)
+
+    @property
+    def rows(self) -> set[int] | None:
+        """The nodes of which something changed, or of jobs that have pods there; None if that may be all."""
+        return None if self._is_any or self._is_everywhere else set().union(*self._touched.values())
+
+    def may_help(self, wish: Eviction) -> bool:
+        """Whether a pod might get a place that it could not get before by pods that go for it."""
+        if self._is_any or (self._is_demand and not wish.only_own and self._placed - {wish.queue}):
+            return any(self._takes(shape, self._nodes.columns.allocatable) for shape in wish.shapes)
+        where = wish.queue if wish.only_own else ""
+        if where not in self._rooms:
+            self._rooms[where] = self._worked_out(wish)
+        rows, room = self._rooms[where]
+        return bool(len(rows)) and any(self._takes(shape, room) for shape in wish.shapes)
+
+    def _takes(self, shape: Shape, room: Ints) -> bool:
+        fits = np.ones(room.shape[1], dtype=np.bool_)
+        for name, amount in shape.request.items():
+            fits &= room[self._nodes.dimensions.row(name)] >= amount
+        return bool(fits.any())
+
+    def _worked_out(self, wish: Eviction) -> tuple[Rows, Ints]:
+        """Rows of which something changed, and what would be free there without those that might go."""
+        columns, residents = self._nodes.columns, self._nodes.residents
+        if self._is_everywhere:
+            return np.arange(columns.nodes), columns.allocatable
+        own = self._touched[""] | self._touched.get(wish.queue, set())
+        touched = own if wish.only_own else set().union(*self._touched.values())
+        rows = np.fromiter(touched, dtype=np.intp, count=len(touched))
+        if len(rows) > _MANY_ROWS:
+            return rows, columns.allocatable[:, rows]
+        room = columns.future_idle(rows)
+        for at, row in enumerate(rows.tolist()):
+            for task in residents[row] if row < len(residents) else ():
+                owner = self._jobs.get(task.job)
+                if owner is not None and task.is_preemptable and (owner.queue == wish.queue or not wish.only_own):
+                    for name, amount in task.shape.request.items():
+                        room[self._nodes.dimensions.row(name), at] += amount
+        return rows, room

@@ -1,0 +1,38 @@
+"""Which queues a change of a queue concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from pyroclast_scheduler.model.queues import QueueFacts
+
+__all__ = ["branches", "limited_by"]
+
+_ROOT: Final = "root"
+
+
+def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
+    """These queues, and all below them; a queue that names no parent is below the root."""
+    found = set(names)
+    for queue in queues if names else ():
+        path: list[str] = []
+        name = queue
+        while name in queues and name not in found and name not in path:
+            path.append(name)
+            name = queues[name].parent or _ROOT
+        if name in found:
+            found.update(path)
+    return found
+
+
+def limited_by(name: str, queues: Mapping[str, QueueFacts]) -> list[str]:
+    """The highest queue with a capability of this one and those above it, if any; all with one if the queue is not known."""
+    limited, seen = "", set[str]()
+    while name in queues and name not in seen:
+        seen.add(name)
+        limited = name if queues[name].capability else limited
+        name = queues[name].parent
+    if not seen:
+        return [each for each, facts in queues.items() if facts.capability]
+    return [limited] if limited else []
