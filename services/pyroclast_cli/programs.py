@@ -17,6 +17,7 @@ __all__ = ["all_commands", "kubectl_plugin", "vcancel", "vcctl", "vjobs", "vqueu
 
 COMPATIBLE: Final = "pyroclast_cli.compatible"
 VIEWS: Final = "pyroclast_cli.views"
+SCREEN: Final = "pyroclast_cli.ui"
 PLACES: Final = {
     "job": (f"{VIEWS}.job_group", "JOB"),
     "queue": (f"{COMPATIBLE}.queues", "QUEUE"),
@@ -41,6 +42,7 @@ PLACES: Final = {
     "budget": (f"{VIEWS}.budget", "BUDGET"),
     "lint": (f"{VIEWS}.lint", "LINT"),
     "top": (f"{VIEWS}.top", "TOP"),
+    "ui": (f"{SCREEN}.command", "UI"),
     "completion": (f"{VIEWS}.completion", "COMPLETION"),
 }
 """In which module each command is, and as what."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from pyroclast.api.types import HYPER_NODES, NODES, PODS
@@ -15,7 +16,7 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["NODES_VIEW"]
+__all__ = ["NODES_VIEW", "nodes_table"]
 
 TIER: Final = "tier"
 COLUMNS: Final = (
@@ -32,20 +33,22 @@ COLUMNS: Final = (
 )
 
 
-async def _nodes(context: Context) -> None:
-    async def read() -> Table:
-        client, by = context.client, context.text("by")
-        nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
-        pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
-        reserved = reservations_of((await read_groups(client, client.config.namespace)).groups)
-        groups: Mapping[str, Sequence[str]] | None = None
-        if by == TIER:
-            groups = await _tiers(context, nodes)
-        elif by:
-            groups = label_groups(nodes, by)
-        return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
+async def nodes_table(context: Context) -> Table:
+    """What is free on the nodes."""
+    client, by = context.client, context.text("by")
+    nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
+    pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    reserved = reservations_of((await read_groups(client, client.config.namespace)).groups)
+    groups: Mapping[str, Sequence[str]] | None = None
+    if by == TIER:
+        groups = await _tiers(context, nodes)
+    elif by:
+        groups = label_groups(nodes, by)
+    return Table("NodeGroup", COLUMNS, node_rows(nodes, pods, groups, reserved), "node", "No nodes", names="names")
 
-    await show(context, read, NODES, PODS)
+
+async def _nodes(context: Context) -> None:
+    await show(context, partial(nodes_table, context), NODES, PODS)
 
 
 async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

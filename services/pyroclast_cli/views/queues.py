@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pyroclast.api.types import QUEUES
@@ -15,7 +16,7 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import FORMATS, TABLE_FLAGS, Column, Table
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["QUEUES_VIEW"]
+__all__ = ["QUEUES_VIEW", "queues_table"]
 
 COLUMNS: Final = (
     Column("QUEUE", "label", plain="name"),
@@ -34,15 +35,18 @@ COLUMNS: Final = (
 )
 
 
-async def _queues(context: Context) -> None:
-    async def read() -> Table:
-        queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
-        if wanted := context.text("queue"):
-            queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
-        reading = await read_groups(context.client, context.client.config.namespace)
-        rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
-        return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
+async def queues_table(context: Context) -> Table:
+    """What each queue has."""
+    queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
+    if wanted := context.text("queue"):
+        queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
+    reading = await read_groups(context.client, context.client.config.namespace)
+    rows = queue_rows(queues, reading.groups, context.client.now(), is_tree=context.is_set("tree"))
+    return Table("QueueShare", COLUMNS, rows, "queue.scheduling.volcano.sh")
 
+
+async def _queues(context: Context) -> None:
+    read = partial(queues_table, context)
     if context.text("output") == "svg":
         context.say(draw_queues("queues", (await read()).rows).document())
         return

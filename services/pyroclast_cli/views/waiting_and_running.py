@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -28,7 +29,7 @@ from pyroclast_cli.views.reading import entries_that_wait, jobs_of, natives_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
 
-__all__ = ["RUNNING", "WAITING", "entry_rows", "running_rows", "waiting_rows"]
+__all__ = ["RUNNING", "WAITING", "entry_rows", "running_rows", "running_table", "waiting_rows", "waiting_table"]
 
 REFERENCE: Final = "vcjob.batch.volcano.sh"
 AT_WORK: Final = frozenset({"Running", "Restarting", "Completing", "Terminating"})
@@ -156,27 +157,31 @@ def _ends(view: JobView) -> str | None:
     return (datetime.fromisoformat(_started(view)) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-async def _waiting(context: Context) -> None:
-    async def read() -> Table:
-        now = context.client.now()
-        rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await _natives_of(context), now)
-        is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
-        if is_every and context.text("output") != "name":  # which names what is there
-            rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
-        return Table("WaitingJob", _with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
+async def waiting_table(context: Context) -> Table:
+    """The Jobs that wait."""
+    now = context.client.now()
+    rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await _natives_of(context), now)
+    is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
+    if is_every and context.text("output") != "name":  # which names what is there
+        rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
+    return Table("WaitingJob", _with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
 
-    await show(context, read, JOBS, JOB_FLOWS, namespace=namespaces_of(context))
+
+async def running_table(context: Context) -> Table:
+    """The Jobs that run."""
+    jobs = await jobs_of(context)
+    is_any = any(each.phase in AT_WORK for each in jobs)
+    pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
+    rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
+    return Table("RunningJob", _with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
+
+
+async def _waiting(context: Context) -> None:
+    await show(context, partial(waiting_table, context), JOBS, JOB_FLOWS, namespace=namespaces_of(context))
 
 
 async def _running(context: Context) -> None:
-    async def read() -> Table:
-        jobs = await jobs_of(context)
-        is_any = any(each.phase in AT_WORK for each in jobs)
-        pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
-        rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
-        return Table("RunningJob", _with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
-
-    await show(context, read, JOBS, namespace=namespaces_of(context))
+    await show(context, partial(running_table, context), JOBS, namespace=namespaces_of(context))
 
 
 async def _natives_of(context: Context) -> list[Group]:

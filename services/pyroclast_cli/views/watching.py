@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import orjson
 
@@ -20,7 +20,9 @@ from pyroclast_cli.views.output import Table, Whole, write, write_one
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["WATCH", "show"]
+__all__ = ["WATCH", "looks", "show"]
+
+Shown = TypeVar("Shown", Table, Table | Whole)
 
 WATCH: Final = Flag("watch", "w", default=False, text="show the list again when it changed, until interrupted", kind="bool")
 PAUSE: Final = 1.0  # seconds between two looks at least
@@ -44,25 +46,40 @@ async def show(
     Raises:
         KubeError: the first look fails, or a later one for a reason that does not pass.
     """
+    if not context.is_set("watch"):
+        _write(context, await read())
+        return
     shown: Table | Whole | None = None
-    while True:
-        try:
-            versions = await _versions(context.client, kinds if context.is_set("watch") else (), namespace)
-            found = await read()
-        except KubeError as error:
-            if shown is None or not is_transient(error):
-                raise
-            await asyncio.sleep(PAUSE)  # the server is away: the list stands until it is there again
-            continue
+    async for found in looks(context.client, read, *kinds, namespace=namespace, every=every):
         if shown is None or _content(found) != _content(shown) or sys.stdout.isatty():
             if shown is not None:
                 sys.stdout.write(CLEAR if sys.stdout.isatty() else "\n")
             _write(context, found)
             sys.stdout.flush()
-        if not context.is_set("watch"):
-            return
         shown = found
-        await _first_change(context.client, versions, namespace, every)
+
+
+async def looks(
+    client: Client, read: Callable[[], Awaitable[Shown]], *kinds: ResourceType, namespace: str = "", every: float = SILENCE
+) -> AsyncGenerator[Shown]:
+    """What `read` finds, again whenever objects of one of `kinds` changed.
+
+    Raises:
+        KubeError: the first look fails, or a later one for a reason that does not pass.
+    """
+    is_first = True
+    while True:
+        try:
+            versions = await _versions(client, kinds, namespace)
+            found = await read()
+        except KubeError as error:
+            if is_first or not is_transient(error):
+                raise
+            await asyncio.sleep(PAUSE)  # the server is away: what was found stands until it is there again
+            continue
+        yield found
+        is_first = False
+        await _first_change(client, versions, namespace, every)
 
 
 async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: str) -> dict[ResourceType, str]:

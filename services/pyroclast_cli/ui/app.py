@@ -1,0 +1,204 @@
+"""The full screen: one list that follows the cluster, with keys as in k9s."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Final
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Input, Static
+from textual.worker import Worker
+
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast.views.documents import Row
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.ui.kinds import KINDS, Kind, kind_of, subject_of, text_context
+from pyroclast_cli.ui.texts import TextScreen, harmless
+from pyroclast_cli.views.explain import EXPLAIN
+from pyroclast_cli.views.logs import LOGS
+from pyroclast_cli.views.output import Table
+from pyroclast_cli.views.scope import namespaces_of
+from pyroclast_cli.views.timeline import TIMELINE
+from pyroclast_cli.views.watching import looks
+
+__all__ = ["Explorer"]
+
+RETRY_SECONDS: Final = 2.0
+SCOPE: Final = ("namespace", "all-namespaces", "selector", "queue", "user")
+
+
+class Explorer(App[None]):
+    """The application. `given`: the flags of `vcctl ui`, and the client."""
+
+    CSS = "#title { text-style: bold; } #problem { color: $error; } #entry { display: none; } DataTable, RichLog { height: 1fr; }"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "explain", "Explain", priority=False),
+        Binding("l", "logs", "Logs"),
+        Binding("t", "timeline", "Timeline"),
+        Binding("slash", "ask('/')", "Filter", key_display="/", priority=True),  # before the next key is given to the list
+        Binding("colon", "ask(':')", "List", key_display=":", priority=True),
+        Binding("escape", "leave", "Clear", show=False),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, given: Context) -> None:
+        super().__init__()
+        self._given = given
+        self._kind, self._filter, self._asked = KINDS[0], "", "/"
+        self._is_typing = False
+        self._table: Table | None = None
+        self._shown: Sequence[Row] = ()
+        self._following: Worker[None] | None = None
+
+    def compose(self) -> ComposeResult:
+        """A title, what is wrong, the list, a line to type in, the keys."""
+        yield Static(id="title")
+        yield Static(id="problem")
+        yield DataTable(cursor_type="row", zebra_stripes=True)
+        yield Input(id="entry")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin with those that wait."""
+        self.query_one(DataTable).focus()
+        self._follow(self._kind)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - of the base class
+        """Whether a key does what it is bound to now."""
+        return action != "ask" or not (self._is_typing or isinstance(self.screen, TextScreen))
+
+    def action_ask(self, what: str) -> None:
+        """Let the user type a filter or the name of a list."""
+        self._asked, self._is_typing = what, True
+        entry = self.query_one(Input)
+        entry.placeholder = "words in a row" if what == "/" else ", ".join(each.name for each in KINDS)
+        entry.value = self._filter if what == "/" else ""
+        entry.display = True
+        self.screen.set_focus(entry)  # at once: the next key is for it
+
+    def action_leave(self) -> None:
+        """Leave the line, or drop the filter."""
+        self._close_entry()
+        self._filter = ""
+        self._draw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        if self._asked == "/" and self._is_typing:
+            self._filter = event.value.strip().lower()
+            self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Take what was typed."""
+        self._close_entry()
+        if self._asked == ":":
+            try:
+                self._follow(kind_of(event.value.strip()))
+            except Failure as error:
+                self.notify(str(error), severity="error", markup=False)
+
+    def on_data_table_row_selected(self) -> None:
+        """Enter on a row."""
+        self.action_explain()
+
+    def action_explain(self) -> None:
+        """Tell why the row of the cursor is as it is."""
+        self._tell("Explain", EXPLAIN, "board", "recorder")
+
+    def action_logs(self) -> None:
+        """Follow the lines of the Job's pods."""
+        self._tell("Logs", LOGS, more=("--follow", "--tail=100"), needs_job=True)
+
+    def action_timeline(self) -> None:
+        """Show when its pods came, started and ended."""
+        self._tell("Timeline", TIMELINE, needs_job=True)
+
+    def _tell(self, what: str, command: Leaf, *inherited: str, more: Sequence[str] = (), needs_job: bool = False) -> None:
+        """Show what a command prints about the row of the cursor."""
+        cursor = self.query_one(DataTable).cursor_row
+        if isinstance(self.screen, TextScreen) or not 0 <= cursor < len(self._shown):
+            return
+        row = self._shown[cursor]
+        try:
+            subject = subject_of(self._kind, row, is_a_job=needs_job)
+        except Failure as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        namespace = [f"--namespace={row['namespace']}"] if row.get("namespace") else []
+
+        async def work(take: Callable[[str], None]) -> None:
+            await command.work(text_context(self._given, command, [subject, *namespace, *more], take, *inherited))
+
+        self.push_screen(TextScreen(f"{what} {subject} {row.get('namespace', '')}".rstrip(), work))
+
+    def _close_entry(self) -> None:
+        self._is_typing = False
+        self.query_one(Input).display = False
+        self.screen.set_focus(self.query_one(DataTable))
+
+    def _follow(self, kind: Kind) -> None:
+        """Show a list from now on."""
+        if self._following is not None:
+            self._following.cancel()
+        self._kind, self._table, self._filter = kind, None, ""
+        self._draw()
+        self._following = self.run_worker(self._read(kind), group="list", exclusive=True)
+
+    async def _read(self, kind: Kind) -> None:
+        context = text_context(self._given, kind.command, (), self.log, *(SCOPE if kind.is_namespaced else ()))
+        namespace = namespaces_of(context) if kind.is_namespaced else ""
+        while True:
+            try:
+                async for found in looks(context.client, partial(kind.read, context), *kind.watched, namespace=namespace):
+                    self._problem("")
+                    self._table = found
+                    self._draw()
+            except (Failure, KubeError) as error:
+                self._problem(str(error))
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def _problem(self, text: str) -> None:
+        if not self.is_running:
+            return
+        line = self.query_one("#problem", Static)
+        line.update(Text(harmless(text)))
+        line.display = bool(text)
+
+    def _draw(self) -> None:
+        """Draw the list; the cursor stays on its row."""
+        if not self.is_running:
+            return
+        table, widget = self._table, self.query_one(DataTable)
+        columns = [each for each in table.columns if not each.is_wide] if table else []
+        cells = [(row, [harmless(each.cell(row)) for each in columns]) for row in (table.rows if table else ())]
+        fitting = [(row, texts) for row, texts in cells if self._filter in " ".join(texts).lower()]
+        known, at = self._shown, widget.cursor_row
+        before = _name(known[at]) if 0 <= at < len(known) else None
+        self._shown = [row for row, _ in fitting]
+        widget.clear(columns=True)
+        widget.add_columns(*(each.header for each in columns))
+        for _, texts in fitting:
+            widget.add_row(*map(Text, texts))
+        names = [_name(row) for row in self._shown]
+        widget.move_cursor(row=names.index(before) if before in names else min(at, max(0, len(names) - 1)))
+        self.query_one("#title", Static).update(Text(self._title(len(fitting), len(cells))))
+
+    def _title(self, shown: int, total: int) -> str:
+        if self._table is None:
+            return f"{self._kind.name}: reading"
+        where = ""
+        if self._kind.is_namespaced:
+            where = f" in {namespaces_of(self._given) or 'all namespaces'}"
+        return f"{self._kind.name}{where}: {shown}" + (f' of {total} with "{self._filter}"' if self._filter else "")
+
+
+def _name(row: Row) -> tuple[object, ...]:
+    """What tells a row from others."""
+    return tuple(str(row.get(field)) for field in ("namespace", "name", "resource", "names", "object"))

@@ -1,0 +1,28 @@
+"""The command `vcctl ui`, which loads Textual only when it is called."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import Final
+
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.board import BOARD
+from pyroclast_cli.views.recorder import RECORDER
+from pyroclast_cli.views.scope import SCOPE_FLAGS
+
+__all__ = ["UI"]
+
+
+async def _ui(context: Context) -> None:
+    if importlib.util.find_spec("textual") is None:
+        raise Failure("Textual is not installed: pip install 'pyroclast-cli[ui]'")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Failure("there is no terminal; `vcctl waiting -w` writes to pipes and files")
+    from pyroclast_cli.ui.app import Explorer  # noqa: PLC0415 - loads Textual
+
+    await Explorer(context).run_async()
+
+
+UI: Final = Leaf("ui", "show Jobs, queues and nodes as a full screen", _ui, (*SCOPE_FLAGS, BOARD, RECORDER), is_ours=True)

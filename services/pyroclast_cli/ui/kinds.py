@@ -1,0 +1,91 @@
+"""What the full screen lists, and which command tells more of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pyroclast.api.types import JOB_FLOWS, JOBS, NODES, PODS, QUEUES, ResourceType
+from pyroclast.views.documents import Row
+from pyroclast_cli.context import Context, Failure
+from pyroclast_cli.flags import GLOBAL_FLAGS, parse
+from pyroclast_cli.tree import Leaf
+from pyroclast_cli.views.nodes import NODES_VIEW, nodes_table
+from pyroclast_cli.views.output import Table
+from pyroclast_cli.views.queues import QUEUES_VIEW, queues_table
+from pyroclast_cli.views.waiting_and_running import RUNNING, WAITING, running_table, waiting_table
+
+__all__ = ["KINDS", "Kind", "TextContext", "kind_of", "subject_of", "text_context"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A list. `command` has its flags; `watched`: kinds whose changes are a reason to read it again."""
+
+    name: str
+    command: Leaf
+    read: Callable[[Context], Awaitable[Table]]
+    watched: tuple[ResourceType, ...]
+    is_namespaced: bool = True
+
+
+KINDS: Final = (
+    Kind("waiting", WAITING, waiting_table, (JOBS, JOB_FLOWS)),
+    Kind("running", RUNNING, running_table, (JOBS, PODS)),
+    Kind("queues", QUEUES_VIEW, queues_table, (QUEUES,), is_namespaced=False),
+    Kind("nodes", NODES_VIEW, nodes_table, (NODES, PODS), is_namespaced=False),
+)
+
+
+def kind_of(text: str) -> Kind:
+    """The list that begins with a text.
+
+    Raises:
+        Failure: there is none.
+    """
+    found = next((each for each in KINDS if text and each.name.startswith(text.lower())), None)
+    if found is None:
+        raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in KINDS)}')
+    return found
+
+
+def subject_of(kind: Kind, row: Row, *, is_a_job: bool = False) -> str:
+    """What a command is asked of a row, such as job/NAME. `is_a_job`: the command knows only Jobs.
+
+    Raises:
+        Failure: the row stands for several objects, or for no Job.
+    """
+    if is_a_job and row.get("object") != JOBS.qualified:
+        raise Failure("this row is no Job of batch.volcano.sh")
+    if kind.command is NODES_VIEW:
+        if len(row["names"]) > 1:
+            raise Failure(f"{len(row['names'])} equal nodes share this row: vcctl explain node/{row['names'][0]} tells of one")
+        return f"node/{row['names'][0]}"
+    if kind.command is QUEUES_VIEW:
+        return f"queue/{row['name']}"
+    return f"{'job' if row['object'] == JOBS.qualified else 'podgroup'}/{row['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextContext(Context):
+    """A context whose lines go to `take` instead of standard output."""
+
+    take: Callable[[str], None] = field(kw_only=True)
+
+    def say(self, line: str) -> None:
+        """Hand on a line."""
+        self.take(line)
+
+
+def text_context(
+    given: Context, command: Leaf, arguments: Sequence[str], take: Callable[[str], None], *inherited: str
+) -> TextContext:
+    """The context of a command with these arguments, with the values of the flags of ours that it `inherited`.
+
+    Raises:
+        FlagError: an argument is wrong.
+    """
+    values, positional = parse(arguments, (*command.all_flags, *GLOBAL_FLAGS))
+    values |= {name: given.values[name] for name in inherited if name in values and name in given.values}
+    return TextContext(values, tuple(positional), given.connection, take=take)

@@ -1,0 +1,64 @@
+"""A screen of lines: what a command prints about one row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widgets import Footer, RichLog, Static
+
+from pyroclast.kube.basics.errors import KubeError
+from pyroclast_cli.context import Failure
+
+__all__ = ["TextScreen", "harmless"]
+
+MOST_LINES = 10_000
+
+
+def harmless(line: str) -> str:
+    """A line of somebody else without what would steer the terminal."""
+    return "".join(each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in line)
+
+
+class TextScreen(Screen[None]):
+    """Lines as they come, until Escape.
+
+    Args:
+        title: what the lines are.
+        work: writes the lines to what it is given, to the end.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back")]
+
+    def __init__(self, title: str, work: Callable[[Callable[[str], None]], Awaitable[object]]) -> None:
+        super().__init__()
+        self._heading, self._work = title, work
+        self._shown = RichLog(max_lines=MOST_LINES, wrap=True, markup=False, id="lines")
+        self.lines: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        """A title, the lines, the keys."""
+        yield Static(Text(self._heading), id="title")
+        yield self._shown
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to write."""
+        self._shown.focus()
+        self.run_worker(self._write(), exclusive=True)
+
+    async def _write(self) -> None:
+        try:
+            await self._work(self._take)
+        except (Failure, KubeError) as error:
+            self._take(str(error))
+
+    def _take(self, text: str) -> None:
+        for line in text.splitlines() or [""]:
+            self.lines.append(harmless(line))
+            self._shown.write(Text(self.lines[-1]))
+        del self.lines[:-MOST_LINES]
