@@ -30,6 +30,7 @@ from pyroclast_scheduler.session.statement import Statement
 __all__ = ["execute"]
 
 _REASON: Final = "preempt"
+_MEMORY: Final = "preempt"
 _BY_SCHEDULER: Final = ("DisruptionTarget", "True", "PreemptionByScheduler")
 _Keep = Callable[[Job, Task], bool]
 
@@ -45,10 +46,8 @@ def execute(session: Session, arguments: Arguments) -> None:
         dry_run = None
     residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session, passes=lambda job: not has_topology(job))
-    book: LostSearches | None = None
-    if not session.is_timed:  # with time alone others may go
-        book = session.ports.memory.setdefault("preempt", LostSearches())
-        book.open(session.snapshot, session.configuration)
+    book: LostSearches = session.ports.memory.setdefault(_MEMORY, LostSearches())
+    book.open(session.snapshot, session.configuration)
     if not waiting:
         return
     lost = Lost(session, book)
@@ -57,6 +56,8 @@ def execute(session: Session, arguments: Arguments) -> None:
         for job in take_turns(session, jobs, against_others):
             _against_itself(session, residents, job, dry_run)
     lost.close()
+    if session.is_timed or session.is_restless:
+        del session.ports.memory[_MEMORY]  # without any change others may go in the next session
 
 
 def _against_others(session: Session, residents: Residents, lost: Lost, dry_run: DryRun | None, job: Job) -> bool:

@@ -19,18 +19,19 @@ __all__ = ["Cdp"]
 class Cdp:
     """No arguments. The label, else the annotation, `volcano.sh/cooldown-time` of a pod says how long it is protected."""
 
-    is_timed = True
-
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def open(self, session: Session) -> Extensions:
         """Register."""
-        now = session.ports.now
 
         def unprotected(preemptor: Task, job: Job, candidates: Sequence[Candidate], /) -> list[Candidate]:
             del preemptor, job
-            return [(owner, task) for owner, task in candidates if now >= protected_until(task.facts)]
+            return [(owner, task) for owner, task in candidates if not is_protected(task.facts)]
+
+        def is_protected(task: TaskFacts) -> bool:
+            until = protected_until(task)
+            return until > 0 and session.now() < until
 
         return Extensions(preemptable=unprotected, reclaimable=unprotected)
 

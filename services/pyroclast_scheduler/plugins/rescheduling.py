@@ -29,8 +29,6 @@ class Rescheduling:
     The one strategy is `lowNodeUtilization` with `thresholds` and `targetThresholds`, percentages of `cpu` and `memory` (100).
     """
 
-    is_timed = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._interval = arguments.seconds("interval", "5m")
         self._window = arguments.text("metricsPeriod", "10m")

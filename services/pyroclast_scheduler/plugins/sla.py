@@ -20,8 +20,6 @@ class Sla:
     The annotation `volcano.sh/sla-waiting-time` of a PodGroup goes before the argument, `sla-waiting-time` is its older name.
     """
 
-    is_timed = True
-
     def __init__(self, arguments: Arguments) -> None:
         text = arguments.text(_ARGUMENT, "")
         self._default = _seconds(text)
@@ -33,7 +31,7 @@ class Sla:
 
         def vote(job: Job) -> Vote:
             limit = self._limit(job)
-            return Vote.PERMIT if limit is not None and session.ports.now >= job.facts.created + limit else Vote.ABSTAIN
+            return Vote.PERMIT if limit is not None and session.now() >= job.facts.created + limit else Vote.ABSTAIN
 
         return Extensions(job_order=self._rank, job_enqueueable=vote, job_pipelined=vote)
 

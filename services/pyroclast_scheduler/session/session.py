@@ -37,7 +37,7 @@ from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction, Note, Preparation
-from pyroclast_scheduler.session.ports import Ports
+from pyroclast_scheduler.session.ports import Extender, NodeUsage, Ports
 from pyroclast_scheduler.session.rules import Rules
 from pyroclast_scheduler.session.statement import Move, Statement, undo
 
@@ -123,7 +123,7 @@ class Session(Rules):
         self._term_counts: TermCounts | None = None
         self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
         self._draw_first()
-        self._is_timed = self._is_restless = False
+        self.is_timed = self.is_restless = False  # whether anybody asked for the time; for what is outside
         self._closers: list[tuple[str, Callable[[], None]]] = []
         super().__init__(self._opened(plugins))
         self._moved = self.all_of(lambda each: each.moved)
@@ -144,8 +144,6 @@ class Session(Rules):
                 unknown = [f"argument {key} is unknown" for key in arguments.unknown()]
                 self.warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
         self._closers = [(name, each.close) for name, each in offered.items() if each.close is not None]
-        self._is_timed = any(getattr(plugins[name], "is_timed", False) for name in offered)
-        self._is_restless = any(getattr(plugins[name], "is_restless", False) for name in offered)
         self._are_labels_read = any(_reads_labels(plugins[name]) for name in offered)
         named = [
             [(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered]
@@ -176,7 +174,7 @@ class Session(Rules):
 
     def kind_at_rest(self, job: Job) -> bytes | None:
         """What `job` has in common with others that wait for the same; None if it is alone."""
-        if self._is_restless:
+        if self.is_restless:
             return None
         return job.facts.strict_kind if self._are_labels_read else job.facts.kind
 
@@ -223,15 +221,20 @@ class Session(Rules):
             self.job(key)
         return self.jobs | self.others
 
-    @property
-    def is_timed(self) -> bool:
-        """Whether what plugins say may change with time alone, so that jobs must be looked at in each schedule period."""
-        return self._is_timed
+    def now(self) -> float:
+        """Seconds since the epoch. As answers may change with it, jobs that wait are looked at again in each schedule period."""
+        self.is_timed = True
+        return self.ports.now
 
-    @property
-    def is_restless(self) -> bool:
-        """Whether what plugins say depends on things that nobody sees: each waiting job is asked, and again after a pause."""
-        return self._is_restless
+    def usage(self) -> Mapping[str, NodeUsage]:
+        """The last measurements by node. They change with time."""
+        self.is_timed = True
+        return self.ports.usage.usage()
+
+    def extender(self) -> Extender:
+        """Services outside, which may say otherwise at any time, and of each job: each that waits is asked at any change."""
+        self.is_restless = True
+        return self.ports.extender
 
     @property
     def evicts(self) -> Evicts | None:

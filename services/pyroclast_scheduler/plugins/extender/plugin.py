@@ -47,8 +47,6 @@ class Unanswered(Exception):
 class ExtenderPlugin:
     """Arguments: see `Settings`."""
 
-    is_restless = True  # it may say otherwise at any time, and of each job
-
     def __init__(self, arguments: Arguments) -> None:
         self._settings = Settings.of(arguments)
 
@@ -83,6 +81,7 @@ class _Asking:
 
     def __init__(self, session: Session, settings: Settings) -> None:
         self._session = session
+        self._extender = session.extender()
         self._settings = settings
         self._said: dict[int, dict[str, Refusal | None]] = {}
         self._seen = 0
@@ -96,7 +95,7 @@ class _Asking:
         """
         url = f"{self._settings.prefix}/{self._settings.verbs[hook]}"
         try:
-            answer = self._session.ports.extender.post(url, msgspec.json.encode(body), timeout=self._settings.timeout)
+            answer = self._extender.post(url, msgspec.json.encode(body), timeout=self._settings.timeout)
             return decoded(answer, kind)
         except (OSError, ValueError) as error:
             raise Unanswered(f"{url}: {error}") from error

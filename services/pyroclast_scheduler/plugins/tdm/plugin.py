@@ -38,8 +38,6 @@ _NOT_ALLOWED: Final = "not allow to dispatch to revocable node"
 class Tdm:
     """Arguments: `tdm.revocable-zone.<zone>`, hours such as `22:00-6:30` of the scheduler's day; `tdm.evict.period` (1m)."""
 
-    is_timed = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._windows: dict[str, Window] = {}
         self._texts: dict[str, str] = {}
@@ -55,8 +53,8 @@ class Tdm:
 
     def open(self, session: Session) -> Extensions:
         """Register."""
-        zones = _Zones(session, self._windows, self._texts)
-        memory, now = session.ports.memory, session.ports.now
+        memory, now = session.ports.memory, session.now()
+        zones = _Zones(session, self._windows, self._texts, now=now)
 
         def leave(candidates: Sequence[Candidate], /) -> Sequence[Candidate]:
             if now - memory.get(_LAST, -np.inf) < self._period:
@@ -78,8 +76,8 @@ class Tdm:
 class _Zones:
     """Which nodes are in which zone, and which zones are open now."""
 
-    def __init__(self, session: Session, windows: Mapping[str, Window], texts: Mapping[str, str]) -> None:
-        local = datetime.fromtimestamp(session.ports.now, UTC).astimezone()
+    def __init__(self, session: Session, windows: Mapping[str, Window], texts: Mapping[str, str], *, now: float) -> None:
+        local = datetime.fromtimestamp(now, UTC).astimezone()
         second = local.hour * 3600 + local.minute * 60 + local.second
         self._texts = texts
         self._open = {zone for zone, window in windows.items() if window.holds(second)}

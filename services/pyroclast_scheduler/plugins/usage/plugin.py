@@ -42,8 +42,6 @@ class Usage:
     `thresholds` with `cpu` and `mem` (80), in percent; `estimator.*`, see `Estimator`.
     """
 
-    is_timed = True
-
     def __init__(self, arguments: Arguments) -> None:
         self._weight = arguments.integer("usage.weight", 5, least=0)
         self._weights = (arguments.integer("cpu.weight", 1, least=0), arguments.integer("memory.weight", 1, least=0))
@@ -149,14 +147,14 @@ class _Nodes:
                 session.fault(NODES, node, wrong)
         self._coming: Floats = np.zeros((2, size))
         self._counted: dict[str, tuple[int, Floats]] = {}
-        measured = session.ports.usage.usage()
+        measured, now = session.usage(), session.now()
         for name, found in measured.items():
             at = session.snapshot.rows.get(name)
             if at is not None:
                 self.measured[:, at] = found.cpu.get(_WINDOW, 0.0), found.memory.get(_WINDOW, 0.0)
-                self.is_fresh[at] = session.ports.now - found.measured <= _STALE_SECONDS
+                self.is_fresh[at] = now - found.measured <= _STALE_SECONDS
         interval = _interval(session.configuration.metrics.get("interval", ""))
-        for task in book.unseen(session.snapshot.all_jobs, session.ports.now - interval):
+        for task in book.unseen(session.snapshot.all_jobs, now - interval):
             at = session.snapshot.rows.get(task.node)
             if at is not None:
                 self._count([task], np.array([at], dtype=np.intp))

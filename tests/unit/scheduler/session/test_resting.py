@@ -7,7 +7,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Room
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Pause, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
@@ -324,3 +324,37 @@ def test_a_job_at_rest_about_which_a_plugin_fails_is_found():
     snapshot = world.cache.snapshot()
     assert fails(snapshot)
     assert find_culprit(snapshot, fails) == Culprit("podgroup", "t/j1")
+
+
+ASKED = {
+    "nothing": (lambda session: session.ports.now, set()),
+    "the time": (lambda session: session.now(), {Pause(1)}),
+    "measurements": (lambda session: session.usage(), {Pause(1)}),
+    "what is outside": (lambda session: session.extender(), {AnyChange(), Pause(10)}),
+}
+
+
+@pytest.mark.parametrize(("ask", "want"), ASKED.values(), ids=ASKED)
+def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask, want):
+    class Asking:
+        def __init__(self, arguments):
+            del arguments
+
+        def open(self, session):
+            return Extensions(job_starving=lambda _: ask(session) is not None)
+
+    plugins = {**registry.plugins(), "asking": Asking}
+    text = "actions: 'allocate, preempt'\ntiers: [plugins: [{name: asking}, {name: predicates}]]"
+    world = World()
+    world.node("n", 1)
+    world.job("j", 2)
+    configuration = parse(text, actions=registry.actions(), plugins=plugins)
+    for _ in range(2):
+        snapshot, ports = world.cache.snapshot(), Ports(objects.NOW)
+        outcome = run_cycle(snapshot, configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
+        take(world.cache, outcome)
+    (rest,) = outcome.rests
+    assert {each for each in rest.retry_when if isinstance(each, AnyChange | Pause)} == want
+    assert ("preempt" in ports.memory) is (not want), (
+        "nodes where nobody may go now are remembered only where time does not count"
+    )
