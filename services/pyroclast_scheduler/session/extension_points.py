@@ -5,7 +5,7 @@ Every point is a field of `Extensions`. The rule by which the answers of several
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Refusal
+from pyroclast_scheduler.model.retry_conditions import Trigger
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import NodeScore, PlacementPlan, Predicate
@@ -100,6 +101,7 @@ _FLAG_OF: Final = {
     "predicate": "enablePredicate",
     "job_predicate": "enablePredicate",
     "coupled_predicate": "enablePredicate",
+    "retry_when": "enablePredicate",
     "node_order": "enableNodeOrder",
     "relative_node_order": "enableNodeOrder",
     "batch_node_order": "enableNodeOrder",
@@ -135,9 +137,8 @@ class Extensions:
     Nodes, all arrays over the rows of the node table:
         pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
         coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
-        is_coupled_by_node: what it says of a node depends on the pods of that node alone. is_coupled_by_pods: of a pod without
-        claims, it depends on nothing but `Shape.required` and `Shape.spread`: the pods that these mean, the pods whose terms mean
-        this one, and labels and taints of nodes.
+        retry_when (task, plan): what may change what it says, beside the room of the node itself; None: it is not concerned with
+        the task. Without it any change may. is_coupled_by_node: nothing may.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
         and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,
@@ -187,7 +188,7 @@ class Extensions:
     predicate: Predicate | None = None
     coupled_predicate: Callable[[Task, PlacementPlan], Sequence[Refusal] | None] | None = None
     is_coupled_by_node: bool = False
-    is_coupled_by_pods: bool = False
+    retry_when: Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None = None
     node_order: NodeScore | None = None
     relative_node_order: Callable[[PlacementPlan, Bools], Floats | None] | None = None
     batch_node_order: Callable[[Job, Task, PlacementPlan, Bools], Floats | None] | None = None

@@ -6,7 +6,7 @@ They are the original's, and stand apart from the session because they hold no s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -18,6 +18,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import Queue
 from pyroclast_scheduler.model.reasons import Refusal
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Trigger
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -52,10 +53,7 @@ class Rules:
         self._preemptive = self.all_of(lambda each: each.preemptive)
         self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
         self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
-        self._coupled_elsewhere = self.all_of(lambda each: None if each.is_coupled_by_node else each.coupled_predicate)
-        self._coupled_by_more = self.all_of(
-            lambda each: None if each.is_coupled_by_node or each.is_coupled_by_pods else each.coupled_predicate
-        )
+        self._retry_when = self.all_of(_retry_rule)
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
@@ -226,13 +224,9 @@ class Rules:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
         return found
 
-    def depends_on_others(self, task: Task, plan: PlacementPlan) -> bool:
-        """Whether nodes may take `task` because of what changes on other nodes."""
-        return any(ask(task, plan) is not None for ask in self._coupled_elsewhere)
-
-    def depends_on_more_than_pods(self, task: Task, plan: PlacementPlan) -> bool:
-        """Whether anything but pods that `task` minds, or that mind it, decides on which nodes may take it. It has no claims."""
-        return any(ask(task, plan) is not None for ask in self._coupled_by_more)
+    def retry_when(self, task: Task, plan: PlacementPlan) -> set[Trigger]:
+        """What else than their room may change which nodes take `task`."""
+        return set(chain.from_iterable(ask(task, plan) or () for ask in self._retry_when))
 
     def batch_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""
@@ -307,6 +301,14 @@ class Rules:
         """Lock another node for the target job."""
         for reserve in self._reserve_nodes:
             reserve()
+
+
+def _retry_rule(each: Extensions) -> Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None:
+    """What may change what one plugin says of nodes because of others: anything, where it does not tell."""
+    coupled = each.coupled_predicate
+    if coupled is None or each.is_coupled_by_node or each.retry_when is not None:
+        return each.retry_when
+    return lambda task, plan: None if coupled(task, plan) is None else (AnyChange(),)
 
 
 def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:

@@ -6,13 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.retry_conditions import (
     AnyChange,
     Eviction,
     Evicts,
-    Labelled,
-    Neighbours,
     Pause,
     Rest,
     Room,
@@ -26,6 +23,7 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["WAITING", "rest_of"]
 
 _LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
+_EVICTING: Final = frozenset({Evicts.OWN_QUEUE, Evicts.ANYBODY})
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
@@ -58,14 +56,16 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
     if session.job_invalid(job) is not None or not waiting:
         return set()
     shapes = frozenset(task.facts.shape for task in waiting)
-    evicts = session.evicts or Evicts.NOBODY
     found: set[Trigger] = set()
-    if evicts is not Evicts.NOBODY:
-        found.add(Eviction(job.facts.queue, shapes, evicts is Evicts.OWN_QUEUE))
-    if has_promises or session.evicts is None or _is_wary(session, job, waiting):
+    if session.evicts in _EVICTING:
+        found.add(Eviction(job.facts.queue, shapes, session.evicts is Evicts.OWN_QUEUE))
+    if has_promises or session.evicts is None or not job.fit_errors or _needs_more(session, job):
+        return found | {AnyChange()}
+    others = set[Trigger]().union(*(session.retry_when(task, session.plan(task.facts.shape)) for task in _unlike(waiting)))
+    if AnyChange() in others or (others and found):  # who is evicted elsewhere may help where others count
         return found | {AnyChange()}
     lacking = _lacking(session, job, waiting)
-    return found | {Room(shape, lacking) for shape in shapes} | _neighbours(session, waiting)
+    return found | others | {Room(shape, lacking) for shape in shapes}
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
@@ -75,47 +75,12 @@ def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
     return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
 
 
-def _is_wary(session: Session, job: Job, waiting: Sequence[Task]) -> bool:
-    """Whether more than the room of a node that could take one of `waiting` may help the job.
+def _needs_more(session: Session, job: Job) -> bool:
+    """Whether more than the room of a node that could take a pod of it may help the job.
 
-    A part of the network is chosen by the sum of its room, which may grow on nodes that take none of them.
+    A quota may. A part of the network is chosen by the sum of its room, which may grow on nodes that take no pod of the job.
     """
-    if job.is_limited or not job.fit_errors or is_constrained(session, job) or job.facts.group.spec.topology_key:
-        return True
-    if any(task.facts.shape.has_claims for task in waiting):
-        return True
-    coupled = _coupled(session, waiting)
-    if not coupled:
-        return False
-    if session.evicts is not Evicts.NOBODY or any(_minded_by(session, task) is None for task in coupled):
-        return True  # who is evicted elsewhere may help, or pods of any labels
-    return any(session.depends_on_more_than_pods(task, session.plan(task.facts.shape)) for task in coupled)
-
-
-def _coupled(session: Session, waiting: Sequence[Task]) -> list[Task]:
-    """Those of `waiting` that may go to a node because of what changes on others, one for each shape and set of labels."""
-    return [task for task in _unlike(waiting) if session.depends_on_others(task, session.plan(task.facts.shape))]
-
-
-def _neighbours(session: Session, waiting: Sequence[Task]) -> set[Trigger]:
-    """Whose coming and going counts for where one of `waiting` goes; nobody's where that does not depend on others."""
-    coupled = _coupled(session, waiting)
-    pairs = set[tuple[str, str]]().union(*(_minded_by(session, task) or () for task in coupled))
-    return {Neighbours(), *(Labelled(key, value) for key, value in pairs)} if coupled else set()
-
-
-def _minded_by(session: Session, task: Task) -> set[tuple[str, str]] | None:
-    """The same of one pod; None where pods of any labels count."""
-    shape = task.facts.shape
-    own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
-    found: set[tuple[str, str]] = set()
-    for term in session.term_counts.terms(task.facts, own):
-        named = named_values(term.selector)
-        if not named:
-            return None
-        key, values = named[0]
-        found |= {(key, value) for value in values}
-    return found
+    return job.is_limited or is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:

@@ -6,13 +6,15 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, DomainLimit, Refusal
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Trigger
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import affinity, spread
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["coupled"]
+__all__ = ["coupled", "coupled_to"]
 
 
 def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refusal] | None:
@@ -37,6 +39,21 @@ def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refu
         found.append(Refusal(crowding[0], f"{reason} (missing required label)", Code.UNRESOLVABLE, is_steady=True))
         found += _limited(crowding[1], reason, crowding[2])
     return found if has_affinity or crowding is not None else None
+
+
+def coupled_to(session: Session, task: Task, filters: Collection[str]) -> set[Trigger] | None:
+    """By what pods may change which nodes take the task: those that it means, and those that mean it; None if none do."""
+    if coupled(session, task, filters) is None:
+        return None
+    shape, found = task.facts.shape, set[Trigger]({Neighbours()})
+    own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
+    for term in session.term_counts.terms(task.facts, own):
+        named = named_values(term.selector)
+        if not named:
+            return {AnyChange()}  # pods of any labels count
+        key, values = named[0]
+        found |= {Labelled(key, value) for value in values}
+    return found
 
 
 def _limited(nodes: Bools, reason: str, limits: Sequence[DomainLimit]) -> list[Refusal]:

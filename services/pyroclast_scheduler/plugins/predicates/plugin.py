@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from pyroclast.api import records
@@ -19,9 +20,10 @@ from pyroclast.api.types import (
 )
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Trigger
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.plugins.predicates.coupling import coupled
+from pyroclast_scheduler.plugins.predicates.coupling import coupled, coupled_to
 from pyroclast_scheduler.plugins.predicates.devices import Devices
 from pyroclast_scheduler.plugins.predicates.limits import VolumeLimits
 from pyroclast_scheduler.plugins.predicates.nodes import NodeFilter
@@ -110,7 +112,7 @@ class Predicates:
             moved=moved,
             pre_predicate=others.absent,
             coupled_predicate=others.refusals,
-            is_coupled_by_pods=True,
+            retry_when=others.retry_when,
             pre_bind=others.pre_bind,
         )
 
@@ -153,6 +155,12 @@ class _Others:
         if facts.pod.spec.resource_claims:
             refusals += self._devices.lacking(facts, plan.mask)
         return refusals
+
+    def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
+        """Claims may become other ones at any change; else it is for pods that count for where the pod goes."""
+        if plan.shape.has_claims:
+            return (AnyChange(),)
+        return coupled_to(self._session, task, self._filters) if self._is_coupled else None
 
     def moved(self, move: Move, sign: int) -> None:
         """Keep what pods with claims take in step with placements."""
