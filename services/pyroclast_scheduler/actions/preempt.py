@@ -53,7 +53,7 @@ def execute(session: Session, arguments: Arguments) -> None:
     lost = Lost(session, book)
     against_others = partial(_against_others, session, residents, lost, dry_run)
     for _, jobs in waiting:
-        for job in take_turns(session, jobs, against_others):
+        for job in sorted(take_turns(session, jobs, against_others), key=lambda job: job.facts.key):
             _against_itself(session, residents, job, dry_run)
     lost.close()
     if session.is_timed or session.is_restless:

@@ -358,3 +358,15 @@ def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask,
     assert ("preempt" in ports.memory) is (not want), (
         "nodes where nobody may go now are remembered only where time does not count"
     )
+
+
+def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_room():
+    world = World(plugins=("priority", "gang", "predicates", "proportion"), actions="allocate, preempt")
+    world.queue("q", capability={"cpu": 4})
+    world.node("n", 64)
+    for name, cpu in (("a", 4), ("c", 3), ("b", "3500m")):
+        world.job(name, cpu, size=2)
+        world.settled()
+    for i in range(2):
+        world.goes(f"a-{i}")
+    assert world.session()[2].promised == {"t-b-0": "n"}, "as a session over all jobs decides, which goes by name"
