@@ -334,17 +334,18 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize(("ask", "want"), ASKED.values(), ids=ASKED)
-def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask, want):
-    class Asking:
+def rest_with(extensions, actions="allocate, preempt"):
+    """What is said of a job that fits nowhere, with a plugin that registers `extensions(session)`; and what is remembered."""
+
+    class Other:
         def __init__(self, arguments):
             del arguments
 
         def open(self, session):
-            return Extensions(job_starving=lambda _: ask(session) is not None)
+            return extensions(session)
 
-    plugins = {**registry.plugins(), "asking": Asking}
-    text = "actions: 'allocate, preempt'\ntiers: [plugins: [{name: asking}, {name: predicates}]]"
+    plugins = {**registry.plugins(), "other": Other}
+    text = f"actions: '{actions}'\ntiers: [plugins: [{{name: other}}, {{name: predicates}}]]"
     world = World()
     world.node("n", 1)
     world.job("j", 2)
@@ -354,10 +355,31 @@ def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask,
         outcome = run_cycle(snapshot, configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
         take(world.cache, outcome)
     (rest,) = outcome.rests
-    assert {each for each in rest.retry_when if isinstance(each, AnyChange | Pause)} == want
-    assert ("preempt" in ports.memory) is (not want), (
-        "nodes where nobody may go now are remembered only where time does not count"
-    )
+    return rest.retry_when, ports.memory
+
+
+@pytest.mark.parametrize(("ask", "want"), ASKED.values(), ids=ASKED)
+def test_what_a_plugin_asks_the_session_for_tells_when_jobs_are_tried_again(ask, want):
+    found, memory = rest_with(lambda session: Extensions(job_starving=lambda _: ask(session) is not None))
+    assert {each for each in found if isinstance(each, AnyChange | Pause)} == want
+    assert ("preempt" in memory) is (not want), "nodes where nobody may go now are remembered only where time does not count"
+
+
+COUPLED = {
+    "that it does not tell": ({"coupled_predicate": lambda task, plan: []}, AnyChange),
+    "that it tells": (
+        {"coupled_predicate": lambda task, plan: [], "retry_when": lambda task, plan: [Labelled("a", "b")]},
+        Labelled,
+    ),
+    "nothing on other nodes": ({"coupled_predicate": lambda task, plan: [], "is_coupled_by_node": True}, None),
+    "nothing for this pod": ({"coupled_predicate": lambda task, plan: None}, None),
+}
+
+
+@pytest.mark.parametrize(("points", "want"), COUPLED.values(), ids=COUPLED)
+def test_where_what_a_plugin_says_depends_on_other_pods_any_change_counts_unless_it_tells_more(points, want):
+    found, _ = rest_with(lambda _: Extensions(**points), actions="allocate")
+    assert {type(each) for each in found} == ({AnyChange} if want is AnyChange else {Room, want} - {None})
 
 
 def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_room():
