@@ -3,6 +3,8 @@
 Cache, sessions and actions are those of the scheduler, and so are the estimates; a pod runs as soon as it is placed. A line per
 load and queue: how many Jobs started, how often the 80 % interval held, how often they came before and after it, how wide it was,
 and how far the likely start was off.
+
+With `--trace FILE` the jobs are those of a recorded trace in the Standard Workload Format. None comes with the project.
 """
 
 from __future__ import annotations
@@ -13,9 +15,11 @@ import math
 import random
 import statistics
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -31,6 +35,7 @@ from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
+from tests.bench import swf
 from tests.scenarios.taking import take
 
 __all__ = ["Day", "Held", "Told", "live", "told_over"]
@@ -53,10 +58,21 @@ tiers:
 
 
 @dataclass(frozen=True)
+class Arrival:
+    """A job that comes at a time: its pods, how long it runs, and how long it says that it runs."""
+
+    at: float
+    queue: str
+    size: int
+    seconds: float
+    said: float | None
+
+
+@dataclass(frozen=True)
 class Day:
     """`load`: what comes, as a part of what the cluster can do. `slower`: from that time on jobs run so many times longer.
 
-    `pause`: seconds between two passes of the estimator.
+    `pause`: seconds between two passes of the estimator. `trace`: jobs that were recorded, instead of drawn ones.
     """
 
     load: float
@@ -64,6 +80,38 @@ class Day:
     seed: int = 14
     slower: tuple[float, float] | None = None
     pause: float = 60.0
+    trace: swf.Trace | None = None
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that jobs come to."""
+        return _QUEUES if self.trace is None else tuple(sorted({job.queue for job in self.trace.jobs}))
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes there are."""
+        return NODES if self.trace is None else math.ceil(self.trace.processors / CPU)
+
+    def arrivals(self) -> Iterator[Arrival]:
+        """The jobs in the order in which they come."""
+        if self.trace is None:
+            yield from self._drawn()
+            return
+        for job in self.trace.jobs:
+            yield Arrival(job.at, job.queue, math.ceil(job.processors / _POD_CPU), job.seconds, job.said)
+
+    def _drawn(self) -> Iterator[Arrival]:
+        chance = random.Random(self.seed)
+        rate = self.load * _TOTAL / (statistics.mean(_SIZES) * _POD_CPU * _MEAN_SECONDS)
+        at = chance.expovariate(rate)
+        while True:
+            queue, size = chance.choice(_QUEUES), chance.choice(_SIZES)
+            seconds = chance.lognormvariate(math.log(_MEAN_SECONDS) - _SIGMA**2 / 2, _SIGMA)
+            said = seconds * chance.uniform(0.8, 2.5) if queue == "declared" else None
+            if self.slower is not None and at >= self.slower[0]:
+                seconds *= self.slower[1]
+            yield Arrival(at, queue, size, seconds, said)
+            at += chance.expovariate(rate)
 
 
 @dataclass
@@ -123,34 +171,33 @@ class _Noting(Calibration):
 
 class _World:
     def __init__(self, day: Day) -> None:
-        self._day, self._chance, self._numbers = day, random.Random(day.seed), count()
+        self._day, self._numbers = day, count()
         self._cache = Cache()
         self._configuration = parse(_CONFIGURATION, actions=bench.ACTIONS, plugins=bench.PLUGINS)
         self.held: dict[str, Held] = {}
-        self.told: dict[str, list[Told]] = {name: [] for name in _QUEUES}
+        self.told: dict[str, list[Told]] = {name: [] for name in day.queues}
         self._submitted = 0
         self.book, self.estimator = WaitingBook(), Estimator(calibration=_Noting(self.held))
         self._ends: list[tuple[float, str]] = []
         self._groups: dict[str, records.PodGroup] = {}
         self._unplaced: dict[str, int] = {}
         self._lengths: dict[str, float] = {}
-        for name in _QUEUES:
+        for name in day.queues:
             self._cache.queue_changed(None, bench.queue(name))
-        for i in range(NODES):
+        for i in range(day.nodes):
             self._cache.node_changed(None, bench.node(i, cpu=CPU))
-        mean_cpu = statistics.mean(_SIZES) * _POD_CPU
-        self._rate = day.load * _TOTAL / (mean_cpu * _MEAN_SECONDS)
 
     def live(self) -> None:
         """Let the day pass."""
-        arrival, estimate = self._chance.expovariate(self._rate), 0.0
+        arrivals, estimate = self._day.arrivals(), 0.0
+        arrival = next(arrivals, None)
         while True:
-            at = min(arrival, estimate, self._ends[0][0] if self._ends else math.inf)
+            at = min(arrival.at if arrival else math.inf, estimate, self._ends[0][0] if self._ends else math.inf)
             if at >= self._day.seconds:
                 return
-            if at == arrival:
-                self._submit(at)
-                arrival = at + self._chance.expovariate(self._rate)
+            if arrival is not None and at == arrival.at:
+                self._submit(arrival)
+                arrival = next(arrivals, None)
             while self._ends and self._ends[0][0] <= at:
                 self._end(heapq.heappop(self._ends)[1], at)
             self._session(at)
@@ -185,24 +232,20 @@ class _World:
         for key in outcome.seen:
             self.estimator.saw(key, facts.get(key), _EPOCH + at)
 
-    def _submit(self, at: float) -> None:
-        queue, size = self._chance.choice(_QUEUES), self._chance.choice(_SIZES)
-        seconds = self._chance.lognormvariate(math.log(_MEAN_SECONDS) - _SIGMA**2 / 2, _SIGMA)
+    def _submit(self, job: Arrival) -> None:
+        at, queue, size = job.at, job.queue, job.size
         name = f"{queue}-job-{next(self._numbers)}"
         self._submitted += 1
         body = msgspec.to_builtins(bench.group(name, size, queue_name=queue))
         body["metadata"]["creationTimestamp"] = _timestamp(at)
         body["spec"]["minResources"] = {"cpu": str(size * _POD_CPU), "memory": f"{size}Gi"}
-        if queue == "declared":
-            said = seconds * self._chance.uniform(0.8, 2.5)
-            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{math.ceil(said)}s"}
-        if self._day.slower is not None and at >= self._day.slower[0]:
-            seconds *= self._day.slower[1]
+        if job.said is not None:
+            body["metadata"]["annotations"] = {keys.RUNNING_ESTIMATE: f"{math.ceil(job.said)}s"}
         self._groups[name] = msgspec.convert(body, records.PodGroup)
         self._cache.group_changed(None, self._groups[name])
         for i in range(size):
             self._cache.pod_changed(None, bench.pod(name, i, millis=1000 * _POD_CPU))
-        self._lengths[name], self._unplaced[name] = seconds, size
+        self._lengths[name], self._unplaced[name] = job.seconds, size
 
     def _place(self, uid: str, node: str, at: float) -> None:
         task = self._cache.tasks[uid]
@@ -245,13 +288,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--loads", type=float, nargs="+", default=[0.7, 0.9, 0.98])
+    parser.add_argument("--trace", type=Path, help="a file in the Standard Workload Format; --loads does not count then")
     options = parser.parse_args()
+    days = [(f"load {load:.0%}", Day(load, options.hours * 3600)) for load in options.loads]
+    if options.trace is not None:
+        with options.trace.open(encoding="utf-8", errors="replace") as lines:
+            days = [(options.trace.name, Day(0.0, options.hours * 3600, trace=swf.read(lines)))]
     is_well = True
-    for load in options.loads:
-        for queue, held in sorted(live(Day(load, options.hours * 3600)).items()):
+    for title, day in days:
+        for queue, held in sorted(live(day).items()):
             well = 0.72 <= held.held <= 0.88 and max(held.early, held.late) <= 0.16
             is_well &= well or len(held.scores) < 200
-            sys.stdout.write(f"load {load:.0%}  queue {queue:<9} {held}  {'met' if well else 'MISSED'}\n")
+            sys.stdout.write(f"{title}  queue {queue:<9} {held}  {'met' if well else 'MISSED'}\n")
             sys.stdout.flush()
     return 0 if is_well else 1
 

@@ -15,6 +15,7 @@ from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
 from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Basis, Lengths, kaplan_meier, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
 from pyroclast_scheduler.model.reservations import Lock, Reservation
+from tests.bench import swf
 from tests.bench.estimates import Day, live, told_over
 from tests.counts import IS_SOAK
 from tests.scenarios import objects
@@ -255,6 +256,22 @@ def test_over_a_day_the_interval_holds_as_often_as_it_says():
         if len(held.scores) >= 200:
             assert 0.72 <= held.held <= 0.88, (queue, str(held))
             assert max(held.early, held.late) <= 0.16, (queue, str(held))
+
+
+SWF = """; Version: 2.2
+; MaxProcs: 64
+"""
+
+
+def test_a_recorded_trace_is_played_and_scored():
+    lines = [f"{n} {1000 + 60 * n} -1 600 32 -1 -1 32 {900 if n % 2 else -1} -1 1 1 1 -1 2 -1 -1 -1" for n in range(60)]
+    trace = swf.read([*SWF.splitlines(), *lines, "61 9 -1 -1 8 -1 -1 8 -1 -1 0 1 1 -1 2 -1 -1 -1"])
+    assert (trace.processors, len(trace.jobs), trace.jobs[0].at, trace.jobs[1].said) == (64, 60, 0.0, 900.0)
+    held = live(Day(0.0, seconds=4 * 3600.0, trace=trace))
+    assert set(held) == {"queue-2"}
+    assert len(held["queue-2"].scores) > 20
+    with pytest.raises(ValueError, match="line 1 has 2 fields"):
+        swf.read(["1 2"])
 
 
 @pytest.mark.timeout(600)
