@@ -44,6 +44,28 @@ def test_the_order_is_that_of_the_scheduler_and_counts_who_is_ahead():
     assert book.get("a/high") is None
 
 
+@pytest.mark.parametrize("seed", range(examples(20)))
+def test_sorting_by_the_ranks_that_are_shown_gives_the_order_of_the_scheduler(seed):
+    chance = random.Random(seed)
+    held = [["held", "q", 1, {"phase": "Running", "minRes": {"cpu": 8}}]]
+    waiting = [
+        [f"j{number}", "q", chance.randint(1, 3), {"phase": "Pending", "minRes": {"cpu": 4}, "class": chance.randrange(4)}]
+        for number in range(20)
+    ]
+    placed = [[f"{name}-0", name, f"n{chance.randint(1, 4)}", 1, "1Gi"] for name, *_ in waiting if chance.random() < 0.3]
+    case = {"queues": [["q", {"capability": {"cpu": 8}}]], "podgroups": [*held, *waiting], "pods": placed}
+    outcome, _ = decide(case, CAPACITY)
+    book = WaitingBook()
+    book.ranked_by = outcome.ranked_by
+    book.take(outcome.records, outcome.seen, objects.NOW, since={})
+    entries = book.between("q", 0, 99)
+    assert len(entries) > 5
+    assert {"priority", "drf"} <= set(book.ranks(entries[0]))
+    ties = len(outcome.ranked_by)  # those of equal ranks go by age and uid
+    assert entries == sorted(entries, key=lambda each: (*book.ranks(each).values(), each.record.rank[ties:]))
+    assert entries != sorted(entries, key=lambda each: each.record.rank[ties:]), "the ranks count"
+
+
 def test_the_trail_keeps_the_last_codes_and_since_when_they_held():
     book = taken(WaitingBook(), {"a/j": record(1)}, 100.0)
     taken(book, {"a/j": record(1, short=None)}, 160.0)
