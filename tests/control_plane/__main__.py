@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import signal
 import sys
 from pathlib import Path
 
 from tests.control_plane import build
-from tests.control_plane.real import Flavour, real_control_plane
+from tests.control_plane.real import NATIVE, PLAIN, real_control_plane
 
 
 def main() -> int:
@@ -48,7 +49,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    flavour = Flavour(arguments.kubernetes, serves_workloads=arguments.workloads)
+    flavour = dataclasses.replace(NATIVE if arguments.workloads else PLAIN, kubernetes=arguments.kubernetes)
     async with real_control_plane(
         arguments.dir, fsync=not arguments.unsafe_no_fsync, scheduler=arguments.scheduler, flavour=flavour
     ) as plane:

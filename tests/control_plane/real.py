@@ -22,7 +22,7 @@ from tests.control_plane import build
 from tests.control_plane.certificates import Certificates
 from tests.control_plane.parts import Part, wait_until
 
-__all__ = ["PLAIN", "Flavour", "RealControlPlane", "real_control_plane"]
+__all__ = ["NATIVE", "PLAIN", "Flavour", "RealControlPlane", "real_control_plane"]
 
 _ELECTION_MS = 3_000
 """etcd gives a request up after five seconds and two of these; at most so long it waits before it elects itself."""
@@ -36,34 +36,43 @@ _AUDIT_POLICY = {
 _REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=2)
 
 
-_GATES = (
-    "GenericWorkload=true,WorkloadWithJob=true,TopologyAwareWorkloadScheduling=true,PodGroupPreemptionPolicy=true,"
-    "DRAWorkloadResourceClaims=true"
-)
-_WORKLOADS = "scheduling.k8s.io/v1beta1=true"
-
-
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """Which Kubernetes it is. `serves_workloads`: with PodGroups of its own, which Jobs make; all programs must agree on that."""
+    """Which Kubernetes it is. `switched_on`: feature gates, on which all programs agree; `served`: APIs beside the usual ones."""
 
     kubernetes: str = build.PRESENT
-    serves_workloads: bool = False
+    switched_on: tuple[str, ...] = ()
+    served: tuple[str, ...] = ()
 
     @property
     def gates(self) -> dict[str, Any]:
         """Options of every program."""
-        return {"feature-gates": _GATES} if self.serves_workloads else {}
+        return {"feature-gates": ",".join(f"{gate}=true" for gate in self.switched_on)} if self.switched_on else {}
 
     @property
     def apis(self) -> dict[str, Any]:
         """Options of the API server: from 1.37 on it will not be announced inside the cluster by an address of loopback."""
         announced = {} if self.kubernetes == build.PRESENT else {"endpoint-reconciler-type": "none"}
-        return announced | ({"runtime-config": _WORKLOADS} if self.serves_workloads else {})
+        served = ",".join(f"{api}=true" for api in self.served)
+        return announced | ({"runtime-config": served} if served else {})
 
 
 PLAIN = Flavour()
 """The version that everything is tested with, as it is."""
+
+NATIVE = Flavour(
+    build.NEXT,
+    (
+        "GenericWorkload",
+        "WorkloadWithJob",
+        "TopologyAwareWorkloadScheduling",
+        "PodGroupPreemptionPolicy",
+        "DRAWorkloadResourceClaims",
+        "CompositePodGroup",
+    ),
+    ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"),
+)
+"""The next version with PodGroups of its own, which Jobs make, and groups of these."""
 
 
 class RealControlPlane:
@@ -120,6 +129,11 @@ class RealControlPlane:
         await self.controller_manager.stop()
         await self.apiserver.restart(down_seconds=down_seconds, kill=True)
         await self.controller_manager.start()
+
+    async def become(self, flavour: Flavour) -> None:
+        """Start the API server and the controllers anew with other gates and APIs."""
+        self._flavour = flavour
+        await self.outage()
 
     async def compact(self) -> int:
         """Forget etcd's history up to now; the revision that is the oldest from now on."""

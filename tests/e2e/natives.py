@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +13,19 @@ import pytest
 import yaml
 
 from tests.control_plane import build
-from tests.control_plane.real import Flavour
+from tests.control_plane.real import NATIVE
 from tests.e2e.cluster import Cluster, running, wait_until
 
 __all__ = [
+    "COMPOSITES",
     "GROUPS",
     "NODES",
     "OURS",
     "QUEUE",
     "ZONES",
+    "composite",
     "conditions",
+    "fresh_namespace",
     "gang",
     "group",
     "group_of",
@@ -31,14 +35,18 @@ __all__ = [
     "member",
     "native_cluster",
     "nodes",
+    "part",
     "patches",
     "pod_spec",
+    "priority_class",
     "volcano_job",
     "writes",
+    "zoned_cluster",
 ]
 
 NODES = 4
 GROUPS = "podgroups.scheduling.k8s.io"
+COMPOSITES = "compositepodgroups.scheduling.k8s.io"
 OURS = "podgroups.scheduling.volcano.sh"
 QUEUE = "scheduling.volcano.sh/queue-name"
 ZONES = {"node-0": "a", "node-1": "a", "node-2": "a", "node-3": "b"}
@@ -57,7 +65,7 @@ tiers:
     enableJobEnqueued: false
   - name: nodeorder
 """
-FLAVOUR = Flavour(build.NEXT, serves_workloads=True)
+_NUMBERS = itertools.count()
 NEEDED = ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"]
 
 
@@ -67,8 +75,27 @@ def native_cluster(control_plane: str, folder: Path, *, nodes: int = NODES) -> I
     if control_plane != "real" or build.missing(NEEDED, build.NEXT):
         pytest.skip(f"Kubernetes {build.NEXT} is not asked for, or not built: `make control-plane KUBERNETES={build.NEXT}`")
     flags = ("--publish-native-groups",)
-    with running("real", folder, nodes=nodes, scheduler=SCHEDULER, flavour=FLAVOUR, kube_scheduler=True, flags=flags) as cluster:
+    with running("real", folder, nodes=nodes, scheduler=SCHEDULER, flavour=NATIVE, kube_scheduler=True, flags=flags) as cluster:
         yield cluster
+
+
+@contextlib.contextmanager
+def zoned_cluster(control_plane: str, folder: Path) -> Iterator[Cluster]:
+    """The same with nodes in two zones, one of them larger; each takes one pod that asks for all of its cpus."""
+    with native_cluster(control_plane, folder) as cluster:
+        for node, zone in ZONES.items():
+            cluster.kubectl("label", "node", node, f"zone={zone}")
+        yield cluster
+
+
+@contextlib.contextmanager
+def fresh_namespace(own: Cluster) -> Iterator[str]:
+    """A namespace for one test; no pod of it is left afterwards."""
+    name = f"native-{next(_NUMBERS)}"
+    own.kubectl("create", "namespace", name)
+    yield name
+    own.kubectl("delete", "namespace", name, "--wait=false")
+    wait_until(lambda: not own.get("pods", "-n", name)["items"], "all pods to go")
 
 
 def pod_spec(cpu: str, **more: Any) -> dict[str, Any]:
@@ -117,6 +144,23 @@ def group(name: str, spec: dict[str, Any], **meta: Any) -> dict[str, Any]:
     return {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": {"name": name, **meta}, "spec": spec}
 
 
+def composite(name: str, minimum: int, **spec: Any) -> dict[str, Any]:
+    """A group of groups that needs `minimum` of them."""
+    policy = {"schedulingPolicy": {"gang": {"minGroupCount": minimum}}}
+    body = {"workloadRef": {"workloadName": "w", "templateName": name}, **policy, **spec}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "CompositePodGroup", "metadata": {"name": name}, "spec": body}
+
+
+def part(name: str, parent: str, minimum: int, **spec: Any) -> dict[str, Any]:
+    """A gang that is a part of the group of groups `parent`."""
+    reference = {"workloadRef": {"workloadName": "w", "templateName": name}, "parentCompositePodGroupName": parent}
+    return group(name, gang(minimum, **reference, **spec))
+
+
+def priority_class(name: str, value: int) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
 def member(name: str, group: str, cpu: str, **more: Any) -> dict[str, Any]:
     spec = pod_spec(cpu, schedulingGroup={"podGroupName": group}, **more)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
@@ -128,9 +172,9 @@ def nodes(own: Cluster, namespace: str) -> list[str]:
     return sorted(pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName"))
 
 
-def conditions(own: Cluster, namespace: str, name: str = "") -> dict[str, tuple[str, str, str]]:
+def conditions(own: Cluster, namespace: str, name: str = "", kind: str = GROUPS) -> dict[str, tuple[str, str, str]]:
     """Those of a group, or of the only one; nothing before it is there."""
-    items = own.get(GROUPS, "-n", namespace)["items"]
+    items = own.get(kind, "-n", namespace)["items"]
     found = next((each for each in items if name in {"", each["metadata"]["name"]}), {})
     listed = (found.get("status") or {}).get("conditions") or ()
     return {each["type"]: (each["status"], each["reason"], each["message"]) for each in listed}

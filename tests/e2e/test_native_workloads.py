@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from collections import Counter
@@ -19,8 +18,8 @@ from tests.e2e.natives import (
     NODES,
     OURS,
     QUEUE,
-    ZONES,
     conditions,
+    fresh_namespace,
     gang,
     group,
     group_of,
@@ -28,17 +27,16 @@ from tests.e2e.natives import (
     job,
     make,
     member,
-    native_cluster,
     nodes,
     patches,
     pod_spec,
     volcano_job,
     writes,
+    zoned_cluster,
 )
 from tests.e2e.test_board import shows
 from tests.e2e.test_vcctl import Shell
 
-NUMBERS = itertools.count()
 PODS_OF_A_BIG_GANG = 40
 WHOLE = pytest.mark.soak
 """Marks the full counts of a statement, of which every run of the tests shows a part."""
@@ -46,20 +44,14 @@ WHOLE = pytest.mark.soak
 
 @pytest.fixture(scope="module")
 def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with nodes in two zones, one of them larger; each takes one pod of `cpu`."""
-    with native_cluster(control_plane, tmp_path_factory.mktemp("native")) as cluster:
-        for node, zone in ZONES.items():
-            cluster.kubectl("label", "node", node, f"zone={zone}")
+    with zoned_cluster(control_plane, tmp_path_factory.mktemp("native")) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def namespace(own: Cluster) -> Iterator[str]:
-    name = f"native-{next(NUMBERS)}"
-    own.kubectl("create", "namespace", name)
-    yield name
-    own.kubectl("delete", "namespace", name, "--wait=false")
-    wait_until(lambda: not own.get("pods", "-n", name)["items"], "all pods to go")
+    with fresh_namespace(own) as name:
+        yield name
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +119,9 @@ def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str
 def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, group("g", gang(5)), *(member(f"p{i}", "g", cpu) for i in range(3)))
     wait_until(lambda: conditions(own, namespace), "the condition")
+    own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(6)}))
+    time.sleep(2)
+    assert nodes(own, namespace) == []
     own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(3)}))
     wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
 
