@@ -1,4 +1,4 @@
-"""The pages of the reference that are made from code: `python -m tests.unit.docs.generated` writes them anew."""
+"""The pages that are made from code and from the notebook: `python -m tests.unit.docs.generated` writes them anew."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import yaml
 from pyroclast.api.crds import custom_resource_definitions
 from pyroclast.runtime.durations import format_duration
 from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
-from tests.unit.docs.pages import DOCS
+from tests.unit.docs.pages import DOCS, ROOT
 
 REFERENCE = DOCS / "reference"
+NOTEBOOK = ROOT / "examples" / "python" / "notebook.ipynb"
 _BUILT_IN: Final = ("metadata", "template", "volumeClaim")
 """Properties whose fields Kubernetes documents."""
 _NOTE: Final = "<!-- made by `python -m tests.unit.docs.generated`; do not edit -->"
@@ -97,6 +98,18 @@ def settings_page() -> str:
     return "\n".join(parts)
 
 
+def notebook_page() -> str:
+    """The cells of the example notebook, in which the first line is the heading of the page."""
+    cells = json.loads(NOTEBOOK.read_text())["cells"]
+    heading, _, rest = "".join(cells[0]["source"]).partition("\n")
+    source = "This page is [a notebook](../../examples/python/notebook.ipynb); download it and run it.\n"
+    parts = [f"{heading}\n\n{_NOTE}\n", source, f"{rest.strip()}\n"]
+    for cell in cells[1:]:
+        text = "".join(cell["source"])
+        parts.append(f"```python\n{text}\n```\n" if cell["cell_type"] == "code" else f"{text}\n")
+    return "\n".join(parts)
+
+
 def _code(value: object) -> str:
     if isinstance(value, timedelta):
         value = format_duration(value)
@@ -115,8 +128,9 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "fields.md": fields_page,
     "chart-values.md": values_page,
     "settings.md": settings_page,
+    "../tutorials/notebook.md": notebook_page,
 }
-"""What makes each page, by its file name."""
+"""What makes each page, by its path from the reference."""
 
 
 def main() -> None:
