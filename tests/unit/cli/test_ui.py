@@ -200,21 +200,27 @@ async def test_it_runs_in_a_real_terminal_and_gives_it_back() -> None:
         at = {"stdin": terminal.slave, "stdout": terminal.slave, "stderr": terminal.slave}
         before = termios.tcgetattr(terminal.slave)
         program = await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environment, start_new_session=True, **at)
-        await terminal.until(b"sweep")
-        terminal.press(b"/swe\r")
-        await terminal.until(b"1 of 3")
-        while b"waits for" not in terminal.written:
-            terminal.press(b"\r")
-            await asyncio.sleep(1)
-        terminal.written = b""
-        terminal.press(b"q")
-        await terminal.until(b"1 of 3")  # the list is drawn again
-        terminal.press(b"q")
-        assert await asyncio.wait_for(program.wait(), 30) == 0
-        await terminal.until(b"\x1b[?1049l")
-        assert termios.tcgetattr(terminal.slave) == before
-        os.close(terminal.slave)
-        terminal.close()
+        try:
+            await terminal.until(b"sweep")
+            terminal.press(b"/swe\r")
+            await terminal.until(b"1 of 3")
+            async with asyncio.timeout(60):
+                while b"waits for" not in terminal.written:
+                    terminal.press(b"\r")
+                    await asyncio.sleep(1)
+            terminal.written = b""
+            terminal.press(b"q")
+            await terminal.until(b"1 of 3")  # the list is drawn again
+            terminal.press(b"q")
+            assert await asyncio.wait_for(program.wait(), 30) == 0
+            await terminal.until(b"\x1b[?1049l")
+            assert termios.tcgetattr(terminal.slave) == before
+        finally:
+            if program.returncode is None:
+                program.kill()
+                await program.wait()
+            os.close(terminal.slave)
+            terminal.close()
 
 
 def test_without_the_extra_one_line_says_how_to_install_it(
