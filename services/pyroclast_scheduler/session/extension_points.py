@@ -138,7 +138,7 @@ class Extensions:
         pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
         coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
         retry_when (task, plan): what may change what it says, beside the room of the node itself; None: it is not concerned with
-        the task. Without it any change may. is_coupled_by_node: nothing may.
+        the task. Without it any change may.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
         and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,
@@ -187,7 +187,6 @@ class Extensions:
     pre_predicate: Callable[[Task, PlacementPlan], str | None] | None = None
     predicate: Predicate | None = None
     coupled_predicate: Callable[[Task, PlacementPlan], Sequence[Refusal] | None] | None = None
-    is_coupled_by_node: bool = False
     retry_when: Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None = None
     node_order: NodeScore | None = None
     relative_node_order: Callable[[PlacementPlan, Bools], Floats | None] | None = None

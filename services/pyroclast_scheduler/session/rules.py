@@ -306,7 +306,7 @@ class Rules:
 def _retry_rule(each: Extensions) -> Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None:
     """What may change what one plugin says of nodes because of others: anything, where it does not tell."""
     coupled = each.coupled_predicate
-    if coupled is None or each.is_coupled_by_node or each.retry_when is not None:
+    if coupled is None or each.retry_when is not None:
         return each.retry_when
     return lambda task, plan: None if coupled(task, plan) is None else (AnyChange(),)
 

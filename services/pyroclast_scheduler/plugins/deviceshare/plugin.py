@@ -109,7 +109,7 @@ class DeviceShare:
 
         return Extensions(
             coupled_predicate=refusals,
-            is_coupled_by_node=True,
+            retry_when=lambda _task, _plan: (),  # nothing on other nodes
             batch_node_order=scores if self._weight > 0 else None,
             pre_bind=preparation,
             moved=moved,

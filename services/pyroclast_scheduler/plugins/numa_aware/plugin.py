@@ -35,7 +35,7 @@ class NumaAware:
 
         return Extensions(
             coupled_predicate=nodes.coupled_refusals,
-            is_coupled_by_node=True,
+            retry_when=lambda _task, _plan: (),  # nothing on other nodes
             batch_node_order=scores if self._weight else None,
             pre_bind=nodes.preparation,
             moved=nodes.moved,

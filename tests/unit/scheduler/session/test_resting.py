@@ -371,7 +371,7 @@ COUPLED = {
         {"coupled_predicate": lambda task, plan: [], "retry_when": lambda task, plan: [Labelled("a", "b")]},
         Labelled,
     ),
-    "nothing on other nodes": ({"coupled_predicate": lambda task, plan: [], "is_coupled_by_node": True}, None),
+    "nothing on other nodes": ({"coupled_predicate": lambda task, plan: [], "retry_when": lambda task, plan: ()}, None),
     "nothing for this pod": ({"coupled_predicate": lambda task, plan: None}, None),
 }
 
