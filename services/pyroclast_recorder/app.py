@@ -37,9 +37,11 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    reservations,
     usage_days,
     usage_hours,
 )
+from pyroclast_recorder.following.group_sink import GroupSink
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.past_usage import PastUsageWriter
@@ -109,7 +111,7 @@ class Recorder:
             database, gap = self._database, self._metrics.gap
             sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
-                POD_GROUPS: (PodGroup, KindSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
+                POD_GROUPS: (PodGroup, GroupSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
@@ -173,9 +175,8 @@ class Recorder:
         settings = self._settings
         kept = {pods: settings.keep_pods, job_causes: settings.keep_pods, job_phases: settings.keep_jobs}
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
-        kept |= {usage_days: settings.keep_usage}
-        kept |= {node_states: settings.keep_usage, pod_use: settings.keep_pods, job_alikes: settings.keep_jobs}
-        kept |= {predictions: settings.keep_pods}
+        kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
+        kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

@@ -106,9 +106,11 @@ async def _estimates(context: Context) -> None:
     write(context, Table("EstimateRecord", ESTIMATES, rows, empty="No Job began in that time whose start was foretold"))
 
 
+CLUSTER_PARTS: Final = ("allocated", "reserved", "idle", "down", "total")
 CLUSTER: Final = (
     Column("RESOURCE", "resource"),
     Column("ALLOCATED", "allocatedHours", hours_text),
+    Column("RESERVED", "reservedHours", hours_text),
     Column("IDLE", "idleHours", hours_text),
     Column("DOWN", "downHours", hours_text),
     Column("TOTAL", "totalHours", hours_text),
@@ -121,7 +123,7 @@ async def _cluster(context: Context) -> None:
     rows = [
         {
             **item,
-            **{f"{part}Hours": in_hours(item["resource"], item[part]) for part in ("allocated", "idle", "down", "total")},
+            **{f"{part}Hours": in_hours(item["resource"], item[part]) for part in CLUSTER_PARTS},
             "share": f"{item['allocated'] / item['total']:.0%}" if item["total"] else None,
         }
         for item in answer["items"]
@@ -152,7 +154,7 @@ REPORT: Final = Group(
         USAGE,
         Leaf(
             "cluster",
-            "show how much of the nodes was allocated, idle and down, in whole hours",
+            "show how much of the nodes was allocated, reserved, idle and down, in whole hours",
             _cluster,
             (*WINDOW_FLAGS, *TABLE_FLAGS, RECORDER),
             is_ours=True,

@@ -28,6 +28,7 @@ from pyroclast_recorder.database.tables import (
     node_states,
     pod_use,
     pods,
+    reservations,
     usage_days,
     usage_hours,
 )
@@ -126,6 +127,16 @@ class Database:
                 select(node_states.c.uid, node_states.c.name).join(last, newest).where(mine, node_states.c.allocatable != "{}")
             )
             return {row.uid: row.name or "" for row in found}
+
+    async def reservations_there(self) -> dict[str, str]:
+        """The nodes, as JSON, that are kept for PodGroups, by uid of these."""
+        mine = reservations.c.cluster == self.cluster
+        at = func.max(reservations.c.at).label("at")
+        last = select(reservations.c.uid, at).where(mine).group_by(reservations.c.uid).subquery()
+        newest = and_(reservations.c.uid == last.c.uid, reservations.c.at == last.c.at)
+        chosen = select(reservations.c.uid, reservations.c.nodes).join(last, newest).where(mine, reservations.c.nodes != "[]")
+        async with self.reading() as connection:
+            return {row.uid: row.nodes for row in await connection.execute(chosen)}
 
     async def running_pods(self) -> dict[tuple[str, str], str]:
         """The uids of the pods of Jobs that hold what they asked for, by namespace and name."""
@@ -239,7 +250,7 @@ class Database:
             open_hour = await connection.scalar(select(func.min(dirty_hours.c.hour)).where(dirty_hours.c.cluster == self.cluster))
             limit = before if open_hour is None or table in {usage_hours, usage_days} else min(before, open_hour)
             old = select(*keys).where(table.c.cluster == self.cluster, ended < limit).limit(at_once)
-            if table is node_states:  # the last state before the limit still holds behind it
+            if table in {node_states, reservations}:  # the last state before the limit still holds behind it
                 later = node_states.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())

@@ -32,6 +32,7 @@ __all__ = [
     "pod_use",
     "pods",
     "predictions",
+    "reservations",
     "usage_days",
     "usage_hours",
 ]
@@ -168,6 +169,9 @@ node_states: Final = Table(
     _number("is_down"),
 )
 """What a node had from a moment on, until its next row."""
+
+reservations: Final = Table("reservations", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), _text("nodes"))
+"""The names of the nodes, as JSON, that were kept for the PodGroup `uid` from a moment on, until its next row."""
 
 pod_use: Final = Table(
     "pod_use",

@@ -1,4 +1,4 @@
-"""How the amounts of all nodes over a time divide into what was allocated, idle and down. Pure."""
+"""How the amounts of all nodes over a time divide into what was allocated, reserved, idle and down. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ __all__ = ["cluster_rows"]
 
 
 def cluster_rows(
-    states: Iterable[Mapping[str, Any]], allocated: Mapping[str, int], since: int, until: int
+    states: Iterable[Mapping[str, Any]], allocated: Mapping[str, int], reserved: Mapping[str, int], since: int, until: int
 ) -> list[dict[str, Any]]:
-    """A row per resource: `allocated + idle + down == total`, in amounts × seconds.
+    """A row per resource: `allocated + reserved + idle + down == total`, in amounts × seconds.
 
     Args:
         states: those of all nodes, each until the next one of the same node; ordered by node and time.
         allocated: what pods held.
+        reserved: what was left on nodes while they were kept for somebody.
         since: from when.
         until: until when.
 
@@ -40,5 +41,7 @@ def cluster_rows(
         held = allocated.get(name, 0)
         whole = max(total[name], held)
         lost = min(down[name], whole - held)
-        rows.append({"resource": name, "allocated": held, "idle": whole - held - lost, "down": lost, "total": whole})
+        kept = min(reserved.get(name, 0), whole - held - lost)
+        rest = {"reserved": kept, "idle": whole - held - lost - kept, "down": lost, "total": whole}
+        rows.append({"resource": name, "allocated": held, **rest})
     return rows

@@ -23,6 +23,7 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    reservations,
 )
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.hourly_usage import HOUR, held
@@ -31,6 +32,7 @@ from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
+from pyroclast_recorder.reading.reserved import kept_names, reserved_amounts
 from pyroclast_recorder.reading.states import STATES, state_of
 
 __all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
@@ -194,8 +196,25 @@ async def cluster_use(connection: AsyncConnection, cluster: str, since: int, unt
     held = await connection.execute(select(rows.resource, func.sum(rows.asked)).group_by(rows.resource))
     allocated = {resource: int(amount) for resource, amount in held}
     ordered = select(node_states).where(node_states.c.cluster == cluster, node_states.c.at < until)
-    states = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()
-    return cluster_rows([dict(state) for state in states], allocated, since, until)
+    found = (await connection.execute(ordered.order_by(node_states.c.uid, node_states.c.at))).mappings()
+    states = [dict(state) for state in found]
+    reserved = await _reserved(connection, cluster, states, since, until)
+    return cluster_rows(states, allocated, reserved, since, until)
+
+
+async def _reserved(
+    connection: AsyncConnection, cluster: str, states: Sequence[Row], since: int, until: int
+) -> Mapping[str, int]:
+    """What was left on nodes while they were kept for somebody."""
+    mine = select(reservations).where(reservations.c.cluster == cluster, reservations.c.at < until)
+    kept = [dict(row) for row in (await connection.execute(mine.order_by(reservations.c.uid, reservations.c.at))).mappings()]
+    names = kept_names(kept)
+    if not names:
+        return {}
+    on_them = select(pods).where(pods.c.cluster == cluster, pods.c.node.in_(sorted(names)), pods.c.bound < until)
+    there = on_them.where(~and_(pods.c.released_high.is_not(None), pods.c.released_high < since))
+    of_nodes = [dict(row) for row in (await connection.execute(there)).mappings()]
+    return reserved_amounts([state for state in states if state["name"] in names], kept, of_nodes, since, until)
 
 
 async def waits(

@@ -20,10 +20,11 @@ from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, predictions
+from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, predictions, reservations
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
+from pyroclast_recorder.reading.reserved import reserved_amounts
 from pyroclast_recorder.reading.server import HistoryServer
 from pyroclast_recorder.reading.states import state_of
 from pyroclast_standalone.apiserver.running import running_server
@@ -60,12 +61,15 @@ ROWS = [
     (pods, pod("p3", "u2", evicted_for="for the gang of default/big", reason="PreemptionByScheduler")),
     (pods, pod("p4", "u3", requests='{"cpu":500}')),
     (pods, pod("p5", "u4", namespace="other")),
-    (pods, pod("p6", "u5", finished=None, released_high=None, phase="Running")),
+    (pods, pod("p6", "u5", node="n2", finished=None, released_high=None, phase="Running")),
     (gaps, {"kind": "pods", "since": NOON, "until": NOON + 30, "why": "x"}),
     (node_states, {"uid": "n1", "at": NOON - 3600, "name": "n1", "allocatable": '{"cpu":16000}', "is_down": 0}),
     (node_states, {"uid": "n2", "at": NOON, "name": "n2", "allocatable": '{"cpu":8000,"nvidia.com/gpu":8000}', "is_down": 0}),
     (node_states, {"uid": "n2", "at": NOON + 1800, "name": "n2", "allocatable": '{"cpu":8000}', "is_down": 1}),
     (node_states, {"uid": "n2", "at": NOON + 2700, "name": "n2", "allocatable": "{}", "is_down": 0}),
+    (reservations, {"uid": "g1", "at": NOON, "nodes": '["n2"]'}),
+    (reservations, {"uid": "g1", "at": NOON + 2400, "nodes": "[]"}),
+    (reservations, {"uid": "g2", "at": NOON + 600, "nodes": '["n2","gone"]'}),
 ]
 
 
@@ -155,7 +159,8 @@ async def test_the_report_of_the_cluster_adds_up_to_what_the_nodes_had(url: str,
     rows = {each["resource"]: each for each in answer["items"]}
     assert answer["until"] == "2026-11-24T13:00:00Z"
     for row in rows.values():
-        assert row["allocated"] + row["idle"] + row["down"] == row["total"]
+        assert row["allocated"] + row["reserved"] + row["idle"] + row["down"] == row["total"]
+    assert rows["cpu"]["reserved"] == 8000 * 60 + 6000 * 1740, "what the pod on n2 leaves, while that is up"
     cpu = 4 * 2000 * 1800 + 500 * 1800 + 2000 * 3540
     assert (rows["cpu"]["allocated"], rows["cpu"]["down"]) == (cpu, 8000 * 900)
     assert rows["cpu"]["total"] == hours * 3600 * 16_000 + 8000 * 2700
@@ -174,11 +179,60 @@ states = st.lists(
 ).map(lambda found: sorted(found, key=lambda state: (state["uid"], state["at"])))
 
 
-@given(states, st.integers(0, 1000), st.integers(0, 50), st.integers(50, 120))
-def test_what_nodes_had_divides_without_a_rest(of_nodes: list[Any], held: int, since: int, until: int) -> None:
-    for row in cluster_rows(of_nodes, {"cpu": held}, since, until):
-        assert row["allocated"] + row["idle"] + row["down"] == row["total"]
+@given(states, st.integers(0, 1000), st.integers(0, 1000), st.integers(0, 50), st.integers(50, 120))
+def test_what_nodes_had_divides_without_a_rest(of_nodes: list[Any], held: int, kept: int, since: int, until: int) -> None:
+    for row in cluster_rows(of_nodes, {"cpu": held}, {"cpu": kept}, since, until):
+        assert row["allocated"] + row["reserved"] + row["idle"] + row["down"] == row["total"]
         assert all(value >= 0 for value in row.values() if isinstance(value, int))
+
+
+keeping = st.lists(
+    st.builds(
+        lambda uid, at, nodes: {"uid": uid, "at": at, "nodes": json.dumps(sorted(nodes))},
+        st.sampled_from("gh"),
+        st.integers(0, 100),
+        st.sets(st.sampled_from("abc")),
+    ),
+    unique_by=lambda row: (row["uid"], row["at"]),
+).map(lambda found: sorted(found, key=lambda row: (row["uid"], row["at"])))
+holding = st.lists(
+    st.builds(
+        lambda node, begin, length, cpu: {
+            **dict.fromkeys(("released_low", "released_high", "finished")),
+            "node": node,
+            "bound": begin,
+            "requests": f'{{"cpu":{cpu}}}',
+            **({} if length is None else dict.fromkeys(("released_low", "released_high", "finished"), begin + length)),
+        },
+        st.sampled_from("abc"),
+        st.integers(0, 100),
+        st.none() | st.integers(0, 60),
+        st.integers(1, 9),
+    )
+)
+
+
+@given(states, keeping, holding, st.integers(0, 50), st.integers(50, 120))
+def test_what_is_reserved_is_what_is_left_in_each_second(
+    of_nodes: list[Any], kept: list[Any], of_pods: list[Any], since: int, until: int
+) -> None:
+    """Looked at second by second."""
+    named = [{**state, "name": state["uid"]} for state in of_nodes]
+
+    def last(rows: list[Any], uid: str, at: int) -> Any:
+        return next((row for row in reversed(rows) if row["uid"] == uid and row["at"] <= at), None)
+
+    expected = 0
+    for at in range(since, until):
+        keepers = [row for uid in "gh" if (row := last(kept, uid, at))]
+        for node in {name for row in keepers for name in json.loads(row["nodes"])}:
+            state = last(named, node, at)
+            here = [pod for pod in of_pods if pod["node"] == node and pod["bound"] <= at]
+            here = [pod for pod in here if pod["finished"] is None or pod["finished"] > at]
+            used = sum(json.loads(pod["requests"])["cpu"] for pod in here)
+            if state is not None and not state["is_down"]:
+                expected += max(0, json.loads(state["allocatable"])["cpu"] - used)
+    assert reserved_amounts(named, kept, of_pods, since, until).get("cpu", 0) == expected
 
 
 async def test_usage_tells_how_long_nobody_looked(url: str) -> None:

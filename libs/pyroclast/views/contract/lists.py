@@ -214,14 +214,16 @@ class UsageRecord(Record, frozen=True, kw_only=True):
 
 
 class ClusterRecord(Record, frozen=True, kw_only=True):
-    """How much of the nodes was allocated, idle and down."""
+    """How much of the nodes was allocated, reserved, idle and down."""
 
     resource: str
     allocated: int
+    reserved: int
     idle: int
     down: int
     total: int
     allocated_hours: float
+    reserved_hours: float
     idle_hours: float
     down_hours: float
     total_hours: float
