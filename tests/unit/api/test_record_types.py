@@ -117,7 +117,7 @@ def test_metadata():
 
 def test_no_record_is_left_out():
     objects = {value for value in vars(records).values() if isinstance(value, type) and issubclass(value, records.ObjectRecord)}
-    assert objects - {records.ObjectRecord} == OURS.keys() | BUILT_IN.keys() | {records.NativePodGroup}
+    assert objects - {records.ObjectRecord} == OURS.keys() | BUILT_IN.keys() | {records.NativePodGroup, records.CompositePodGroup}
 
 
 def test_defaults_of_records_are_those_of_the_model():
