@@ -20,7 +20,7 @@ defaults.client().asynchronous.python = {python!r}  # pods are processes of this
 ASYNCHRONOUS = """
 async with pc.AsyncClient(namespace={namespace!r}, image="local") as client:
     handle = await client.submit(pc.task(python={python!r})(pow).call(2, 8))
-    print(await handle.result(), pc.job(handle.name).result())
+    print(await handle.result(), pc.job(f"{{handle.namespace}}/{{handle.name}}").result())
 """
 
 
