@@ -98,7 +98,7 @@ def compiled(
             "annotations": {SUBMISSION: payload.submission},
         },
         "immutable": True,
-        "data": secret_data({"payload": payload}, store),
+        "data": secret_data({"payload": payload.data}, store),
     }
     return Compiled(job, secret)
 

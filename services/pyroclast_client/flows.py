@@ -22,7 +22,7 @@ from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
 from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION, secret_name
 from pyroclast_client.nodes import Node, building
 from pyroclast_client.options import TaskOptions
-from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data
+from pyroclast_client.payload import KEY_BYTES, FlowPart, Payload, packed, secret_data, shared_modules
 from pyroclast_client.rehearsal import Rehearsal
 
 if TYPE_CHECKING:
@@ -142,7 +142,8 @@ class _Compiler:
             raise FlowError(f"{_where(definition)}: the flow calls no task; call functions with @pc.task in it")
         self._definition, self._entries, self._surroundings = definition, entries, surroundings
         self._store = definition.store or surroundings.store
-        self._modules: dict[object, bytes | None] = {}
+        self._modules: dict[object, str] = {}
+        self._shared: dict[str, bytes] = {}
         handed = [node.name for entry in entries.values() for node in entry.needs]
         if handed and not self._store:
             text = f"{_where(definition)}: the value of {handed[0]} is handed to another task, which needs a store"
@@ -175,9 +176,8 @@ class _Compiler:
         if not verdict.allowed:
             causes = [Cause(error.path, error.body) for error in verdict.causes]
             raise Rejected(f"flow {self._name} breaks rules: {verdict.sentence}", causes)
-        data = secret_data(
-            {f"payload-{name}": payload for name, payload in self._payloads.items()}, self._store, _key(self._submission)
-        )
+        parts = {f"payload-{name}": payload.data for name, payload in self._payloads.items()} | self._shared
+        data = secret_data(parts, self._store, _key(self._submission))
         secret = self._object(
             SECRETS.api_version, SECRETS.kind, secret_name(self._name), {SUBMISSION: self._submission}, data=data
         )
@@ -200,11 +200,14 @@ class _Compiler:
         checked_spec(spec, f"task {entry.task.name}")
         return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)
 
-    def _modules_of(self, options: TaskOptions) -> bytes | None:
-        """The project's modules, read once for all entries that ask for the same."""
+    def _modules_of(self, options: TaskOptions) -> str:
+        """The name of the part with the project's modules, which all entries that ask for the same share; empty for none."""
         asked = options.root, tuple(options.include), tuple(options.exclude)
         if asked not in self._modules:
-            self._modules[asked] = modules_of(options)
+            archive, self._modules[asked] = modules_of(options), ""
+            if archive is not None:
+                self._modules[asked], content = shared_modules(archive)
+                self._shared[self._modules[asked]] = content
         return self._modules[asked]
 
     def _payload(self, entry: Entry, submission: str) -> Payload:
@@ -216,8 +219,7 @@ class _Compiler:
             job=entry.node.name,
             serializer=options.serializer,
             store=self._store,
-            modules=self._modules_of(options),
-            flow=FlowPart(entry.node.name, entry.loop is not None, reference, submission),
+            flow=FlowPart(entry.node.name, entry.loop is not None, reference, submission, self._modules_of(options)),
         )
 
     def _object(self, api_version: str, kind: str, name: str, annotations: Mapping[str, str], **content: object) -> Document:

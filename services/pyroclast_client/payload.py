@@ -24,7 +24,7 @@ from pyroclast_client.errors import Usage
 from pyroclast_client.modules import EPOCH
 from pyroclast_client.runner import sealing
 
-__all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data"]
+__all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data", "shared_modules"]
 
 MOST_BYTES: Final = 700 << 10
 """A Secret may have 1 MiB, with what is around it, in base64."""
@@ -49,12 +49,14 @@ class FlowPart:
         is_loop: each set of arguments is for a round, not for a pod.
         reference: what stands for a value of another entry; None for other objects.
         submission: of the flow; empty while it is worked out.
+        modules: the name of the part of the Secret that has the project's modules; empty for none.
     """
 
     entry: str
     is_loop: bool
     reference: Callable[[object], object | None]
     submission: str = ""
+    modules: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def packed(
     header["arguments"] = places
     content = b"".join(blobs)
     if flow is not None:
-        header |= {"entry": flow.entry, "rounds": flow.is_loop}
+        header |= {"entry": flow.entry, "rounds": flow.is_loop, "shared_modules": flow.modules}
     submission = sha256(json.dumps(header, sort_keys=True).encode() + content).hexdigest()[:16]
     if flow is not None and flow.submission:
         submission = flow.submission
@@ -122,21 +124,26 @@ def packed(
     return Payload(zlib.compress(len(told).to_bytes(4, "big") + told + content, 6), submission)
 
 
-def secret_data(payloads: Mapping[str, Payload], store: str | None, key: bytes | None = None) -> dict[str, str]:
+def shared_modules(archive: bytes) -> tuple[str, bytes]:
+    """The name and the content of the part of a Secret that has the modules of several payloads, once."""
+    return f"modules-{sha256(archive).hexdigest()[:16]}", zlib.compress(archive, 6)
+
+
+def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | None = None) -> dict[str, str]:
     """What a Secret holds: the runner, the key of results, and the payloads by name, or where they are.
 
     Raises:
         Usage: the payloads are large, and there is no store.
     """
     data = {"runner.pyz": runner_archive(), "key": key or secrets.token_bytes(KEY_BYTES)}
-    size = sum(len(payload.data) for payload in payloads.values())
+    size = sum(map(len, payloads.values()))
     if size <= MOST_BYTES:
-        data |= {name: payload.data for name, payload in payloads.items()}
+        data |= payloads
     elif store:
         for label, payload in payloads.items():
-            name = f"code/{sha256(payload.data).hexdigest()}"
+            name = f"code/{sha256(payload).hexdigest()}"
             if sealing.got(store, name) is None:
-                sealing.put(store, name, payload.data)
+                sealing.put(store, name, payload)
             data[f"{label}.json"] = json.dumps({"store": store, "name": name}).encode()
     else:
         told = f"functions and arguments are {size:,} bytes"

@@ -44,18 +44,23 @@ class Run:
         self.name = environment.get("PYROCLAST_PAYLOAD") or "payload"
         self.told = environment.get("PYROCLAST_TERMINATION_LOG", "/dev/termination-log")
         self.key = (folder / "key").read_bytes()
-        self.header, self.blobs = unpacked(self._payload())
+        self.header, self.blobs = unpacked(self._carried(self.name))
 
-    def _payload(self) -> bytes:
-        """The payload, which a Secret has when it is small, and a store otherwise."""
-        path = self.folder / self.name
+    def _carried(self, name: str) -> bytes:
+        """A part of what travelled, which a Secret has when it is small, and a store otherwise."""
+        path = self.folder / name
         if path.exists():
             return path.read_bytes()
-        where = json.loads((self.folder / (self.name + ".json")).read_text())
+        where = json.loads((self.folder / (name + ".json")).read_text())
         payload = sealing.got(where["store"], where["name"])
         if payload is None:
             sys.exit(f"the code of this Job is not in the store {where['store']} any more")
         return payload
+
+    def modules(self) -> bytes | None:
+        """The archive of the project's modules, which the entries of a flow share; None for none."""
+        shared = self.header.get("shared_modules")
+        return zlib.decompress(self._carried(shared)) if shared else self.blob("modules")
 
     def blob(self, name: str) -> bytes | None:
         """A part of the payload; None when it has none of that name."""
@@ -143,7 +148,7 @@ def main() -> int:
 def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
     """The function and its arguments, or those of its checkpoint."""
     sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
-    modules = run.blob("modules")
+    modules = run.modules()
     if modules is not None:
         folder = tempfile.mkdtemp(prefix="pyroclast-")
         with zipfile.ZipFile(io.BytesIO(modules)) as archive:

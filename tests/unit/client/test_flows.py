@@ -1,5 +1,8 @@
 """Flows in Python: what they compile to, what cannot be compiled, and how they run here."""
 
+import base64
+import os
+import subprocess
 import sys
 
 import pytest
@@ -8,6 +11,8 @@ import yaml
 import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
+from pyroclast_client.results import decoded, envelope
+from pyroclast_client.runner import sealing
 
 AROUND = Surroundings("default", image="py", store="file:///shared")
 
@@ -84,6 +89,30 @@ def test_each_entry_has_a_template_and_all_share_one_secret():
     fitting = made.templates[2]["spec"]
     assert fitting["minAvailable"] == fitting["tasks"][0]["replicas"] == 2
     assert made.flow["spec"]["jobRetainPolicy"] == "delete"
+
+
+def test_the_modules_of_the_project_travel_once_for_all_entries(tmp_path, monkeypatch):
+    (tmp_path / "own_steps.py").write_text(f"BLOB = {os.urandom(40 << 10)!r}\n\n\ndef size():\n    return len(BLOB)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import own_steps  # the tests' project
+
+    @pc.flow
+    def many():
+        for _ in range(40):  # 1.6 MiB, if each carried them
+            pc.task(own_steps.size)()
+
+    data = many.call().compiled(Surroundings("default", image="py")).secret["data"]
+    assert len([name for name in data if name.startswith("modules-")]) == 1
+    assert len([name for name in data if name.startswith("payload-")]) == 40
+    for name, text in data.items():
+        (tmp_path / name).write_bytes(base64.b64decode(text))
+    told = tmp_path / "message"
+    environment = {"PYROCLAST_PAYLOAD": "payload-size-40", "PYROCLAST_POD_UID": "uid", "PYROCLAST_TERMINATION_LOG": str(told)}
+    monkeypatch.delitem(sys.modules, "own_steps")
+    (tmp_path / "own_steps.py").unlink()
+    subprocess.run([sys.executable, str(tmp_path / "runner.pyz")], env=environment, cwd=tmp_path, check=True)
+    found = envelope((tmp_path / "key").read_bytes(), told.read_text(), index=0, attempt="uid", what="w")
+    assert decoded(found, sealing.inline(found.message), what="w", name="size").value == 40 << 10
 
 
 def test_the_same_call_makes_the_same_text_and_another_call_another():

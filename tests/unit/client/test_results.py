@@ -102,7 +102,7 @@ def run(tmp_path, function, *arguments, index=0, message="message", **options):
     payload = packed(function, [Arguments(each) for each in arguments or ((),)], name="f", job="j", **options)
     folder = tmp_path / "secret"
     folder.mkdir(exist_ok=True)
-    data = secret_data({"payload": payload}, options.get("store"), KEY)
+    data = secret_data({"payload": payload.data}, options.get("store"), KEY)
     for name, text in data.items():
         (folder / name).write_bytes(base64.b64decode(text))
     environment = {"PATH": os.environ["PATH"], "PYROCLAST_INDEX": str(index), "PYROCLAST_POD_UID": "uid"}
@@ -214,4 +214,4 @@ def test_large_code_goes_into_the_store_once_and_needs_one(tmp_path):
     assert len(list((tmp_path / "store" / "code").iterdir())) == 1
     payload = packed(lambda data: 1, [Arguments((blob,))], name="f", job="j")
     with pytest.raises(errors.Usage, match="store="):
-        secret_data({"payload": payload}, None)
+        secret_data({"payload": payload.data}, None)
