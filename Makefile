@@ -11,9 +11,12 @@ PYTEST = env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q
 E2E = $(PYTEST) --dist loadfile --no-loadscope-reorder
 WHOLE_E2E = PYROCLAST_WHOLE_E2E=1 $(E2E) tests/e2e
 # what the embedded API server is for; all the rest runs on a real one where Go can build it
-EMBEDDED := first_light kubectl kubernetes_asyncio command half_hour examples distributions rights webhooks rejection nodes faults outage helm tutorials client_functions client_executor client_flows client_examples seats
+EMBEDDED := admission/test_rejection admission/test_rights admission/test_webhooks cli/test_command cli/test_kubectl \
+    cli/test_kubernetes_asyncio client/test_examples client/test_executor client/test_flows client/test_functions \
+    control_plane/test_nodes faults/test_faults faults/test_outage gangs/test_seats install/test_distributions \
+    install/test_helm jobs/test_first_light newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials
 # what also runs with gangs placed before their pods exist
-SEATED := first_light lifecycle faults job_plugins
+SEATED := faults/test_faults jobs/test_first_light jobs/test_job_plugins jobs/test_lifecycle
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.certificates cryptography.hazmat.backends.openssl.backend uvloop
@@ -25,13 +28,13 @@ run: setup
 
 test: setup
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --ignore tests/e2e tests
-	@$(if $(shell command -v go),$(E2E) $(EMBEDDED:%=tests/e2e/test_%.py),$(WHOLE_E2E)) -n 3  # they wait more than they work
+	@$(if $(shell command -v go),$(E2E) $(EMBEDDED:%=tests/e2e/%.py),$(WHOLE_E2E)) -n 3  # they wait more than they work
 
 test-embedded: setup  # every end-to-end test on the embedded API server, also where there is Go
 	@$(WHOLE_E2E) -n 3
 
 test-seats: setup
-	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/test_%.py)
+	@$(E2E) -n 3 --place-before-pods $(SEATED:%=tests/e2e/%.py)
 
 setup: $(STAMP)
 

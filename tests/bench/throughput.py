@@ -28,7 +28,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
-from tests.e2e.cluster import FLAGS, Cluster, running
+from tests.e2e.support.cluster import FLAGS, Cluster, running
 
 T = TypeVar("T")
 IN_FLIGHT = 48

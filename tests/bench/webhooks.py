@@ -16,7 +16,7 @@ from pathlib import Path
 from pyroclast.api.types import JOBS
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
-from tests.e2e.cluster import Cluster, running
+from tests.e2e.support.cluster import Cluster, running
 
 METRIC = "apiserver_admission_webhook_admission_duration_seconds"
 AIM_MILLISECONDS = 6.0

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.control_plane import build
-from tests.e2e import workers
-from tests.e2e.audit import Audit
-from tests.e2e.cluster import FLAGS, Cluster, kubectl_is_there, running
-from tests.e2e.server import real_server
+from tests.e2e.support import workers
+from tests.e2e.support.audit import Audit
+from tests.e2e.support.cluster import FLAGS, Cluster, kubectl_is_there, running
+from tests.e2e.support.server import real_server
 
 NODES = 8
 AUDIT = pytest.StashKey[Audit]()

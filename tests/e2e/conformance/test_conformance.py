@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import kubectl_is_there
 from tests.e2e.conformance import compare, matrix
 from tests.e2e.conformance.cases import load_cases
 from tests.e2e.conformance.commands import compared_commands, load_commands
 from tests.e2e.conformance.conftest import Pair
 from tests.e2e.conformance.run import compared
+from tests.e2e.support.cluster import kubectl_is_there
 
 MOST_KNOWN = 15  # differences that may stay
 

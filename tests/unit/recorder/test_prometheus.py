@@ -20,8 +20,8 @@ from pyroclast_recorder.following.prometheus import PrometheusMeter, rounds_of
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import HOUR
 from pyroclast_recorder.settings import RecorderSettings
-from tests.e2e.cluster import wait_until
-from tests.e2e.test_prometheus import ask, prometheus
+from tests.e2e.observability.test_prometheus import ask, prometheus
+from tests.e2e.support.cluster import wait_until
 
 from .conftest import ON_SQLITE, NewDatabase
 

@@ -1,0 +1,1 @@
+"""What is refused: by webhooks, by policies, and for lack of rights."""

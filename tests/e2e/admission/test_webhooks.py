@@ -1,0 +1,209 @@
+"""Each webhook through kubectl: what it gives, and what it refuses in one bullet per field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
+
+TASK = {"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}}
+JDB = {"volcano.sh/jdb-min-available": "50%"}
+JOB_SPEC = {"schedulerName": "volcano", "tasks": [TASK]}
+
+
+def manifest(api_version: str, kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> str:
+    return json.dumps({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **metadata}, "spec": spec})
+
+
+def job(name: str, **spec: Any) -> str:
+    return manifest("batch.volcano.sh/v1alpha1", "Job", name, JOB_SPEC | spec)
+
+
+REFUSED = {
+    "/jobs/validate": (
+        job("j", minAvailable=5, plugins={"teleport": []}),
+        [
+            'The Job "j" is invalid: ',
+            "* spec.minAvailable: Invalid value: 5: job 'minAvailable' should not be greater than total replicas in tasks",
+            '"teleport": unable to find job plugin: teleport; there are env, hcclrank',
+        ],
+    ),
+    "/cronjobs/validate": (
+        manifest("batch.volcano.sh/v1alpha1", "CronJob", "c", {"schedule": "61 * * * *", "jobTemplate": {"spec": JOB_SPEC}}),
+        ['The CronJob "c" is invalid: spec.schedule: Invalid value: "61 * * * *"', "numbers go from 0 to 59"],
+    ),
+    "/podgroups/validate": (
+        manifest("scheduling.volcano.sh/v1beta1", "PodGroup", "p", {"minMember": 1, "queue": "nowhere"}),
+        ['The PodGroup "p" is invalid: spec.queue: Invalid value: "nowhere": unable to find queue'],
+    ),
+    "/queues/validate": (
+        manifest(
+            "scheduling.volcano.sh/v1beta1",
+            "Queue",
+            "refused",
+            {"capability": {"cpu": "1"}, "guarantee": {"resource": {"cpu": "2"}}},
+        ),
+        ['The Queue "refused" is invalid', "guarantee"],
+    ),
+    "/hypernodes/validate": (
+        manifest(
+            "topology.volcano.sh/v1alpha1",
+            "HyperNode",
+            "refused",
+            {"tier": 1, "members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}]},
+        ),
+        ['The HyperNode "refused" is invalid: spec.members[0].selector.regexMatch.pattern', "missing closing )"],
+    ),
+    "/jobflows/validate": (
+        manifest(
+            "flow.volcano.sh/v1alpha1",
+            "JobFlow",
+            "f",
+            {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}, {"name": "b", "dependsOn": {"targets": ["a"]}}]},
+        ),
+        ['The JobFlow "f" is invalid: spec.flows[0].dependsOn.targets', "jobflow Flow is not DAG; a → b → a"],
+    ),
+    "/jobtemplates/validate": (
+        manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "t", {**JOB_SPEC, "minAvailable": 5}),
+        ['The JobTemplate "t" is invalid: spec.minAvailable: Invalid value: 5'],
+    ),
+    "/commands/validate": (
+        json.dumps(
+            {
+                "apiVersion": "bus.volcano.sh/v1alpha1",
+                "kind": "Command",
+                "metadata": {"name": "c"},
+                "action": "Explode",
+                "target": {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"},
+            }
+        ),
+        ['The Command "c" is invalid: action: Unsupported value: "Explode": supported values: "AbortJob"'],
+    ),
+    "/pods/validate": (
+        manifest(
+            "v1",
+            "Pod",
+            "p",
+            {"schedulerName": "volcano", **TASK["template"]["spec"]},  # type: ignore[index]
+            annotations={"volcano.sh/jdb-min-available": "50%%"},
+        ),
+        ['The Pod "p" is invalid: metadata.annotations[volcano.sh/jdb-min-available]: Invalid value: "50%%"'],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
+def test_refuses_by_field(cluster: Cluster, namespace: str, case: tuple[str, list[str]]) -> None:
+    text, want = case
+    said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=text)
+    for words in want:
+        assert words in said
+
+
+def test_jobs_get_their_defaults(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("plain", plugins={"mpi": ["--master=a"]}))
+    spec = cluster.get("vcjob", "plain", "-n", namespace)["spec"]
+    assert (spec["queue"], spec["maxRetry"], spec["minAvailable"], spec["tasks"][0]["minAvailable"]) == ("default", 3, 1, 1)
+    assert spec["plugins"] == {"mpi": ["--master=a"], "ssh": [], "svc": []}
+
+
+def test_jobs_may_be_scaled_and_nothing_else(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("fixed"))
+
+    def patch(operation: dict[str, Any]) -> tuple[str, ...]:
+        return ("patch", "vcjob", "fixed", "-n", namespace, "--type=json", "-p", json.dumps([operation]))
+
+    cluster.kubectl(*patch({"op": "replace", "path": "/spec/tasks/0/replicas", "value": 2}))
+    said = cluster.refused(*patch({"op": "replace", "path": "/spec/queue", "value": "other"}))
+    assert "job updates may not change fields other than" in said
+    assert "changed: spec.queue" in said
+
+
+def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, namespace: str) -> None:
+    queue = f"q-{namespace}"
+    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
+    spec = cluster.get("queue", queue)["spec"]
+    assert (spec["weight"], spec["reclaimable"]) == (1, True)
+    wait_until(lambda: cluster.get("queue", queue)["spec"].get("parent") == "root", "the job controller to name its parent")
+    cluster.kubectl("delete", "queue", queue)
+    assert "`root` queue can not be deleted" in cluster.refused("delete", "queue", "root")
+    assert "`default` queue can not be deleted" in cluster.refused("delete", "queue", "default")
+
+
+def test_a_queue_goes_at_once_after_its_children(cluster: Cluster, namespace: str) -> None:
+    parent, children = f"q-{namespace}", [f"q-{namespace}-{number}" for number in range(3)]
+    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", parent, {}))
+    for child in children:
+        body = manifest("scheduling.volcano.sh/v1beta1", "Queue", child, {"parent": parent})
+        cluster.kubectl("create", "-f", "-", stdin=body)
+    is_kept("it has 3 child queues", cluster, "queue", parent)
+    cluster.kubectl("delete", "queue", *children, parent)
+
+
+def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("annotate", "namespace", namespace, "scheduling.volcano.sh/queue-name=default")
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "PodGroup", "p", {"minMember": 1})
+    )
+    assert cluster.get("podgroups.scheduling.volcano.sh", "p", "-n", namespace)["spec"]["queue"] == "default"
+
+
+def test_so_does_that_of_a_job_for_which_no_webhook_is_called(cluster: Cluster, namespace: str) -> None:
+    queue = f"q-{namespace}"
+    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
+    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("batch.volcano.sh/v1alpha1", "Job", "j", JOB_SPEC))
+
+    def queues() -> list[str]:
+        return [group["spec"]["queue"] for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", namespace)["items"]]
+
+    wait_until(queues, "the PodGroup of the Job")
+    assert queues() == [queue]
+    cluster.kubectl("delete", "vcjob", "j", "-n", namespace)
+    wait_until(lambda: not queues(), "the PodGroup to go")
+    cluster.kubectl("delete", "queue", queue)
+
+
+def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
+    flow = {"jobRetainPolicy": "retain", "flows": [{"name": "step"}]}
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "step", JOB_SPEC)
+    )
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobFlow", "flow", flow))
+    is_kept("JobFlows that are not complete use it: flow", cluster, "jobtemplate", "step", "-n", namespace)
+    cluster.kubectl("annotate", "jobflow", "flow", "-n", namespace, "flow.volcano.sh/force-delete=true")
+    cluster.kubectl("delete", "jobflow/flow", "jobtemplate/step", "-n", namespace)  # one at once after the other
+
+
+def test_pods_of_others_never_reach_the_webhooks(cluster: Cluster, namespace: str) -> None:
+    """Counted where the calls arrive: a pod that is not ours leaves no trace there."""
+    before = pod_calls(cluster)
+    plain = manifest("v1", "Pod", "plain", TASK["template"]["spec"])  # type: ignore[index]
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=plain)
+    assert pod_calls(cluster) == before
+    ours = manifest("v1", "Pod", "ours", {"schedulerName": "volcano", **TASK["template"]["spec"]}, annotations=JDB)  # type: ignore[index]
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=ours)
+    assert pod_calls(cluster) > before
+
+
+def is_kept(why: str, cluster: Cluster, *what: str) -> None:
+    """Wait until it may not be deleted for that reason: the webhook sees other objects through watches."""
+
+    def is_refused() -> bool:
+        try:
+            cluster.kubectl("delete", *what, "--dry-run=server")
+        except KubectlError as error:
+            return why in error.stderr
+        return False
+
+    wait_until(is_refused, f"the webhook to keep {what} as {why}")
+
+
+def pod_calls(cluster: Cluster) -> int:
+    """How often the webhooks for pods were called."""
+    lines = cluster.metrics("admission").splitlines()
+    counts = [line for line in lines if line.startswith("pyroclast_admission_reviews_total") and 'webhook="/pods/' in line]
+    return sum(int(float(line.rpartition(" ")[2])) for line in counts)

@@ -1,0 +1,91 @@
+"""The web page over a whole control plane: a gang from its waiting to what is remembered of it, and a board that dies."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.faults.test_faults import phases
+from tests.e2e.jobs.test_first_light import job
+from tests.e2e.support.cluster import Cluster, wait_until
+
+ROOT = Path(__file__).parents[3]
+
+
+def look(cluster: Cluster, path: str) -> tuple[int, str]:
+    """The status and text of a page; the board may be just starting, which is status 0."""
+    url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
+    try:
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+    except (OSError, http.client.HTTPException):
+        return 0, ""
+
+
+def shows(cluster: Cluster, path: str, *words: str, status: int = 200) -> str:
+    """The page once it has all of these words."""
+    found = ""
+
+    def holds() -> bool:
+        nonlocal found
+        code, found = look(cluster, path)
+        return code == status and all(word in found for word in words)
+
+    wait_until(holds, f"{path} to show {words}")
+    return found
+
+
+@pytest.mark.timeout(240)
+def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namespace: str) -> None:
+    too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=too_big)
+    uid = cluster.get("vcjob", "too-big", "-n", namespace)["metadata"]["uid"]
+    page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never", "by the scheduler&#39;s order")
+    answer = json.loads(shows(cluster, f"/explain/jobs/{namespace}/too-big", '"complete":true'))
+    assert answer["kind"] == "Explanation"
+    assert answer["never"]
+    for path in ("/explain/../debug/snapshot", "/explain/jobs/../metrics", "/explain/jobs/%2e%2e/metrics", "/explain/queues/.."):
+        assert look(cluster, path)[0] == 404, path
+    assert f"vcctl explain -n {namespace} too-big" in page
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("small", command=["sleep", "1"], replicas=3))
+    wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the small Job to complete")
+    done = cluster.get("vcjob", "small", "-n", namespace)["metadata"]["uid"]
+    page = shows(cluster, f"/jobs/{done}", "Completed", "small-", ": running from")
+    assert "Created pod" in page or "events" in page.lower()
+    shows(cluster, f"/jobs?namespace={namespace}&group=state", ">small</a>", ">too-big</a>")
+    shows(cluster, "/", "Why Jobs wait", "led")
+    shows(cluster, "/queues", "Queues", "default</a>")
+    shows(cluster, "/nodes", "% free")
+    cluster.kubectl("delete", "vcjob", "small", "-n", namespace, "--wait=true")
+    shows(cluster, f"/jobs/{done}", "This Job was deleted", "Phases", "Hours held")
+    shows(cluster, f"/history?namespace={namespace}&name=small", "small", "Completed")
+
+
+@pytest.mark.timeout(240)
+def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> None:
+    cluster.kill("board")
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("meanwhile", command=["sleep", "1"], replicas=2))
+    wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the Job to complete")
+    shows(cluster, f"/jobs?namespace={namespace}", ">meanwhile</a>")
+    cluster.kill("recorder")
+    code, page = look(cluster, "/history")
+    assert code == 200
+    assert "History" in page
+
+
+@pytest.mark.timeout(240)
+def test_a_flow_is_drawn(cluster: Cluster, namespace: str) -> None:
+    flow = (ROOT / "examples" / "flow.yaml").read_text()
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=flow)
+    (found,) = cluster.get("jobflow", "-n", namespace)["items"]
+    shows(cluster, "/flows", f"{namespace}/{found['metadata']['name']}")
+    page = shows(cluster, f"/flows/{found['metadata']['uid']}", "on the critical path")
+    for entry in found["spec"]["flows"]:
+        assert f">{entry['name']}<" in page

@@ -1,0 +1,417 @@
+"""A user's half hour with `vcctl` alone, as real processes: submit, why, cancel, a flow as a tree, shares of queues."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.support.cluster import Cluster, wait_until
+
+PROGRAMS = Path(sys.executable).parent
+FLOW = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: step}
+spec:
+  minAvailable: 1
+  tasks:
+  - name: main
+    replicas: 1
+    template: {spec: {restartPolicy: Never, containers: [{name: main, image: busybox, command: [echo, done]}]}}
+---
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: etl}
+spec:
+  jobRetainPolicy: retain
+  flows: [{name: step}]
+"""
+
+
+class Shell:
+    """Runs the programs as a user of one namespace does."""
+
+    def __init__(self, kubeconfig: Path, namespace: str) -> None:
+        self.environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "NO_COLOR": "1"}
+        self.namespace = namespace
+
+    def run(self, program: str, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """What it printed and how it ended; a traceback is never right."""
+        command = [program if program == "kubectl" else str(PROGRAMS / program), *arguments]
+        done = subprocess.run(command, env=self.environment, input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stdout + done.stderr
+        return done
+
+    def said(self, program: str, *arguments: str, status: int = 0) -> str:
+        """What it printed on standard output, where it ends with `status`."""
+        done = self.run(program, *arguments)
+        assert (done.returncode, done.stderr) == (status, "")
+        return done.stdout
+
+    def phase(self, name: str) -> str:
+        table = self.said("vcctl", "job", "list", "-n", self.namespace)
+        row = next((line.split() for line in table.splitlines() if line.split()[0] == name), None)
+        return row[2] if row else ""
+
+
+@pytest.fixture
+def shell(cluster: Cluster, namespace: str, tmp_path: Path) -> Shell:
+    """The programs with a kubeconfig whose context names the test's namespace."""
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    for context in document["contexts"]:
+        context["context"]["namespace"] = namespace
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
+    return Shell(tmp_path / "kubeconfig", namespace)
+
+
+@pytest.fixture
+def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """A queue of the test's own that may have 2 cpu."""
+    name = f"{namespace}-q"
+    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {"weight": 1, "capability": {"cpu": "2"}}}))
+    yield name
+    cluster.kubectl("delete", "queue", name, "--ignore-not-found", "--wait=false")
+
+
+def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano", script: str = "sleep 600") -> str:
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "command": ["sh", "-c", script],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {
+        "queue": queue,
+        "schedulerName": scheduler,
+        "minAvailable": 1,
+        "tasks": [{"name": "main", "replicas": 1, "template": template}],
+    }
+    return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+
+
+def test_a_job_is_submitted_suspended_resumed_and_deleted(shell: Shell, namespace: str):
+    assert shell.said("vcctl", "job", "run", "-N", "train", "-n", namespace) == "run job train successfully\n"
+    wait_until(lambda: shell.phase("train") == "Running", "train to run")
+    assert shell.said("vjobs", "-N", namespace) == shell.said("vcctl", "job", "list", "-n", namespace)
+    page = shell.said("vcctl", "job", "view", "-N", "train", "-n", namespace)
+    assert f"Name:       \ttrain\nNamespace:  \t{namespace}\n" in page
+    assert re.search(r"^train-task0-0|^train-", shell.said("vcctl", "pod", "list", "-n", namespace), re.MULTILINE)
+    assert shell.said("vcctl", "job", "suspend", "-N", "train", "-n", namespace) == ""
+    wait_until(lambda: shell.phase("train") == "Aborted", "train to be suspended")
+    assert "Suspended" in shell.said("vcctl", "waiting")
+    assert shell.said("vresume", "-n", "train", "-N", namespace) == ""
+    wait_until(lambda: shell.phase("train") == "Running", "train to be resumed")
+    assert shell.said("vcancel", "-n", "train", "-N", namespace) == "cancel job train successfully\n"
+    wait_until(lambda: not shell.phase("train"), "train to go")
+
+
+def test_short_programs_submit_and_list(shell: Shell, namespace: str):
+    assert shell.said("vsub", "-n", "quick", "-N", namespace, "-c", "echo done") == "run job quick successfully\n"
+    assert "Name " in shell.said("vqueues")
+    assert shell.said("vsuspend", "-n", "quick", "-N", namespace) == ""
+    assert "not found" in shell.said("vcancel", "-n", "nothing", "-N", namespace, status=255)
+
+
+def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str):
+    name = f"{namespace}-own"
+    assert shell.said("vcctl", "queue", "create", "-n", name, "-w", "3") == ""
+    wait_until(lambda: "Open" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to open")
+    assert shell.said("vcctl", "queue", "operate", "-n", name, "-a", "update", "-w", "7") == ""
+    assert f"{name.ljust(25)}7" in shell.said("vcctl", "queue", "list")
+    assert shell.said("vcctl", "queue", "operate", "-n", name, "-a", "close") == ""
+    wait_until(lambda: "Closed" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to close")
+    assert shell.said("vcctl", "queue", "delete", "-n", name) == ""
+
+
+def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    for name, cpu in (("second", "1"), ("huge", "4")):
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue, cpu=cpu))
+    wait_until(lambda: "QueueFull" in shell.said("vcctl", "waiting"), "the queue to be named")
+    wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
+    told = shell.said("vcctl", "explain", "job/second")
+    assert f"{namespace}/second waits for " in told
+    assert f"holds    {namespace}/first 2 cpu\n" in told
+    answer = json.loads(shell.said("vcctl", "explain", "second", "-o", "json"))
+    message = cluster.get("vcjob", "second", "-n", namespace)["status"]["state"]["message"]
+    assert message == f"waits: {answer['code']}: {answer['sentence']}"
+    shell.said("vcctl", "explain", "huge", status=3)
+    assert shell.said("vcctl", "waiting", "-q", queue, "-o", "jsonpath={.items[*].name}", "--sort-by", "name") == "huge second\n"
+    assert shell.said("vcctl", "running", "-o", "name") == "vcjob.batch.volcano.sh/first\n"
+    (row,) = [each for each in json.loads(shell.said("vcctl", "queues", "-o", "json"))["items"] if each["name"] == queue]
+    assert (row["allocated"], row["limit"], row["waiting"], row["running"]) == ("2", "2", 2, 1)
+    shell.said("vcctl", "job", "delete", "-N", "first", "-n", namespace)
+    assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
+
+
+def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="1"))
+    wait_until(lambda: shell.phase("first") == "Running", "first to run")
+    before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
+    for name, cpu, want in (("small", "1", None), ("second", "2", "QueueFull"), ("huge", "4", "AboveQueueLimit")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(manifest(name, queue, cpu=cpu))
+        status = 3 if want == "AboveQueueLimit" else 0
+        answer = json.loads(shell.said("vcctl", "fits", "-f", str(file), "-o", "json", status=status))
+        assert answer["code"] == want
+    assert cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name") == before
+    for name in ("second", "huge"):
+        cluster.kubectl("create", "-n", namespace, "-f", str(tmp_path / f"{name}.yaml"))
+
+    def codes() -> dict[str, str]:
+        rows = json.loads(shell.said("vcctl", "waiting", "-o", "json"))["items"]
+        return {row["name"]: row["code"] for row in rows}
+
+    wait_until(lambda: codes() == {"second": "QueueFull", "huge": "AboveQueueLimit"}, "the same codes")
+
+
+def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, namespace: str):
+    absence = 'no scheduler named "volcan" is at work; schedulers at work: '
+    for name, scheduler, warning in (
+        ("typo", "volcan", f"Warning: spec.schedulerName: {absence}"),
+        ("typo-in-task", "volcano", f"Warning: spec.tasks[0].template.spec.schedulerName: {absence}"),
+        ("fine", "volcano", ""),
+    ):
+        document = yaml.safe_load(manifest(name, "default", cpu="1", scheduler=scheduler))
+        if warning and scheduler == "volcano":
+            document["spec"]["tasks"][0]["template"]["spec"]["schedulerName"] = "volcan"
+        told = shell.run("kubectl", "create", "-f", "-", stdin=json.dumps(document)).stderr
+        assert told.startswith(warning)
+        assert bool(told) is bool(warning)
+    wait_until(lambda: "typo-in-task" in shell.said("vcctl", "waiting"), "the Job to wait")
+    assert absence in shell.said("vcctl", "explain", "typo")
+    for name in ("typo", "typo-in-task"):
+
+        def message(name: str = name) -> str:
+            state = cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {})
+            return str(state.get("message", ""))
+
+        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so", seconds=45)
+        assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
+        events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
+        assert "NoScheduler" in events
+    wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
+
+
+def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    template, flow = FLOW.replace("metadata: {", f"metadata: {{namespace: {namespace}, ").split("---")
+    for kind, text in (("jobtemplate", template), ("jobflow", flow)):
+        (tmp_path / f"{kind}.yaml").write_text(text)
+        assert shell.said("vcctl", kind, "create", "-f", str(tmp_path / f"{kind}.yaml")).startswith("Created Job")
+    wait_until(lambda: "Succeed" in shell.said("vcctl", "tree", "flow/etl"), "the flow to succeed")
+    assert re.search(r"✔ step +Completed", shell.said("vcctl", "tree", "etl"))
+    assert "Succeed" in shell.said("vcctl", "jobflow", "list", "-n", namespace)
+    assert yaml.safe_load(shell.said("vcctl", "jobflow", "describe", "-N", "etl", "-n", namespace))["kind"] == "JobFlow"
+    assert shell.said("vcctl", "logs", "etl-step") == "[main-0] done\n"
+    (row,) = json.loads(shell.said("vcctl", "timeline", "etl-step", "-o", "json"))["items"]
+    assert row["name"] == "etl-step-main-0"
+    assert None not in (row["createdSeconds"], row["boundSeconds"], row["startedSeconds"], row["endedSeconds"])
+    assert shell.said("vcctl", "__complete", "--", "wait", "etl").split() == ["etl-step"]
+    assert shell.said("vcctl", "wait", "etl-step") == f"Job {namespace}/etl-step is Completed\n"
+    assert shell.said("vcctl", "jobflow", "delete", "-N", "etl", "-n", namespace) == f"Deleted JobFlow: {namespace}/etl\n"
+
+
+def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: Cluster, shell: Shell, namespace: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("done", "default", cpu="1", script="echo done"))
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    shell.said("vcctl", "wait", "done", "--timeout", "60s")
+    for arguments, status, message in (
+        (("done", "--for", "Failed"), 1, "is Completed and will not be Failed"),
+        (("long", "--timeout", "1s"), 124, "is not Completed after 1s"),
+        (("gone",), 1, "does not exist, or was deleted"),
+        (("done", "--for", "Happy"), 1, 'there is no phase "Happy"'),
+    ):
+        ended = shell.run("vcctl", "wait", *arguments)
+        assert (ended.returncode, ended.stdout) == (status, "")
+        assert message in ended.stderr
+
+
+def test_a_watched_list_follows_over_a_restart_of_the_api_server(
+    cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
+):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="4"))
+    wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "waiting", "-w", "-o", "name"]
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        try:
+            wait_until(lambda: "/first" in seen.read_text(), "the list")
+            cluster.outage(1.0)
+            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("second", queue, cpu="4"))
+            wait_until(lambda: "/second" in seen.read_text(), "the list to follow", seconds=20)
+        finally:
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (130, "")
+
+
+def test_nodes_show_what_is_free(shell: Shell, cluster: Cluster):
+    names = json.loads(shell.said("vcctl", "nodes", "-o", "json"))["items"]
+    assert {name for row in names for name in row["names"]} >= {"node-0", "node-1"}
+    assert "linux" in shell.said("vcctl", "nodes", "--by", "kubernetes.io/os")
+
+
+def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell, tmp_path: Path):
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "nodes", "-w", "--no-headers", "--by", "kubernetes.io/hostname"]
+    with seen.open("w") as output, subprocess.Popen(command, env=shell.environment, stdout=output) as process:
+        try:
+            wait_until(lambda: "node-1" in seen.read_text(), "the list")
+            cluster.kubectl("cordon", "node-1")
+            wait_until(lambda: "Cordoned" in seen.read_text(), "the list to follow", seconds=20)
+        finally:
+            cluster.kubectl("uncordon", "node-1")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 130
+
+
+def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    cluster.kubectl("create", "serviceaccount", "nobody", "-n", namespace)
+    token = cluster.kubectl("create", "token", "nobody", "-n", namespace).strip()
+    document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+    for user in document["users"]:
+        user["user"] = {"token": token}
+    (tmp_path / "poor").write_text(yaml.safe_dump(document))
+    for arguments in (("waiting",), ("explain", "x"), ("nodes",)):
+        told = shell.run("vcctl", *arguments, "--kubeconfig", str(tmp_path / "poor"))
+        assert (told.returncode, told.stdout) == (1, "")
+        (line,) = told.stderr.splitlines()
+        assert "forbidden" in line
+
+
+def test_the_kubectl_plugin_has_the_same_commands(cluster: Cluster, shell: Shell):
+    environment = {**shell.environment, "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["kubectl", "vc", "--help"], env=environment, capture_output=True, text=True, check=True)
+    assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
+
+
+def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: Shell, namespace: str):
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    command = [str(PROGRAMS / "vcctl"), "wait", "long"]
+    with subprocess.Popen(command, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=2)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=20)
+    assert (process.returncode, output, errors) == (130, "", "")
+    piped = subprocess.run(
+        ["sh", "-c", f"{PROGRAMS / 'vcctl'} nodes -o json | head -n 1"],
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (piped.stdout, piped.stderr) == ("{\n", "")
+
+
+def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
+    script = "for i in 1 2 3; do echo line-$i; sleep 0.3; done; exit 1"
+    document = yaml.safe_load(manifest("tries", "default", cpu="1", script=script))
+    task = document["spec"]["tasks"][0]
+    task["replicas"], document["spec"]["minAvailable"] = 2, 2
+    task["template"]["spec"]["restartPolicy"] = "OnFailure"
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document))
+    wait_until(lambda: shell.phase("tries") == "Running", "the Job to run")
+    seen = tmp_path / "seen"
+    command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
+
+    def restarts() -> int:
+        pod = cluster.get("pod", "tries-main-0", "-n", namespace)
+        return int((pod["status"].get("containerStatuses") or [{}])[0].get("restartCount", 0))
+
+    with (
+        seen.open("w") as output,
+        subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
+    ):
+        wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
+        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries", seconds=30)
+        cluster.outage(1.0)
+        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back", seconds=30)
+        shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
+    lines = seen.read_text().splitlines()
+    assert len(lines) == len(set(lines)), "a line stands twice"
+    for prefix in ("[main-0]", "[main-1]"):
+        words = [line.split()[2] for line in lines if line.startswith(prefix)]
+        assert words[:9] == ["line-1", "line-2", "line-3"] * 3
+
+
+def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster, shell: Shell, namespace: str, queue: str):
+    for name in ("holder", "second", "third"):
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue))
+        wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
+        time.sleep(1.1)  # those of one second are ordered by their UIDs
+    wait_until(lambda: shell.phase("holder") == "Running", "holder to run")
+
+    def answered() -> bool:
+        answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+        return answer["complete"] and answer["code"] == "QueueFull" and answer["position"]["position"] == 2
+
+    wait_until(answered, "the scheduler to answer")
+    answer = json.loads(shell.said("vcctl", "explain", "third", "-o", "json"))
+    assert [each["name"] for each in answer["ahead"]["jobs"]] == ["second"]
+    assert [(each["name"], each["amount"]) for each in answer["holders"]] == [("holder", "2")]
+    assert {(each["kind"], each["value"], each["when"]) for each in answer["change"]} >= {("queue", "default", "now")}
+    told = shell.said("vcctl", "explain", "third")
+    assert "change   any one of: queue default: now" in told
+    assert "as of    " in told
+    assert "from the scheduler" in told
+    order = shell.said("vcctl", "order", "-q", queue, "-o", "name")
+    assert order.splitlines() == ["vcjob.batch.volcano.sh/second", "vcjob.batch.volcano.sh/third"]
+
+
+def test_jobs_of_other_namespaces_are_never_named(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
+    other = f"{namespace}-other"
+    cluster.kubectl("create", "namespace", other)
+    try:
+        for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
+            cluster.kubectl("create", "-n", where, "-f", "-", stdin=manifest(name, queue))
+            wait_until(
+                lambda name=name, where=where: bool(cluster.get("vcjob", name, "-n", where).get("status", {}).get("state")),
+                f"{name} to be seen",
+            )
+            time.sleep(1.1)  # those of one second are ordered by their UIDs
+        rules = ["--verb=get,list,watch", "--resource=jobs.batch.volcano.sh,podgroups.scheduling.volcano.sh,pods,events"]
+        cluster.kubectl("create", "role", "reader", "-n", namespace, *rules)
+        cluster.kubectl("create", "serviceaccount", "member", "-n", namespace)
+        account = f"--serviceaccount={namespace}:member"
+        cluster.kubectl("create", "rolebinding", "reader", "-n", namespace, "--role=reader", account)
+        token = cluster.kubectl("create", "token", "member", "-n", namespace).strip()
+        document = yaml.safe_load(Path(shell.environment["KUBECONFIG"]).read_text())
+        for user in document["users"]:
+            user["user"] = {"token": token}
+        (tmp_path / "member").write_text(yaml.safe_dump(document))
+        as_member = ["--kubeconfig", str(tmp_path / "member")]
+        url = cluster.get("configmap", "pyroclast-scheduler", "-n", "pyroclast-system")["data"]["url"]
+        wait_until(lambda: "before it" in shell.said("vcctl", "explain", "mine"), "a place in the queue")
+        wait_until(
+            lambda: "poppy" in shell.said("vcctl", "explain", "mine"), "the scheduler to name all to those who may see all"
+        )
+        for arguments in ([], ["--board", url]):
+            for form in ("table", "json", "yaml"):
+                told = shell.said("vcctl", "explain", "mine", *as_member, *arguments, "-o", form)
+                assert "QueueFull" in told
+                assert "sesame" not in told
+                assert "poppy" not in told
+        answer = json.loads(shell.said("vcctl", "explain", "mine", *as_member, "--board", url, "-o", "json"))
+        assert (answer["position"]["position"], answer["ahead"]["others"]) == (2, 1)
+        assert [each["name"] for each in answer["holders"]] == [None]
+    finally:
+        cluster.kubectl("delete", "namespace", other, "--wait=false")

@@ -1,0 +1,1 @@
+"""The Python client, and tools of others that use it."""

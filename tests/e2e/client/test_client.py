@@ -1,0 +1,271 @@
+"""The Python client against a control plane with simulated nodes: Jobs of any kind, as handles."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import pyroclast.client as pc
+from pyroclast_client import errors
+from tests.e2e.support.cluster import Cluster, wait_until
+
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
+
+def job(seconds: float = 0.2, replicas: int = 1, *, cpu: str = "100m", code: int = 0, **spec: Any) -> dict[str, Any]:
+    command = ["sh", "-c", f"echo hello; sleep {seconds}; exit {code}"]
+    container = {"name": "main", "image": "busybox", "command": command, "resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container]}}
+    return {"spec": {"tasks": [{"name": "main", "replicas": replicas, "template": template}], **spec}}
+
+
+@pytest.fixture
+def client(cluster: Cluster, namespace: str) -> Iterator[pc.Client]:
+    with pc.Client(namespace=namespace, kubeconfig=str(cluster.kubeconfig)) as client:
+        yield client
+
+
+def test_a_job_is_submitted_waited_for_read_and_deleted(client: pc.Client) -> None:
+    handle = client.submit(job(replicas=2)).wait(timeout=150)
+    assert (handle.phase, handle.status.succeeded) == ("Completed", 2)
+    assert sorted(handle.logs().splitlines()) == ["[main-0] hello", "[main-1] hello"]
+    assert handle.logs(index=1) == "hello"
+    assert str(handle.explain()).endswith("it is Completed and does not wait")
+    assert [each.name for each in client.jobs()] == [handle.name]
+    handle.delete()
+    wait_until(lambda: not client.jobs(), "the Job to go")
+
+
+def test_a_job_is_asked_about_before_it_is_submitted(client: pc.Client) -> None:
+    assert client.fits(job())
+    found = client.fits(job(cpu="9000", queue="default"))
+    assert (bool(found), found.code, found.never, found.queue) == (False, "AboveCluster", True, "default")
+    assert "would wait in queue default: AboveCluster, never" in str(found)
+    found = client.fits(job(schedulerName="nobody"))
+    assert found.code == "NoScheduler"
+    assert client.jobs() == []
+    with pytest.raises(errors.Rejected, match="minAvailable"):
+        client.fits(job(minAvailable=2))
+
+
+def test_jobs_of_this_user_are_told_from_those_of_others(cluster: Cluster, client: pc.Client, namespace: str) -> None:
+    handle = client.submit(job(600))
+    cluster.kubectl(
+        "create",
+        "-n",
+        namespace,
+        "-f",
+        "-",
+        "--as=somebody",
+        "--as-group=system:masters",
+        stdin=json.dumps({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "theirs"}, **job(600)}),
+    )
+    assert {each.name for each in client.jobs()} == {handle.name, "theirs"}
+    assert [each.name for each in client.jobs(mine=True)] == [handle.name]
+
+
+def test_a_job_that_fails_raises_with_index_code_and_last_lines(client: pc.Client) -> None:
+    handle = client.submit(job(code=3), name="bad")
+    with pytest.raises(errors.JobFailed, match="pod bad-main-0 failed with exit code 3") as caught:
+        handle.wait(timeout=150)
+    error = caught.value
+    assert (error.phase, error.index, error.exit_code, error.log_tail) == ("Failed", 0, 3, "hello")
+    assert handle.wait(check=False).phase == "Failed"
+
+
+def test_suspend_resume_scale_and_cancel(cluster: Cluster, client: pc.Client) -> None:
+    handle = client.submit(job(600)).wait(150, "running")
+    handle.suspend()
+    handle.wait(150, check=False)
+    assert (handle.phase, handle.explain().code) == ("Aborted", "Suspended")
+    handle.resume()
+    wait_until(lambda: handle.phase == "Running", "the Job to go on")
+    handle.scale(3)
+    wait_until(lambda: handle.status.running == 3, "three pods to run")
+    assert handle.object()["spec"]["minAvailable"] == 3
+    handle.cancel()
+    with pytest.raises(errors.JobFailed, match="Terminated"):
+        handle.wait(150)
+
+
+def test_events_tell_each_phase_once_and_end_with_the_job(client: pc.Client) -> None:
+    told = list(client.submit(job(0.5, 2)).events())
+    phases = [event.reason for event in told if event.kind == "phase"]
+    assert phases[-1] == "Completed"
+    assert len(phases) == len(set(phases))
+    pods = [(event.about, event.reason) for event in told if event.kind == "pod"]
+    assert len(pods) == len(set(pods))
+    assert {reason for _, reason in pods} >= {"Running", "Succeeded"}
+
+
+def test_logs_are_followed_to_the_end(client: pc.Client) -> None:
+    lines = list(client.submit(job(0.5, 2)).follow_logs())
+    assert sorted((line.task, line.index, line.text) for line in lines) == [("main", 0, "hello"), ("main", 1, "hello")]
+
+
+def test_the_same_submission_is_made_once_and_another_is_refused(client: pc.Client) -> None:
+    first, second = (client.submit(job(60), name="once") for _ in range(2))
+    assert first.uid == second.uid
+    with pytest.raises(errors.Rejected, match="is there already, and differs"):
+        client.submit(job(61), name="once")
+
+
+def test_a_handle_pickles_and_another_job_of_its_name_is_not_taken_for_it(client: pc.Client) -> None:
+    handle = client.submit(job(), name="twice").wait(150)
+    again = pickle.loads(pickle.dumps(handle))
+    assert (again.uid, again.phase) == (handle.uid, "Completed")
+    handle.delete()
+    wait_until(lambda: not client.jobs(), "the Job to go")
+    client.submit(job(1), name="twice")
+    with pytest.raises(errors.JobReplaced, match="another one has its name now"):
+        again.wait(150)
+    assert client.job("twice").wait(150).uid != handle.uid
+
+
+def test_a_job_that_is_deleted_meanwhile_ends_the_wait(client: pc.Client) -> None:
+    handle = client.submit(job(600)).wait(150, "running")
+    other = threading.Timer(0.5, handle.delete)
+    other.start()
+    with pytest.raises(errors.JobFailed, match="was deleted while it was waited for"):
+        handle.wait(150)
+    other.join()
+
+
+def test_a_job_that_never_fits_is_warned_of_or_raises(client: pc.Client) -> None:
+    handle = client.submit(job(cpu="10000"))
+    with pytest.warns(errors.PyroclastWarning, match="waits in queue default: .*never"), pytest.raises(errors.TimedOut):
+        handle.wait(20)
+    with pytest.raises(errors.NeverFits, match="cpu") as caught:
+        handle.wait(60, fail_if_never=True)
+    assert caught.value.explanation == handle.explain()
+    assert handle.explain().never
+
+
+def test_placed_is_waited_for(client: pc.Client) -> None:
+    handle = client.submit(job(600))
+    assert handle.wait(150, "placed").status.is_finished is False
+    handle.cancel()
+
+
+def test_what_the_server_refuses_names_the_field_and_a_dry_run_leaves_nothing(client: pc.Client) -> None:
+    with pytest.raises(errors.Rejected, match='"nowhere" not found'):
+        client.submit(job(queue="nowhere"))
+    assert client.submit(job(), dry_run=True).name
+    assert client.jobs() == []
+    with pytest.raises(errors.NotFound, match="Check its name"):
+        client.job("missing")
+
+
+def test_rights_that_lack_are_named_with_their_rule(cluster: Cluster, namespace: str, tmp_path: Any) -> None:
+    import yaml
+
+    cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
+    document = yaml.safe_load(cluster.kubeconfig.read_text())
+    token = cluster.kubectl("create", "token", "ann", "-n", namespace).strip()
+    document["users"] = [{"name": document["contexts"][0]["context"]["user"], "user": {"token": token}}]
+    (tmp_path / "kubeconfig").write_text(json.dumps(document))
+    with pc.Client(namespace=namespace, kubeconfig=str(tmp_path / "kubeconfig")) as client:
+        with pytest.raises(errors.Forbidden, match="pyroclast-user") as caught:
+            client.submit(job())
+        assert (caught.value.verb, caught.value.resource) == ("create", "jobs")
+        assert caught.value.rule == '{apiGroups: ["batch.volcano.sh"], resources: ["jobs"], verbs: ["create"]}'
+        with pytest.raises(errors.Forbidden) as caught:
+            client.jobs()
+        assert caught.value.verb == "list"
+
+
+def test_no_cluster_is_told(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    with pytest.raises(errors.NoCluster, match="KUBECONFIG is not set"):
+        pc.Client().jobs()
+
+
+def test_an_interrupt_leaves_the_job_and_says_how_to_end_it(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    handle = client.submit(job(600))
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        handle.wait()
+    assert "goes on" in capsys.readouterr().err
+    assert not handle.status.is_finished
+
+
+def test_a_block_ends_the_job_where_that_was_asked_for(client: pc.Client) -> None:
+    with client.submit(job(600), cancel_on_exit=True) as handle:
+        handle.wait(150, "running")
+    handle.wait(150, check=False)
+    assert handle.phase == "Terminated"
+
+
+def test_many_handles_share_one_watch(cluster: Cluster, namespace: str) -> None:
+    async def ten() -> list[str]:
+        async with pc.AsyncClient(namespace=namespace, kubeconfig=str(cluster.kubeconfig)) as client:
+            handles = await asyncio.gather(*(client.submit(job()) for _ in range(10)))
+            await asyncio.gather(*(handle.wait(150) for handle in handles))
+            return [(await handle.status()).phase for handle in handles]
+
+    assert asyncio.run(ten()) == ["Completed"] * 10
+    if cluster.control_plane == "embedded":
+        path = f"/namespaces/{namespace}/jobs"
+        lines = [json.loads(line) for line in cluster.audit_log.read_text().splitlines()]
+        begun = [each for each in lines if (each["verb"], each["stage"]) == ("watch", "ResponseStarted")]
+        assert len([each for each in begun if path in each["requestURI"] and each["userAgent"] == "pyroclast-client"]) == 1
+
+
+def test_sync_calls_work_under_a_running_loop(client: pc.Client) -> None:
+    async def cell() -> str:
+        return client.submit(job()).wait(150).phase
+
+    assert asyncio.run(cell()) == "Completed"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_connections_of_its_own(client: pc.Client) -> None:
+    handle = client.submit(job()).wait(150)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if handle.phase == "Completed" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert handle.phase == "Completed"
+
+
+def test_a_restart_of_the_server_loses_and_doubles_no_event(cluster: Cluster, client: pc.Client) -> None:
+    handles = [client.submit(job(6, 2)) for _ in range(10)]
+    told: list[list[str]] = [[] for _ in handles]
+
+    def read(number: int) -> None:
+        told[number] = [event.reason for event in handles[number].events() if event.kind == "phase"]
+
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(10)]
+    for reader in readers:
+        reader.start()
+    handles[0].wait(150, "running")
+    cluster.outage(2)
+    for reader in readers:
+        reader.join(200)
+    for phases in told:
+        assert phases[-1] == "Completed", told
+        assert len(phases) == len(set(phases)), told
+
+
+def test_broken_rules_are_told_before_any_request(tmp_path: Any) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:9"}}  # nobody listens there
+    context = {"name": "x", "context": {"cluster": "c", "user": ""}}
+    kubeconfig.write_text(json.dumps({"current-context": "x", "clusters": [cluster], "contexts": [context]}))
+    with pc.Client(kubeconfig=str(kubeconfig)) as client:
+        broken = job(minAvailable=5, maxRetry=-1, queue="No Queue")
+        with pytest.raises(errors.Rejected) as caught:
+            client.submit({**broken, "spec": {**broken["spec"], "unknown": 1}})
+        assert {cause.field for cause in caught.value.causes} == {"spec.maxRetry", "spec.queue", "spec.unknown"}
+        with pytest.raises(errors.NoCluster, match="did not answer"):
+            client.submit(job())

@@ -1,0 +1,74 @@
+"""The example programs of the Python client run as they stand."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pyroclast.client as pc
+from tests.e2e.client.test_executor import STAND_IN
+from tests.unit.docs.pages import PAGES, ROOT, blocks
+
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
+EXAMPLES = ROOT / "examples" / "python"
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[pc.Client]:
+    with pc.local(nodes=2) as client:
+        yield client
+
+
+def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return capsys.readouterr().out
+
+
+def test_a_gang_of_four(local: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert output_of("gang.py", capsys) == "[0, 1, 2, 3]\n"
+    job = local.jobs()[0]
+    monkeypatch.setattr(sys, "argv", ["later.py", job.name])
+    assert output_of("later.py", capsys) == "\n0\n"
+
+
+def test_a_sweep_of_a_hundred(local: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output_of("sweep.py", capsys) == "the least loss is 0.0\n"
+
+
+def test_a_flow(local: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+    assert output_of("flow.py", capsys) == "4122\n"
+
+
+def test_torchrun_on_two_nodes(local: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "torchrun").write_text(STAND_IN.format(python=sys.executable))
+    (tmp_path / "torchrun").chmod(0o755)
+    monkeypatch.setitem(local.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    runpy.run_path(str(EXAMPLES / "torchrun.py"), run_name="__main__")
+    assert any("rank 0 of 1" in job.logs() for job in local.jobs())  # the stand-in sets no ranks
+
+
+def test_without_a_cluster_by_the_environment() -> None:
+    environment = {**os.environ, "PYROCLAST": "local"}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / "gang.py")], env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("[0, 1, 2, 3]\n", 0), done.stderr
+
+
+def test_every_block_of_the_tutorial_runs(tmp_path: Path) -> None:
+    program = "\n".join(blocks(PAGES["docs/tutorials/python.md"], "python"))
+    assert program.count("assert") > 8
+    (tmp_path / "tutorial.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "tutorial.py")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ZeroDivisionError" in done.stdout

@@ -1,0 +1,181 @@
+"""Flows of the Python client, run by real processes of a local control plane."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pyroclast.client as pc
+from pyroclast_client import errors
+from tests.e2e.support.cluster import wait_until
+
+pytestmark = pytest.mark.timeout(300)  # they start many processes
+
+
+@pytest.fixture(scope="module")
+def local() -> Iterator[pc.Client]:
+    with pc.local(nodes=2) as client:
+        yield client
+
+
+@pc.task
+def extract(day: str) -> list[int]:
+    return [int(each) for each in day.split("-")]
+
+
+@pc.task
+def clean(part: int) -> int:
+    print("cleaning", part)
+    return part * 2
+
+
+@pc.task(gang=2)
+def train(parts: list[int]) -> int:
+    return sum(parts) + pc.rank()
+
+
+@pc.task
+def flaky(marker: str) -> str:
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        raise RuntimeError("the first time")
+    return "the second time"
+
+
+@pc.task
+def report(*values: object) -> str:
+    return f"report of {values}"
+
+
+@pc.flow
+def nightly(day: str, marker: str):
+    raw = extract(day)
+    parts = clean.each(raw.items(3), parallel=2)
+    with pc.when(parts.succeeded):
+        fit = train(parts)
+    with pc.otherwise():
+        report("bad")
+    again = flaky.using(retries=2, backoff="1s").after(raw)(marker)
+    return report(fit, {"again": again})
+
+
+def test_values_loops_choices_and_retries_run(local: pc.Client, tmp_path: Path) -> None:
+    flow = nightly.run("2026-11-24", str(tmp_path / "marker"))
+    assert flow.result(180) == "report of (4122, {'again': 'the second time'})"
+    status = flow.status
+    assert status.phase == "Succeed"
+    assert {name: status.entries[name] for name in ("extract", "clean-0", "clean-2", "train", "report", "report-2")} == {
+        "extract": "Completed",
+        "clean-0": "Completed",
+        "clean-2": "Completed",
+        "train": "Completed",
+        "report": "Skipped",
+        "report-2": "Completed",
+    }
+    assert flow["clean", 1].logs() == "cleaning 11"
+    assert flow["train"].results() == [4122, 4123]
+    with pytest.raises(errors.Usage, match="no entry fit; it has"):
+        flow["fit"]
+    script = f"""
+import pyroclast.client as pc
+with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
+    print(c.flow({flow.name!r}).result())
+"""
+    assert "4122" in subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_flow_that_fails_names_the_entry(local: pc.Client) -> None:
+    @pc.task
+    def broken() -> None:
+        raise ValueError("broken")
+
+    @pc.flow
+    def failing():
+        report.after(broken())()
+
+    flow = failing.run()
+    with pytest.raises(errors.JobFailed, match=r"ended as Failed; broken failed, `flow\['broken'\].logs\(\)`"):
+        flow.wait(200)
+    with pytest.raises(errors.TaskError, match="ValueError: broken"):
+        flow["broken"].result()
+    with pytest.raises(errors.Usage, match="returns nothing"):
+        failing_free.run().result(200)
+    flow.delete()
+
+
+@pc.flow
+def failing_free():
+    report()
+
+
+def test_manifests_run_by_kubectl_alone(local: pc.Client, tmp_path: Path) -> None:
+    @pc.flow
+    def alone():
+        return report(extract("1-2"))
+
+    text = alone.to_yaml()
+    assert text == alone.to_yaml()
+    (tmp_path / "flow.yaml").write_text(text)
+    environment = {**os.environ, "KUBECONFIG": local.kubeconfig}
+    subprocess.run(
+        ["kubectl", "apply", "--server-side", "-f", str(tmp_path / "flow.yaml")], env=environment, check=True, capture_output=True
+    )
+    name = text.rpartition("kind: JobFlow")[2].partition("name: ")[2].partition("\n")[0]
+    assert local.flow(name).result(200) == "report of ([1, 2],)"
+
+
+def test_a_failed_flow_goes_on_with_the_values_it_has(local: pc.Client, tmp_path: Path) -> None:
+    marker = tmp_path / "allowed"
+
+    @pc.task
+    def counted(name: str) -> str:
+        with open(tmp_path / name, "a") as file:
+            file.write("x")
+        return name
+
+    @pc.task
+    def picky(values: list[str], name: str) -> list[str]:
+        if not marker.exists():
+            raise RuntimeError("not allowed yet")
+        return [*values, name]
+
+    @pc.flow
+    def steps():
+        first = counted.each(["a", "b"])
+        with pc.when(first):
+            second = picky(first, "c")
+        return picky(second, "d")
+
+    flow = steps.run().wait(200, check=False)
+    assert flow.phase == "Failed"
+    marker.touch()
+    again = flow.retry()
+    assert again.result(200) == ["a", "b", "c", "d"]
+    assert (tmp_path / "a").read_text() == "x"  # what had completed did not run again
+    assert set(again.status.entries) == {"picky", "picky-2"}
+    with pytest.raises(errors.Usage, match="nothing is left to do"):
+        again.retry()
+    flow.delete()
+
+
+def test_a_flow_is_cancelled(local: pc.Client) -> None:
+    @pc.task
+    def long() -> None:
+        import time
+
+        time.sleep(600)
+
+    @pc.flow
+    def endless():
+        report.after(long())()
+
+    flow = endless.run()
+    wait_until(lambda: flow.status.entries.get("long") == "Running", "the first Job to run", seconds=100)
+    flow.cancel()
+    assert flow.wait(200, check=False).phase == "Failed"
+    assert "long" in flow._repr_html_()

@@ -1,0 +1,1 @@
+"""The control planes that the tests run on, and simulated nodes."""

@@ -1,0 +1,67 @@
+"""Simulated nodes as the cluster sees them: what pods read, how they fail and come back, a node that is not ready."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.e2e.support.cluster import Cluster, wait_until
+
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
+
+def pod(name: str, command: str, *, restart: str = "Never", **spec: Any) -> str:
+    container = {"name": "c", "image": "busybox:1.37", "command": ["sh", "-c", command], **spec.pop("container", {})}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"schedulerName": "volcano", "restartPolicy": restart, "containers": [container], **spec},
+    }
+    return json.dumps(body)
+
+
+def test_a_pod_reads_what_is_projected_into_it(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "configmap", "settings", "--from-literal=colour=red", "-n", namespace)
+    cluster.kubectl("create", "secret", "generic", "hidden", "--from-literal=key=value", "-n", namespace)
+    volumes = [{"name": "s", "configMap": {"name": "settings"}}, {"name": "h", "secret": {"secretName": "hidden"}}]
+    mounts = [{"name": "s", "mountPath": "/etc/s"}, {"name": "h", "mountPath": "/etc/h"}]
+    environment = [
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}},
+    ]
+    command = f"cat /etc/s/colour; echo; cat /etc/h/key; echo; echo $NODE $COLOUR; cat {TOKEN}"
+    manifest = pod("reader", command, volumes=volumes, container={"volumeMounts": mounts, "env": environment})
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/reader", "--timeout=60s")
+    node = cluster.get("pod", "reader", "-n", namespace)["spec"]["nodeName"]
+    said = cluster.kubectl("logs", "reader", "-n", namespace).split()
+    assert said[:4] == ["red", "value", node, "red"]
+    assert said[4].count(".") == 2, "a token of the ServiceAccount"
+
+
+def test_a_container_that_fails_is_started_again_and_its_events_are_counted(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=pod("loops", "exit 1", restart="Always"))
+    state = "{.status.containerStatuses[0].state.waiting.reason}"
+    cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=CrashLoopBackOff", "pod/loops", "--timeout=60s")
+    assert cluster.get("pod", "loops", "-n", namespace)["status"]["containerStatuses"][0]["restartCount"] >= 1
+
+    def counts() -> list[int]:
+        events = cluster.get("events", "-n", namespace, "--field-selector", "involvedObject.name=loops")["items"]
+        return [event.get("count") or (event.get("series") or {}).get("count") or 1 for event in events]
+
+    wait_until(lambda: max(counts(), default=0) > 1, "an event that counts its repetitions", seconds=90)
+
+
+def test_a_node_that_is_not_ready_takes_no_pods(cluster: Cluster, namespace: str) -> None:
+    node = cluster.get("nodes")["items"][-1]["metadata"]["name"]
+    ready = "--for=condition=Ready={}"
+    cluster.kubectl("annotate", "node", node, "nodes.pyroclast.dev/state=not-ready")
+    try:
+        cluster.kubectl("wait", ready.format("False"), f"node/{node}", "--timeout=30s")
+        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=pod("elsewhere", "sleep 1"))
+        cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/elsewhere", "--timeout=60s")
+        assert cluster.get("pod", "elsewhere", "-n", namespace)["spec"]["nodeName"] != node
+    finally:
+        cluster.kubectl("annotate", "node", node, "nodes.pyroclast.dev/state-")
+    cluster.kubectl("wait", ready.format("True"), f"node/{node}", "--timeout=30s")

@@ -1,0 +1,139 @@
+"""Services killed in the middle of many Jobs: every Job completes, no pod is made twice, no gang stays half-started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.e2e.jobs.test_first_light import job
+from tests.e2e.jobs.test_lifecycle import command
+from tests.e2e.support.cluster import Cluster, wait_until
+
+JOBS = 50
+REPLICAS = 2
+SERVICES = ["admission", "job-controller", "jobflow-controller", "scheduler", "nodes"]
+
+
+def submit(cluster: Cluster, namespace: str, count: int, *, prefix: str = "job") -> None:
+    items = [json.loads(job(f"{prefix}-{number}", command=["sleep", "1"], replicas=REPLICAS)) for number in range(count)]
+    cluster.kubectl(
+        "create", "-n", namespace, "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), timeout=120
+    )
+
+
+def phases(cluster: Cluster, namespace: str) -> Counter[str]:
+    items = cluster.get("vcjob", "-n", namespace)["items"]
+    return Counter(item.get("status", {}).get("state", {}).get("phase", "") for item in items)
+
+
+def pods_created_twice(cluster: Cluster, namespace: str, *, since: int = 0) -> list[str]:
+    """Names of pods with more than one successful create; no Job here restarts, so each name has one version.
+
+    `since`: how many events of the audit log, the first ones, are passed over.
+    """
+    return [name for name, count in cluster.audit.created("pods", namespace, since=since).items() if count > 1]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("service", SERVICES)
+def test_kill_in_the_middle_of_fifty_jobs(cluster: Cluster, namespace: str, service: str) -> None:
+    submit(cluster, namespace, JOBS // 2)
+    wait_until(lambda: phases(cluster, namespace)["Running"] + phases(cluster, namespace)["Completed"] >= 5, "some Jobs to run")
+    cluster.kill(service)
+    if service == "admission":
+        wait_until(lambda: _accepts(cluster, namespace), "the webhook to answer again")
+    submit(cluster, namespace, JOBS // 2, prefix="late")
+    wait_until(lambda: phases(cluster, namespace) == {"Completed": JOBS}, "all Jobs to complete", seconds=180)
+    assert pods_created_twice(cluster, namespace) == []
+
+
+@pytest.mark.parametrize(("service", "lease"), [("job-controller", "vc-controller-manager"), ("scheduler", "volcano")])
+def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, service: str, lease: str) -> None:
+    """It has the identity of the one before, which is known to have ended: nobody waits until the Lease expires."""
+    wait_until(lambda: spec_of(cluster, lease)["holderIdentity"], "a leader")
+    before = spec_of(cluster, lease)
+    cluster.kill(service)
+    killed = spec_of(cluster, lease)["renewTime"]
+    wait_until(lambda: spec_of(cluster, lease)["renewTime"] != killed, "the Lease to be renewed")
+    after = spec_of(cluster, lease)
+    kept = ("holderIdentity", "leaseTransitions", "acquireTime")
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+
+
+def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, namespace: str) -> None:
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    manifest = job("evicted", command=["sleep", "600"], replicas=REPLICAS, policies=policies)
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    running = f"jsonpath={{.status.running}}={REPLICAS}"
+    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
+    old = cluster.pids["job-controller"]
+    os.kill(old, signal.SIGSTOP)
+    cluster.kubectl("delete", "pod", "evicted-worker-0", "-n", namespace, "--force", "--grace-period=0")
+    os.kill(old, signal.SIGKILL)
+    wait_until(lambda: status_of(cluster, namespace, "evicted").get("retryCount") == 1, "the Job to be restarted")
+    cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
+    assert status_of(cluster, namespace, "evicted")["version"] == 1
+
+
+def test_what_others_take_from_a_job_is_put_right(cluster: Cluster, namespace: str) -> None:
+    """Labels of a pod are given back; a PodGroup that a finalizer holds is waited for, and the Job says so."""
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("robbed", command=["sleep", "600"], replicas=REPLICAS))
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
+    cluster.kubectl("label", "pod", "robbed-worker-0", "-n", namespace, "volcano.sh/job-name-")
+    label = "jsonpath={.metadata.labels.volcano\\.sh/job-name}=robbed"
+    cluster.kubectl("wait", "-n", namespace, f"--for={label}", "pod/robbed-worker-0", "--timeout=30s")
+    group = cluster.kubectl("get", "podgroups.scheduling.volcano.sh", "-n", namespace, "-o", "name").strip()
+    finalizers = '{"metadata":{"finalizers":%s}}'
+    cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % '["example.com/hold"]')
+    created = len(group_creates(cluster, namespace))
+    try:
+        cluster.kubectl(
+            "create", "-n", namespace, "-f", "-", stdin=command("RestartJob", cluster.get("vcjob", "robbed", "-n", namespace))
+        )
+        events = ("events", "-n", namespace, "--field-selector", "involvedObject.name=robbed,reason=PodGroupPending")
+        wait_until(
+            lambda: any(
+                "waits for its finalizers: example.com/hold" in item["message"] for item in cluster.get(*events)["items"]
+            ),
+            "an event that names the finalizer",
+        )
+        assert len(group_creates(cluster, namespace)) == created
+    finally:
+        cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % "null")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
+    assert len(group_creates(cluster, namespace)) == created + 1
+
+
+def group_creates(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """All tries to create a PodGroup in the namespace, whatever came of them."""
+    return [
+        event
+        for event in cluster.audit.events()
+        if event["verb"] == "create"
+        and event["objectRef"]["resource"] == "podgroups"
+        and event["objectRef"].get("namespace") == namespace
+    ]
+
+
+def status_of(cluster: Cluster, namespace: str, name: str) -> dict[str, Any]:
+    status: dict[str, Any] = cluster.get("vcjob", name, "-n", namespace).get("status", {})
+    return status
+
+
+def spec_of(cluster: Cluster, lease: str) -> dict[str, Any]:
+    found: dict[str, Any] = cluster.get("lease", lease, "-n", "pyroclast-system")["spec"]
+    return found
+
+
+def _accepts(cluster: Cluster, namespace: str) -> bool:
+    manifest = job("probe", command=["true"])
+    try:
+        cluster.kubectl("create", "-n", namespace, "--dry-run=server", "-f", "-", stdin=manifest)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""JobFlows from the user's side."""

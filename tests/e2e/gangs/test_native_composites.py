@@ -1,0 +1,123 @@
+"""CompositePodGroups on a Kubernetes that serves them: trees of PodGroups start together, or not at all."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.cli.test_vcctl import Shell
+from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.natives import (
+    COMPOSITES,
+    GROUPS,
+    composite,
+    conditions,
+    fresh_namespace,
+    gang,
+    group,
+    is_scheduled,
+    make,
+    member,
+    nodes,
+    part,
+    patches,
+    priority_class,
+    zoned_cluster,
+)
+
+ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+STILL_SECONDS = 3.0
+STARTED = ("True", "Scheduled", "")
+
+
+@pytest.fixture(scope="module")
+def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with zoned_cluster(control_plane, tmp_path_factory.mktemp("composites")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(own: Cluster) -> Iterator[str]:
+    with fresh_namespace(own) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def cpu(own: Cluster) -> str:
+    """All that a node has."""
+    return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
+
+
+def members(cpu: str, **sizes: int) -> list[dict[str, object]]:
+    return [member(f"{name}-{i}", name, cpu) for name, size in sizes.items() for i in range(size)]
+
+
+def placed(own: Cluster, namespace: str) -> dict[str, int]:
+    """How many pods of each group have a node."""
+    pods = [pod for pod in own.get("pods", "-n", namespace)["items"] if pod["spec"].get("nodeName")]
+    return dict(Counter(pod["spec"]["schedulingGroup"]["podGroupName"] for pod in pods))
+
+
+def test_all_groups_start_together_in_one_zone_and_every_object_says_so(own: Cluster, namespace: str, cpu: str) -> None:
+    """The pods come first, then their groups, then what these belong to."""
+    make(own, namespace, *members(cpu, g=1, h=2))
+    make(own, namespace, part("g", "c", 1), part("h", "d", 2))
+    wait_until(lambda: conditions(own, namespace, "g"), "the group to say that it lacks its parent")
+    assert "CompositePodGroup c does not exist" in conditions(own, namespace, "g")["PodGroupInitiallyScheduled"][2]
+    make(own, namespace, composite("d", 1, parentCompositePodGroupName="c"), composite("c", 2, **ZONE))
+    wait_until(lambda: nodes(own, namespace) == ["node-0", "node-1", "node-2"], "the whole to start")
+    for name in ("c", "d"):
+        scheduled = "CompositePodGroupInitiallyScheduled"
+        wait_until(lambda: conditions(own, namespace, name, COMPOSITES).get(scheduled) == STARTED, f"{name} to say so")  # noqa: B023
+    for name in ("g", "h"):
+        wait_until(lambda: is_scheduled(own, namespace, name), f"{name} to say so")  # noqa: B023
+    assert "Scheduled" in own.kubectl("get", GROUPS, "-n", namespace)
+
+
+def test_a_group_that_lacks_a_pod_holds_the_whole(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, composite("c", 2), part("g", "c", 1), part("h", "c", 2), *members(cpu, g=1, h=1))
+    text = "CompositePodGroup c: 1 of 2 groups are complete; PodGroup h: 1 of 2 pods present"
+    wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
+    said = conditions(own, namespace, "c", COMPOSITES)["CompositePodGroupInitiallyScheduled"]
+    assert said == ("False", "Unschedulable", text)
+    wait_until(lambda: conditions(own, namespace, "g"), "the group to say so too")
+    shell = Shell(own.kubeconfig, namespace)
+    assert text in shell.run("vcctl", "explain", "podgroup/g", "-n", namespace).stdout
+    time.sleep(STILL_SECONDS)
+    assert nodes(own, namespace) == []
+    assert len(patches(own, f"/namespaces/{namespace}/compositepodgroups/c/status")) <= 2
+    make(own, namespace, member("h-1", "h", cpu))
+    wait_until(lambda: placed(own, namespace) == {"g": 1, "h": 2}, "the whole to start")
+
+
+def test_as_many_groups_start_as_have_room_and_none_in_part(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, composite("c", 1), *(part(name, "c", 3) for name in ("g", "h")), *members(cpu, g=3, h=3))
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "one group to start")
+    time.sleep(STILL_SECONDS)
+    assert list(placed(own, namespace).values()) == [3]
+
+
+def test_no_group_starts_where_no_zone_holds_all(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, composite("c", 2, **ZONE), part("g", "c", 2), part("h", "c", 2), *members(cpu, g=2, h=2))
+    wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
+    time.sleep(STILL_SECONDS)
+    assert nodes(own, namespace) == []
+
+
+@pytest.mark.parametrize("mode", ["single", "all"])
+def test_a_whole_tree_goes_or_only_what_must(own: Cluster, namespace: str, cpu: str, mode: str) -> None:
+    low, high = composite("low", 2, disruptionMode={mode: {}}), f"high-{namespace}"
+    make(own, namespace, low, part("g", "low", 2), part("h", "low", 2), *members(cpu, g=2, h=2))
+    wait_until(lambda: len(nodes(own, namespace)) == 4, "the tree to start")
+    make(own, namespace, priority_class(high, 100), group("high", gang(1, priorityClassName=high)))
+    make(own, namespace, member("high-0", "high", cpu, priorityClassName=high))
+    wait_until(lambda: is_scheduled(own, namespace, "high"), "the gang of higher priority to start")
+    left = placed(own, namespace)
+    assert left.pop("high") == 1
+    assert sum(left.values()) == (3 if mode == "single" else 0)
+    if mode == "all":
+        wait_until(lambda: "DisruptionTarget" in conditions(own, namespace, "low", COMPOSITES), "the tree to say so")
+        wait_until(lambda: "DisruptionTarget" in conditions(own, namespace, "g"), "its groups to say so")

@@ -1,0 +1,419 @@
+"""Gangs described by the PodGroups of Kubernetes itself, on a Kubernetes that serves them: no object of ours is made for them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from pyroclast.api.keys import SCHEDULER_NAME
+from pyroclast.rules.policies.schedulers import scheduler_manifests
+from tests.e2e.board.test_board import shows
+from tests.e2e.cli.test_vcctl import Shell
+from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
+from tests.e2e.support.natives import (
+    GROUPS,
+    NODES,
+    OURS,
+    QUEUE,
+    conditions,
+    fresh_namespace,
+    gang,
+    group,
+    group_of,
+    is_scheduled,
+    job,
+    make,
+    member,
+    nodes,
+    patches,
+    pod_spec,
+    volcano_job,
+    writes,
+    zoned_cluster,
+)
+
+PODS_OF_A_BIG_GANG = 40
+WHOLE = pytest.mark.soak
+"""Marks the full counts of a statement, of which every run of the tests shows a part."""
+
+
+@pytest.fixture(scope="module")
+def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with zoned_cluster(control_plane, tmp_path_factory.mktemp("native")) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def namespace(own: Cluster) -> Iterator[str]:
+    with fresh_namespace(own) as name:
+        yield name
+
+
+@pytest.fixture(scope="module")
+def cpu(own: Cluster) -> str:
+    """All that a node has."""
+    return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
+
+
+def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str, cpu: str) -> None:
+    scheduling = gang(3, schedulingConstraints={"topology": [{"key": "zone"}]}, disruptionMode={"all": {}})
+    make(own, namespace, job("gang", cpu, 3, scheduling))
+    wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
+    assert nodes(own, namespace) == ["node-0", "node-1", "node-2"]
+    text = own.kubectl("get", GROUPS, "-n", namespace)
+    assert "Gang" in text
+    assert "Scheduled" in text
+    assert own.get(OURS, "-n", namespace)["items"] == []
+    pods = own.get("pods", "-n", namespace)["items"]
+    assert not any("scheduling.k8s.io/group-name" in pod["metadata"]["annotations"] for pod in pods)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("seconds", "start_seconds"), [(10, 15), pytest.param(60, 2, marks=WHOLE)])
+def test_a_gang_that_does_not_fit_says_why_and_writes_little(
+    own: Cluster, namespace: str, cpu: str, seconds: int, start_seconds: int
+) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, job("gang", cpu, 3, gang(3)))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        time.sleep(seconds)
+        assert nodes(own, namespace) == []
+        status, reason, message = conditions(own, namespace)["PodGroupInitiallyScheduled"]
+        assert (status, reason) == ("False", "Unschedulable")
+        assert "its gang needs 3 pods" in message
+        name = own.get(GROUPS, "-n", namespace)["items"][0]["metadata"]["name"]
+        assert len(patches(own, f"/namespaces/{namespace}/podgroups/{name}/status")) <= 2
+        assert max(Counter(patches(own, f"/namespaces/{namespace}/pods/")).values(), default=0) <= 1
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start", seconds=start_seconds)
+
+
+def test_pods_may_come_before_their_group(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, *(member(f"p{i}", "g", cpu) for i in range(2)))
+    time.sleep(2)
+    assert nodes(own, namespace) == []
+    make(own, namespace, group("g", gang(3)))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "Unschedulable", "2 of 3 pods present")
+    assert conditions(own, namespace)["pyroclast.dev/Queued"] == ("True", "PodsMissing", "2 of 3 pods present")
+    shell = Shell(own.kubeconfig, namespace)
+    assert "2 of 3 pods present" in shell.run("vcctl", "explain", "podgroup/g", "-n", namespace).stdout
+    header, row = shell.run("vcctl", "waiting", "-n", namespace).stdout.splitlines()
+    assert "KIND" in header
+    assert {"g", "PodsMissing", GROUPS} <= set(row.split())
+    uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+    assert f'href="/jobs/{uid}">g</a> (PodGroup of Kubernetes)' in shows(own, f"/jobs?namespace={namespace}", "PodsMissing")
+    shows(own, f"/jobs/{uid}", "<b>PodsMissing</b>", "2 of 3 pods present")
+    make(own, namespace, member("p2", "g", cpu))
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    shows(own, f"/jobs/{uid}", "3 of 3 run", "p2")
+
+
+def test_the_minimum_is_followed(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, group("g", gang(5)), *(member(f"p{i}", "g", cpu) for i in range(3)))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(6)}))
+    time.sleep(2)
+    assert nodes(own, namespace) == []
+    own.kubectl("patch", GROUPS, "g", "-n", namespace, "--type=merge", "-p", json.dumps({"spec": gang(3)}))
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+
+
+def test_without_scheduling_pods_start_each_by_itself(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, job("many", cpu, 6))
+    wait_until(lambda: len(nodes(own, namespace)) == NODES, "all nodes to be taken")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("times", [5, pytest.param(100, marks=WHOLE)])
+def test_two_gangs_on_too_few_nodes(own: Cluster, namespace: str, cpu: str, times: int) -> None:
+    for _ in range(times):
+        make(own, namespace, job("one", cpu, 3, gang(3)), job("two", cpu, 3, gang(3)))
+        wait_until(lambda: len(nodes(own, namespace)) == 3, "one of them to start")
+        time.sleep(1)
+        assert len(nodes(own, namespace)) == 3
+        own.kubectl("delete", "job", "--all", "-n", namespace)
+        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "their pods to go")
+
+
+@pytest.mark.parametrize("where", ["pod", "job", "namespace"])
+def test_the_queue_is_named_by_template_job_or_namespace(own: Cluster, namespace: str, cpu: str, where: str) -> None:
+    queue = f"q-{namespace}"
+    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(2 * int(cpu))}}})
+    if where == "namespace":
+        own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
+    labels = {"labels": {QUEUE: queue}} if where == "pod" else {"job_labels": {QUEUE: queue}} if where == "job" else {}
+    make(own, namespace, job("small", cpu, 2, gang(2), **labels))
+    wait_until(lambda: len(nodes(own, namespace)) == 2, "the gang to start")
+
+    def is_counted() -> bool:
+        status = own.get("queue", queue).get("status") or {}
+        return str((status.get("allocated") or {}).get("cpu")) == str(2 * int(cpu))
+
+    wait_until(is_counted, "the queue to count it")
+    make(own, namespace, job("big", cpu, 2, gang(2), **labels))
+    big = group_of(own, namespace, "big")
+    wait_until(lambda: conditions(own, namespace, big), "the condition")
+    assert f"queue {queue}" in conditions(own, namespace, big)["PodGroupInitiallyScheduled"][2]
+
+
+@pytest.mark.parametrize("mode", ["single", "all"])
+def test_a_gang_of_higher_priority_takes_what_it_needs_or_whole_gangs(own: Cluster, namespace: str, cpu: str, mode: str) -> None:
+    high = f"high-{namespace}"
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 100}
+    make(own, namespace, priority)
+    make(own, namespace, job("low", cpu, 4, gang(4, disruptionMode={mode: {}})))
+    wait_until(lambda: len(nodes(own, namespace)) == 4, "the gang to start")
+    low = group_of(own, namespace, "low")
+    before = {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
+    make(own, namespace, job("high", cpu, 1, gang(1), pod={"priorityClassName": high}))
+    top = group_of(own, namespace, "high")
+    wait_until(lambda: is_scheduled(own, namespace, top), "the gang of higher priority to start")
+    time.sleep(2)
+    left = before & {pod["metadata"]["uid"] for pod in own.get("pods", "-n", namespace)["items"]}
+    assert len(left) == (3 if mode == "single" else 0)
+    if mode == "all":
+        wait_until(lambda: "DisruptionTarget" in conditions(own, namespace, low), "the group to say so")
+
+
+def test_pods_of_two_priorities_are_refused_in_the_words_of_kube_scheduler(own: Cluster, namespace: str, cpu: str) -> None:
+    high = f"high-{namespace}"
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": high}, "value": 5}
+    make(own, namespace, priority, group("g", gang(2)), member("a", "g", cpu), member("b", "g", cpu, priorityClassName=high))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    text = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0"
+    assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
+    assert nodes(own, namespace) == []
+
+
+def test_a_group_that_is_deleted_and_made_again(own: Cluster, namespace: str, cpu: str) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, group("g", gang(3)), *(member(f"p{i}", "g", cpu) for i in range(3)))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        own.kubectl("delete", GROUPS, "g", "-n", namespace, "--wait=false")
+        own.kubectl("delete", "pod", "p0", "p1", "p2", "-n", namespace)
+        wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go")
+        make(own, namespace, *(member(f"p{i}", "g", cpu) for i in range(3)))
+        time.sleep(2)
+        assert nodes(own, namespace) == []
+        make(own, namespace, group("g", gang(3)))
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+
+
+def test_a_cron_job_is_a_gang_of_ours(own: Cluster, namespace: str, cpu: str) -> None:
+    template = {"spec": job("x", cpu, 3, gang(3))["spec"]}
+    spec = {"schedule": "* * * * *", "jobTemplate": template, "suspend": True}
+    make(own, namespace, {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "c"}, "spec": spec})
+    cron = own.get("cronjob", "c", "-n", namespace)["metadata"]
+    once = job("once", cpu, 3, gang(3))
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": cron["uid"], "controller": True}
+    once["metadata"]["ownerReferences"] = [owner]
+    make(own, namespace, once)
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    (ours,) = own.get(OURS, "-n", namespace)["items"]
+    assert ours["spec"]["minMember"] == 3
+    assert own.get(GROUPS, "-n", namespace)["items"] == []
+
+
+def test_the_last_replacement_of_a_job_starts(own: Cluster, namespace: str, cpu: str) -> None:
+    done = pod_spec(cpu)
+    done["containers"][0]["command"] = ["sh", "-c", "exit 0"]
+    make(own, namespace, group("g", gang(3)))
+    for i in range(2):
+        make(own, namespace, {**member(f"p{i}", "g", cpu), "spec": {**done, "schedulingGroup": {"podGroupName": "g"}}})
+    make(own, namespace, member("p2", "g", cpu))
+    wait_until(lambda: is_scheduled(own, namespace), "the gang to start")
+
+    def phases() -> list[str]:
+        return [pod["status"]["phase"] for pod in own.get("pods", "-n", namespace)["items"]]
+
+    wait_until(lambda: phases().count("Succeeded") == 2, "two of three to succeed")
+    own.kubectl("delete", "pod", "p2", "-n", namespace)
+    make(own, namespace, member("p3", "g", cpu))
+    wait_until(lambda: phases().count("Running") == 1, "the replacement to start")
+
+
+def test_a_gang_is_whole_although_the_scheduler_is_killed(own: Cluster, namespace: str, cpu: str) -> None:
+    for i in range(3):
+        make(own, namespace, job(f"gang-{i}", cpu, NODES, gang(NODES)))
+        wait_until(lambda: own.get("pods", "-n", namespace)["items"], "the first pod")
+        time.sleep(0.1 * i)
+        own.kill("scheduler")
+        wait_until(lambda: len(nodes(own, namespace)) == NODES, "the whole gang to have its nodes")
+        own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
+        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
+
+
+def test_a_job_that_names_no_scheduler_has_that_of_its_namespace(own: Cluster, namespace: str, cpu: str) -> None:
+    """Also its queue: only the Namespace says a word of either."""
+    queue = f"q-{namespace}"
+    make(own, namespace, *scheduler_manifests())
+    queues = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}}
+    make(own, namespace, {**queues, "spec": {"capability": {"cpu": str(3 * int(cpu))}}})
+    own.kubectl("annotate", "namespace", namespace, f"{QUEUE}={queue}")
+    own.kubectl("label", "namespace", namespace, f"{SCHEDULER_NAME}=volcano")
+    plain = job("plain", cpu, 3, gang(3))
+    del plain["spec"]["template"]["spec"]["schedulerName"]
+    asked = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": plain["spec"]["template"]["spec"]}
+
+    def is_active() -> bool:
+        text = yaml.safe_dump(asked)
+        made = own.kubectl("create", "-n", namespace, "-f", "-", "--dry-run=server", "-o", "json", stdin=text)
+        return bool(json.loads(made)["spec"]["schedulerName"] == "volcano")
+
+    wait_until(is_active, "the policy to be in force")
+    make(own, namespace, plain)
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "the gang to start")
+    assert {pod["spec"]["schedulerName"] for pod in own.get("pods", "-n", namespace)["items"]} == {"volcano"}
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+
+    def is_counted() -> bool:
+        status = own.get("queue", queue).get("status") or {}
+        return str((status.get("allocated") or {}).get("cpu")) == str(3 * int(cpu))
+
+    wait_until(is_counted, "the queue to count it")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=WHOLE)])
+def test_a_gang_is_whole_although_the_scheduler_is_killed_among_its_bindings(own: Cluster, namespace: str, times: int) -> None:
+    bound = []
+    for i in range(times):
+        make(own, namespace, job(f"gang-{i}", "10m", PODS_OF_A_BIG_GANG, gang(PODS_OF_A_BIG_GANG)))
+        wait_until(lambda: nodes(own, namespace), "the first pod to have a node")
+        bound.append(len(nodes(own, namespace)))
+        own.kill("scheduler")
+        wait_until(lambda: len(nodes(own, namespace)) == PODS_OF_A_BIG_GANG, "the whole gang to have its nodes")
+        wait_until(lambda: is_scheduled(own, namespace, group_of(own, namespace, f"gang-{i}")), "the group to say so")  # noqa: B023
+        own.kubectl("delete", "job", f"gang-{i}", "-n", namespace)
+        wait_until(lambda: not own.get("pods", "-n", namespace)["items"], "its pods to go")
+    assert times == 1 or any(count < PODS_OF_A_BIG_GANG for count in bound)
+
+
+def test_a_claim_on_devices_that_the_group_makes_is_reserved_for_the_group(own: Cluster, namespace: str) -> None:
+    driver, version = f"{namespace}.example.com", "resource.k8s.io/v1"
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 1}
+    slices = {"driver": driver, "pool": pool, "nodeName": "node-1", "devices": [{"name": "gpu-1"}]}
+    selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
+    requests = [{"name": "one", "exactly": {"deviceClassName": namespace}}]
+    template = {"spec": {"devices": {"requests": requests}}}
+    shared = {"name": "gpu", "resourceClaimTemplateName": "gpus"}
+    container = {**pod_spec("10m")["containers"][0]}
+    container["resources"] = {**container["resources"], "claims": [{"name": "gpu"}]}
+    pods = [member(f"p{i}", "g", "10m", resourceClaims=[shared], containers=[container]) for i in range(2)]
+    try:
+        make(
+            own,
+            namespace,
+            {"apiVersion": version, "kind": "ResourceSlice", "metadata": {"name": namespace}, "spec": slices},
+            {"apiVersion": version, "kind": "DeviceClass", "metadata": {"name": namespace}, "spec": {"selectors": [selector]}},
+            {"apiVersion": version, "kind": "ResourceClaimTemplate", "metadata": {"name": "gpus"}, "spec": template},
+            group("g", gang(2, resourceClaims=[shared])),
+            *pods,
+        )
+        wait_until(lambda: nodes(own, namespace) == ["node-1", "node-1"], "both pods to be where the device is")
+        (claim,) = own.get("resourceclaims", "-n", namespace)["items"]
+        (reserved,) = claim["status"]["reservedFor"]
+        uid = own.get(GROUPS, "g", "-n", namespace)["metadata"]["uid"]
+        assert reserved == {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
+    finally:
+        own.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
+
+
+def test_a_job_of_ours_shows_its_gang_to_plain_kubectl(own: Cluster, namespace: str, cpu: str) -> None:
+    own.kubectl("cordon", "node-2", "node-3")
+    try:
+        make(own, namespace, volcano_job("ours", cpu, 3))
+        wait_until(lambda: conditions(own, namespace), "the condition")
+        wait_until(lambda: len(own.get("pods", "-n", namespace)["items"]) == 3, "the pods")
+        shown = own.get(GROUPS, "-n", namespace)["items"][0]
+        assert shown["spec"]["schedulingPolicy"] == {"gang": {"minCount": 3}}
+        assert conditions(own, namespace)["PodGroupInitiallyScheduled"][:2] == ("False", "Unschedulable")
+        assert "Unschedulable" in own.kubectl("get", GROUPS, "-n", namespace)
+        named = {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in own.get("pods", "-n", namespace)["items"]}
+        assert named == {shown["metadata"]["name"]}
+    finally:
+        own.kubectl("uncordon", "node-2", "node-3")
+    wait_until(lambda: is_scheduled(own, namespace), "the group to say so")
+    assert len(nodes(own, namespace)) == 3
+    own.kubectl("delete", "jobs.batch.volcano.sh", "ours", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job")
+
+
+def test_a_queue_that_does_not_exist_is_named(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, job("lost", cpu, 2, gang(2), labels={QUEUE: "no-such-queue"}))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    said = conditions(own, namespace)["PodGroupInitiallyScheduled"]
+    assert said == ("False", "Unschedulable", "queue no-such-queue does not exist")
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=WHOLE)])
+def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(
+    own: Cluster, namespace: str, cpu: str, count: int
+) -> None:
+    quick = {"containers": [{**pod_spec(cpu)["containers"][0], "command": ["sleep", "1"]}]}
+    for i in range(count):
+        for name, scheduler in (("ours", "volcano"), ("theirs", "default-scheduler")):
+            size = 1 + i % 3
+            body = job(f"{name}-{i}", cpu, size, gang(size), pod={**quick, "schedulerName": scheduler})
+            body["spec"]["backoffLimit"] = 0
+            make(own, namespace, body)
+
+    def ends() -> list[str]:
+        jobs = own.get("jobs", "-n", namespace)["items"]
+        found = [each["type"] for job in jobs for each in job["status"].get("conditions") or ()]
+        return [each for each in found if each in {"Complete", "Failed"}]
+
+    wait_until(lambda: len(ends()) == 2 * count, "all Jobs to end", seconds=60 + 10 * count)
+    assert "Complete" in ends()  # a node refuses a pod where both took the same room at once, which ends that Job
+    groups = (each["metadata"]["name"] for each in own.get(GROUPS, "-n", namespace)["items"])
+    ours = {name for name in groups if name.startswith("ours-")}
+    written: dict[str, set[str]] = {"ours": set(), "theirs": set()}
+    for user, uri in writes(own, f"/namespaces/{namespace}/podgroups/"):
+        written["theirs" if user == "system:kube-scheduler" else "ours"].add(uri.split("/")[7])
+    assert written["ours"] <= ours
+    assert not written["theirs"] & ours
+    binders: dict[str, set[str]] = {}
+    for user, uri in writes(own, "/binding", verb="create"):
+        if uri.startswith(f"/api/v1/namespaces/{namespace}/pods/"):
+            binders.setdefault("-".join(uri.split("/")[6].split("-")[:2]), set()).add(user)
+    assert {name.partition("-")[0]: users for name, users in binders.items()}.keys() == {"ours", "theirs"}
+    assert all((users == {"system:kube-scheduler"}) is name.startswith("theirs-") for name, users in binders.items())
+    assert all(len(users) == 1 for users in binders.values())
+    deleted = [uri for user, uri in writes(own, f"/namespaces/{namespace}/pods/theirs-", verb="delete") if "volcano" in user]
+    assert deleted == []
+
+
+def test_the_roles_of_users_are_those_of_kubernetes(own: Cluster, namespace: str) -> None:
+    """We add no right to them: who may edit may not write a status."""
+    for account, role in (("viewer", "view"), ("editor", "edit")):
+        own.kubectl("create", "serviceaccount", account, "-n", namespace)
+        subject = f"--serviceaccount={namespace}:{account}"
+        own.kubectl("create", "rolebinding", account, f"--clusterrole={role}", subject, "-n", namespace)
+    assert _can(own, namespace, "viewer", "get", GROUPS)
+    assert not _can(own, namespace, "viewer", "create", GROUPS)
+    assert _can(own, namespace, "editor", "create", GROUPS)
+    assert not _can(own, namespace, "editor", "patch", f"{GROUPS}/status")
+
+
+def _can(own: Cluster, namespace: str, account: str, verb: str, resource: str) -> bool:
+    plural, _, subresource = resource.partition("/")
+    more = [f"--subresource={subresource}"] if subresource else []
+    user = f"--as=system:serviceaccount:{namespace}:{account}"
+    try:
+        return own.kubectl("auth", "can-i", verb, plural, *more, user, "-n", namespace).strip() == "yes"
+    except KubectlError:
+        return False

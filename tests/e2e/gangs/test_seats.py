@@ -1,0 +1,208 @@
+"""Gangs that are placed before their pods exist: one write for each pod, and whole gangs whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyroclast.api import keys
+from tests.e2e.jobs.test_first_light import job, phase_of
+from tests.e2e.support.cluster import Cluster, running, wait_until
+from tests.e2e.support.sidecars import sidecars
+
+NODES = 8
+ROOM = 8000
+"""Thousandths of a CPU of each simulated node."""
+GROUPS = "podgroups.scheduling.volcano.sh"
+SEEN = ("publishing", "placing", "creating", "observing")
+
+
+@pytest.fixture(scope="module")
+def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane with the switch on, whatever the other tests have."""
+    with running(control_plane, tmp_path_factory.mktemp("seats"), nodes=NODES, place_before_pods=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def space(own: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"seats-{abs(hash(request.node.name)) % 10**8}"
+    own.kubectl("create", "namespace", name)
+    yield name
+    own.kubectl("delete", "vcjob", "--all", "-n", name)
+    wait_until(lambda: not own.get("pods", "-n", name)["items"], "the room of the pods to be free for the next test", seconds=60)
+    own.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def gang(name: str, size: int, cpu: str = "500m", **spec: Any) -> str:
+    made = json.loads(job(name, command=["sleep", "600"], replicas=size, **spec))
+    made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = cpu
+    return json.dumps(made)
+
+
+def create(own: Cluster, space: str, manifest: str) -> None:
+    own.kubectl("create", "-n", space, "-f", "-", stdin=manifest)
+
+
+def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 90.0) -> None:
+    status = ("vcjob", name, "-n", space)
+    wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=seconds)
+
+
+def pods(own: Cluster, space: str) -> list[dict[str, Any]]:
+    return [pod for pod in own.get("pods", "-n", space)["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+
+def annotation(own: Cluster, space: str, key: str) -> dict[str, Any]:
+    found = own.get(GROUPS, "-n", space)["items"]
+    return dict(json.loads(found[0]["metadata"].get("annotations", {}).get(key, "{}"))) if found else {}
+
+
+def made(own: Cluster, space: str) -> Counter[str]:
+    """Successful creations of pods and of bindings in the namespace."""
+    found: Counter[str] = Counter()
+    for event in own.audit.events():
+        reference = event.get("objectRef") or {}
+        is_pod = reference.get("resource") == "pods" and reference.get("namespace") == space
+        if (
+            is_pod
+            and event["verb"] == "create"
+            and "dryRun" not in event["requestURI"]
+            and event["responseStatus"]["code"] == 201
+        ):
+            found[reference.get("subresource") or "pod"] += 1
+    return found
+
+
+def over_committed(own: Cluster) -> list[str]:
+    used: Counter[str] = Counter()
+    for pod in own.get("pods", "-A")["items"]:
+        if pod["status"]["phase"] in {"Pending", "Running"} and pod["spec"].get("nodeName"):
+            requests = [each.get("resources", {}).get("requests", {}).get("cpu", "0") for each in pod["spec"]["containers"]]
+            used[pod["spec"]["nodeName"]] += sum(int(text[:-1]) if text.endswith("m") else 1000 * int(text) for text in requests)
+    return [f"{node}: {cpu}" for node, cpu in used.items() if cpu > ROOM]
+
+
+def test_a_pod_costs_one_write(own: Cluster, space: str) -> None:
+    create(own, space, gang("j", 20))
+    runs(own, space, "j", 20)
+    assert made(own, space) == {"pod": 20}
+    wait_until(lambda: not annotation(own, space, keys.PLACEMENT), "the placement to go when all pods are there")
+    assert over_committed(own) == []
+
+
+def test_a_gang_that_does_not_fit_when_it_is_let_in_is_bound_later(own: Cluster, space: str) -> None:
+    create(own, space, gang("first", NODES, cpu="5"))
+    runs(own, space, "first", NODES)
+    create(own, space, gang("second", 2, cpu="4"))
+    wait_until(lambda: sum(not pod["spec"].get("nodeName") for pod in pods(own, space)) == 2, "the pods that wait")
+    own.kubectl("delete", "vcjob", "first", "-n", space)
+    runs(own, space, "second", 2)
+    assert made(own, space) == {"pod": NODES + 2, "binding": 2}
+
+
+@pytest.mark.parametrize("service", ["scheduler", "job-controller", "apiserver"])
+@pytest.mark.parametrize("point", SEEN)
+def test_whoever_is_killed_at_whatever_point_the_gang_is_whole_soon(own: Cluster, space: str, service: str, point: str) -> None:
+    if service == "apiserver" and own.server is not None and point != "placing":
+        pytest.skip("an outage of the real API server takes long: once is enough")
+    create(own, space, gang("j", 16))
+    wait_until(lambda: has_come_to(own, space, point), point, seconds=20)
+    if service == "apiserver":
+        own.outage(1.0)
+    else:
+        own.kill(service)
+    began = time.monotonic()
+    runs(own, space, "j", 16, seconds=15)
+    print(f"{service} killed while {point}: whole after {time.monotonic() - began:.1f} s")
+    assert len(pods(own, space)) == 16
+    assert over_committed(own) == []
+    assert phase_of(own, space, "j") == "Running"
+
+
+def has_come_to(own: Cluster, space: str, point: str) -> bool:
+    """Whether the gang has got so far."""
+    match point:
+        case "publishing":
+            return bool(own.get("vcjob", "-n", space)["items"])
+        case "placing":
+            return bool(annotation(own, space, keys.SEATS))
+        case "creating":
+            return bool(annotation(own, space, keys.PLACEMENT)) or bool(pods(own, space))
+        case _:
+            return bool(pods(own, space))
+
+
+def test_a_cordoned_node_gets_no_pods_and_the_gang_runs(own: Cluster, space: str) -> None:
+    with own.standing_aside("job-controller"):
+        pass  # a fresh one, which remembers nothing
+    create(own, space, gang("warm", 1))
+    runs(own, space, "warm", 1)
+    own.kubectl("cordon", "node-0")
+    try:
+        create(own, space, gang("j", 24))
+        runs(own, space, "j", 24)
+        assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(own, space) if pod["metadata"]["name"].startswith("j-")}
+    finally:
+        own.kubectl("uncordon", "node-0")
+
+
+def test_a_quota_leaves_no_gang_half_started(own: Cluster, space: str) -> None:
+    own.kubectl("create", "quota", "q", "--hard=pods=3", "-n", space)
+    create(own, space, gang("j", 6))
+    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up", seconds=30)
+    wait_until(
+        lambda: not any(pod["spec"].get("nodeName") for pod in pods(own, space)), "no pod to be left on a node", seconds=60
+    )
+    own.kubectl("delete", "quota", "q", "-n", space)
+    runs(own, space, "j", 6, seconds=150)
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        pytest.param({"nodeName": "node-1"}, "Node", id="node"),
+        pytest.param({"affinity": {"podAntiAffinity": {}}}, "Affinity", id="affinity"),
+        pytest.param({"hostNetwork": True}, "Ports", id="ports"),
+    ],
+)
+def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[str, Any], way: str) -> None:
+    manifest = json.loads(gang("j", 2))
+    manifest["spec"]["tasks"][0]["template"]["spec"] |= spec
+    create(own, space, json.dumps(manifest))
+    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == way, f"the way {way}")
+    runs(own, space, "j", 2)
+
+
+@pytest.mark.parametrize("often", ["always", "sometimes"])
+def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
+    with sidecars(own, tmp_path, space, every=1 if often == "always" else 3) as added:
+        create(own, space, gang("j", 12))
+        runs(own, space, "j", 12, seconds=60)
+        assert added
+        assert over_committed(own) == []
+        way = annotation(own, space, keys.SEATS).get("way", "")
+        assert way == ("" if often == "always" else "Admission")
+        if often == "always":
+            assert made(own, space) == {"pod": 12}
+        create(own, space, gang("k", 6))
+        runs(own, space, "k", 6, seconds=60)
+        assert over_committed(own) == []
+
+
+def test_nobody_else_says_where_pods_go(own: Cluster, space: str) -> None:
+    if own.control_plane != "real":
+        pytest.skip("admission policies need the real control plane")
+    create(own, space, gang("j", 1))
+    runs(own, space, "j", 1)
+    group = own.get(GROUPS, "-n", space)["items"][0]["metadata"]["name"]
+    for key in (keys.SEATS, keys.PLACEMENT):
+        said = own.refused("annotate", GROUPS, group, f"{key}={{}}", "--overwrite", "-n", space)
+        assert "the job controller and the scheduler write them" in said
+    own.kubectl("annotate", GROUPS, group, "mine=a", "-n", space)

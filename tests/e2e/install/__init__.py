@@ -1,0 +1,1 @@
+"""Distributions, images and the chart: installed, upgraded, taken away."""

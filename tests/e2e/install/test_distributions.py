@@ -1,0 +1,149 @@
+"""The distributions: what goes onto a cluster serves without the command lines, the embedded API server and simulated nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.control_plane import Options, running
+from pyroclast_standalone.directory import DataDirectory
+
+ROOT = Path(__file__).parents[3]
+STANDALONE = ROOT / "services" / "pyroclast_standalone"
+COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
+CLIENT = ROOT / "services" / "pyroclast_client"
+API = ROOT / "libs" / "pyroclast"
+SNAKEMAKE = ROOT / "services" / "snakemake_executor_plugin_pyroclast"
+PACKAGES = {
+    "pyroclast_admission",
+    "pyroclast_board",
+    "pyroclast_job_controller",
+    "pyroclast_jobflow_controller",
+    "pyroclast_recorder",
+    "pyroclast_scheduler",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """The wheel of a project, built when it is first asked for."""
+
+    @cache
+    def build(project: Path) -> Path:
+        folder = tmp_path_factory.mktemp("wheel")
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(command, cwd=project, check=True, capture_output=True)
+        (built,) = folder.glob("*.whl")
+        return built
+
+    return build
+
+
+def packages_of(built: Path) -> set[str]:
+    top = {name.split("/")[0] for name in zipfile.ZipFile(built).namelist()}
+    return {name for name in top if not name.endswith(".dist-info")}
+
+
+def test_each_wheel_holds_its_own_packages_and_none_of_the_other(wheel):
+    assert packages_of(wheel(ROOT)) == PACKAGES
+    assert packages_of(wheel(API)) == {"pyroclast"}
+    assert packages_of(wheel(STANDALONE)) == {"pyroclast_standalone"}
+    assert packages_of(wheel(COMMAND_LINE)) == {"pyroclast_cli"}
+    assert packages_of(wheel(SNAKEMAKE)) == {SNAKEMAKE.name}
+    client = wheel(CLIENT)
+    assert packages_of(client) == {"pyroclast_client"}
+    assert client.stat().st_size < 200_000
+    assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
+
+
+@pytest.mark.parametrize("folder", [API, STANDALONE, COMMAND_LINE, CLIENT, SNAKEMAKE], ids=lambda folder: folder.name)
+def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
+    ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
+    assert beside["version"] == ours["version"]
+    own = [need for need in (*ours["dependencies"], *beside["dependencies"]) if need.startswith("pyroclast")]
+    assert {need.partition("==")[2] for need in own} == {ours["version"]}
+    locks = [ROOT / "requirements.lock", *([ROOT / "requirements-dev.lock"] if folder == CLIENT else [])]
+    if folder == SNAKEMAKE:
+        return  # Snakemake is pinned where it is tested, in `tests/third_party/versions.toml`
+    pinned = {line.split("==")[0] for lock in locks for line in lock.read_text().splitlines() if "==" in line}
+    assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that holds the wheels of the services, what they require, and nothing else."""
+    folder, uv = tmp_path_factory.mktemp("services") / "environment", [sys.executable, "-m", "uv"]
+    python = folder / "bin" / "python"
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--require-hashes", "-r", str(ROOT / "requirements.lock")], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel(ROOT)), str(wheel(API))], check=True)
+    lacks = subprocess.run([python, "-c", "import pyroclast_standalone"], capture_output=True, text=True, check=False)
+    assert "No module named 'pyroclast_standalone'" in lacks.stderr
+    return python
+
+
+async def test_every_service_serves_from_the_wheel_alone(bare, environment, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(environment))
+    said: list[str] = []
+    options = Options(DataDirectory(tmp_path / "data"), kubeconfig=bare, nodes=0)
+    async with running(options, said.append) as plane:
+        assert len(plane.services) == 6
+    assert not [line for line in said if " ended (" in line]
+
+
+CLIENT_ALONE = """
+import pyroclast.client as pc
+assert all(getattr(pc, name) for name in pc.__all__)
+@pc.task(image="python")
+def double(number: int) -> int:
+    return 2 * number
+assert double(2) == 4
+call = double.call(2)
+from pyroclast_client.compilation import Surroundings, compiled
+from pyroclast_client.checking import checked_job
+checked_job(compiled(call.function, [call.arguments], call.options, Surroundings("default"), name="a").job)
+try:
+    pc.local()
+except pc.errors.Usage as error:
+    print(error)
+"""
+
+
+def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, wheel, tmp_path):
+    locked = (ROOT / "requirements-dev.lock").read_text().split("\ncloudpickle==")[1].split()[0]
+    install = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(environment), "--no-deps"]
+    subprocess.run([*install, str(wheel(CLIENT)), f"cloudpickle=={locked}"], check=True)
+    done = subprocess.run([environment, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout == "local: the control plane is not installed; `pip install 'pyroclast-client[local]'`\n", done.stderr
+
+
+def test_the_command_line_serves_with_the_api_alone(wheel, tmp_path):
+    python, uv = tmp_path / "environment" / "bin" / "python", [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
+    needs = tomllib.loads((API / "pyproject.toml").read_text())["project"]["dependencies"]
+    install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
+    subprocess.run([*install, "--constraint", str(ROOT / "requirements.lock"), *needs], check=True)
+    subprocess.run([*install, "--no-deps", str(wheel(API)), str(wheel(COMMAND_LINE))], check=True)
+    config = tmp_path / "kubeconfig"
+    user = {"name": "u", "user": {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "token"}}}
+    context = {"name": "c", "context": {"cluster": "k", "user": "u"}}
+    cluster = {"name": "k", "cluster": {"server": "http://127.0.0.1:1"}}
+    content = {"users": [user], "contexts": [context], "clusters": [cluster], "current-context": "c"}
+    config.write_text(json.dumps(content))
+    vcctl = [str(python.parent / "vcctl")]
+    linted = subprocess.run(
+        [*vcctl, "lint", "-f", str(ROOT / "examples" / "gang.yaml")], capture_output=True, text=True, check=False
+    )
+    assert linted.returncode == 0, linted.stderr
+    asked = subprocess.run([*vcctl, "waiting", "--kubeconfig", str(config)], capture_output=True, text=True, check=False)
+    assert asked.returncode == 1
+    assert "which needs kubernetes_asyncio: pip install 'pyroclast-api[cloud]'" in asked.stderr

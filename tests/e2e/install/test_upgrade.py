@@ -1,0 +1,79 @@
+"""Each program of the release before this one works beside the others of this one, on the same objects."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pyroclast_standalone.ports import free_port
+from tests.e2e.faults.test_faults import phases, pods_created_twice, submit
+from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.previous import previous_release, python_path
+
+NOT_KNOWN_THEN = ("--leader-elect-wait-for",)
+"""Flags with a value, as a word of its own, that this release has and the one before did not."""
+ONE_WORD = ("--in-process-webhooks=",)
+"""Such flags with their value in one word."""
+JOBS = 6
+
+
+@pytest.fixture(scope="module")
+def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tree of the release before this one."""
+    return previous_release(tmp_path_factory.mktemp("previous"))
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def replaced(cluster: Cluster, service: str, tree: Path, log: Path) -> Iterator[None]:
+    """The program of `tree` stands in for a service, with the same arguments as far as it knows them."""
+    words = Path(f"/proc/{cluster.pids[service]}/cmdline").read_text().rstrip("\0").split("\0")
+    module, flags = words[words.index("-m") + 1], words[words.index("-m") + 2 :]
+    for flag in NOT_KNOWN_THEN:
+        while flag in flags:
+            del flags[flags.index(flag) : flags.index(flag) + 2]
+    flags = [word for word in flags if not word.startswith(ONE_WORD)]
+    taken, free = json.loads((cluster.data / "addresses.json").read_text())[service], f"127.0.0.1:{free_port()}"
+    flags = [free if word == taken else word for word in flags]
+    environment = {**os.environ, "PYTHONPATH": python_path(tree)}
+    with cluster.standing_aside(service), log.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", module, *flags], env=environment, stdout=output, stderr=output)
+        try:
+            wait_until(lambda: listens(free) or process.poll() is not None, f"{module} of the release before to listen")
+            assert process.poll() is None, log.read_text()
+            yield
+            assert process.poll() is None, log.read_text()
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("service", ["job-controller", "jobflow-controller", "scheduler"])
+def test_the_release_before_works_beside_this_one(
+    cluster: Cluster, namespace: str, previous: Path, tmp_path: Path, service: str
+) -> None:
+    submit(cluster, namespace, JOBS, prefix="before")
+    with replaced(cluster, service, previous, tmp_path / "log"):
+        submit(cluster, namespace, JOBS, prefix="meanwhile")
+        wait_until(lambda: phases(cluster, namespace) == {"Completed": 2 * JOBS}, "all Jobs to complete", seconds=120)
+        submit(cluster, namespace, JOBS, prefix="across")
+    submit(cluster, namespace, JOBS, prefix="after")
+    wait_until(lambda: phases(cluster, namespace) == {"Completed": 4 * JOBS}, "all Jobs to complete", seconds=120)
+    assert pods_created_twice(cluster, namespace) == []

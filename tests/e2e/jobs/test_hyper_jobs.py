@@ -1,0 +1,48 @@
+"""HyperJobs spread Jobs over namespaces; pods are told of the ColocationConfiguration that is for them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.e2e.support.cluster import Cluster, wait_until
+
+
+def create(cluster: Cluster, namespace: str, version: str, kind: str, name: str, spec: dict[str, Any]) -> None:
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+
+
+def conditions(cluster: Cluster, namespace: str) -> dict[str, str]:
+    status = cluster.get("hyperjob", "h", "-n", namespace).get("status", {})
+    return {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
+
+
+def test_jobs_run_in_two_namespaces_and_go_with_the_hyper_job(cluster: Cluster, namespace: str) -> None:
+    other = f"{namespace}-b"
+    cluster.kubectl("create", "namespace", other)
+    cluster.kubectl("annotate", "namespace", other, f"training.volcano.sh/hyperjobs-from={namespace}")
+    container = {"name": "c", "image": "busybox", "command": ["sleep", "1"]}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    template = {"tasks": [{"name": "t", "replicas": 1, "template": pod}]}
+    entry = {"name": "a", "replicas": 2, "clusterNames": [namespace, other], "templateSpec": template}
+    create(cluster, namespace, "training.volcano.sh/v1alpha1", "HyperJob", "h", {"replicatedJobs": [entry]})
+    wait_until(lambda: conditions(cluster, namespace).get("Completed") == "True", "both Jobs to complete")
+    assert cluster.get("vcjob", "h-a-1", "-n", other)["status"]["state"]["phase"] == "Completed"
+    cluster.kubectl("delete", "hyperjob", "h", "-n", namespace, "--timeout=60s")
+    for each in (namespace, other):
+        wait_until(lambda each=each: not cluster.get("vcjob", "-n", each)["items"], "the Jobs to go")  # type: ignore[misc]
+    cluster.kubectl("delete", "namespace", other, "--wait=false")
+
+
+def test_a_pod_is_told_of_its_memory_settings(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("run", "p", "-n", namespace, "--image=busybox", "--labels=a=b", "--command", "--", "sleep", "600")
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "memoryQos": {"highRatio": 80}}
+    create(cluster, namespace, "config.volcano.sh/v1alpha1", "ColocationConfiguration", "c", spec)
+
+    def marks() -> dict[str, str]:
+        found: dict[str, str] = cluster.get("pod", "p", "-n", namespace)["metadata"].get("annotations", {})
+        return found
+
+    wait_until(lambda: marks().get("volcano.sh/colocation-config-name") == "c", "the pod to be told")
+    assert json.loads(marks()["volcano.sh/colocation-config"]) == {"memoryQos": {"highRatio": 80}}

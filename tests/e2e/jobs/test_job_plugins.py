@@ -1,0 +1,66 @@
+"""Plugins of Jobs on a cluster: what stands in `examples/` for frameworks runs to its end, and what is made beside it goes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.support.cluster import Cluster, wait_until
+
+EXAMPLES = {
+    "mpi": {"secret": ["mpi-ssh"], "configmap": ["mpi-svc"], "service": ["mpi"]},
+    "pytorch": {"configmap": ["pytorch-svc"], "service": ["pytorch"]},
+    "ray": {"configmap": ["ray-svc"], "service": ["ray", "ray-head-svc"]},
+    "ssh": {"secret": ["ssh-ssh"], "configmap": ["ssh-svc"], "service": ["ssh"]},
+    "tensorflow": {"configmap": ["tensorflow-svc"], "service": ["tensorflow"]},
+}
+"""Examples to the objects that their plugins make."""
+
+
+def _objects(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]:
+    """Names of the objects that belong to the Job, by kind."""
+    found: dict[str, list[str]] = {}
+    for kind in ("secret", "configmap", "service"):
+        for item in cluster.get(kind, "-n", namespace)["items"]:
+            if any(owner["name"] == job for owner in item["metadata"].get("ownerReferences", ())):
+                found.setdefault(kind, []).append(item["metadata"]["name"])
+    return found
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_frameworks_run_to_their_end(cluster: Cluster, namespace: str, name: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", f"examples/{name}.yaml")
+    wait_until(lambda: _objects(cluster, namespace, name) == EXAMPLES[name], f"the objects of {name}", seconds=20)
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{name}", "--timeout=90s")
+    wait_until(lambda: not _objects(cluster, namespace, name), f"the objects of {name} to go", seconds=20)
+
+
+def test_a_gang_is_bound_while_its_launcher_waits_for_names(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "examples/mpi.yaml")
+    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/mpi-launcher-0", "--timeout=60s")
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=PodScheduled", "pod", "--all", "--timeout=60s")
+    (waiting,) = cluster.get("pod", "mpi-launcher-0", "-n", namespace)["spec"]["initContainers"]
+    assert waiting["name"] == "wait-for-workers"
+    assert "initContainers" not in cluster.get("pod", "mpi-worker-0", "-n", namespace)["spec"]
+
+
+def test_a_plugin_that_no_controller_has_is_refused_by_name(cluster: Cluster, namespace: str) -> None:
+    said = cluster.refused("create", "-n", namespace, "-f", "examples/invalid/unknown-plugin.yaml")
+    assert "unable to find job plugin" in said
+    assert "there are env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow" in said
+
+
+def test_an_ssh_configuration_follows_the_scale_with_its_keys_kept(cluster: Cluster, namespace: str) -> None:
+    cluster.kubectl("create", "-n", namespace, "-f", "examples/mpi.yaml")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/mpi", "--timeout=60s")
+    before = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]
+    bigger = [
+        {"op": "replace", "path": "/spec/tasks/1/replicas", "value": 3},
+        {"op": "replace", "path": "/spec/minAvailable", "value": 4},
+    ]
+    cluster.kubectl("patch", "-n", namespace, "vcjob", "mpi", "--type=json", "-p", json.dumps(bigger))
+    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/mpi-worker-2", "--timeout=60s")
+    after = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]
+    assert after["config"] != before["config"]
+    assert {**after, "config": ""} == {**before, "config": ""}

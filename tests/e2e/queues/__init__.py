@@ -1,0 +1,1 @@
+"""Who comes first: budgets, preemption and reservation."""

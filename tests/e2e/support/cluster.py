@@ -1,0 +1,279 @@
+"""A running control plane with our services, as the end-to-end tests drive it: kubectl, the audit log, and process ids."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.control_plane.real import PLAIN, Flavour
+from tests.e2e.support.audit import Audit
+from tests.e2e.support.reading import Reader, ReadError
+from tests.e2e.support.server import RealServer, real_server
+
+__all__ = [
+    "FLAGS",
+    "Cluster",
+    "KubectlError",
+    "are_established",
+    "kubectl_is_there",
+    "places_before_pods",
+    "running",
+    "services_of",
+]
+
+START_SECONDS = 120.0
+STOP_SECONDS = 60.0
+LAST_LINES = 60
+PR_SET_PDEATHSIG = 1
+FLAGS: list[str] = []
+"""Further flags of `pyroclast up` in this run of the tests."""
+_PID = re.compile(r"^(\S+) pid=(\d+)$")
+
+
+class KubectlError(AssertionError):
+    """kubectl ended with a status other than 0; `stderr` is what it said."""
+
+    def __init__(self, arguments: Iterable[str], status: int, stdout: str, stderr: str) -> None:
+        super().__init__(f"kubectl {' '.join(arguments)}: status {status}\n{stdout}{stderr}")
+        self.status, self.stdout, self.stderr = status, stdout, stderr
+
+
+def places_before_pods() -> bool:
+    """Whether gangs are placed before their pods exist in this run of the tests."""
+    return "--place-before-pods" in FLAGS
+
+
+def kubectl_is_there() -> bool:
+    return shutil.which("kubectl") is not None
+
+
+@dataclass(slots=True)
+class Cluster:
+    """`control_plane` is "embedded" or "real"; `pids` follow restarts of the services."""
+
+    control_plane: str
+    kubeconfig: Path
+    audit_log: Path
+    data: Path
+    process: subprocess.Popen[str]
+    pids: dict[str, int] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    server: RealServer | None = None
+    reader: Reader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = Reader(self.kubeconfig)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
+        """What kubectl prints.
+
+        Raises:
+            KubectlError: it ended with another status than 0.
+        """
+        done = subprocess.run(
+            ["kubectl", *arguments],
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise KubectlError(arguments, done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def refused(self, *arguments: str, stdin: str | None = None) -> str:
+        """What kubectl says on standard error where it must fail."""
+        try:
+            output = self.kubectl(*arguments, stdin=stdin)
+        except KubectlError as error:
+            return error.stderr
+        raise AssertionError(f"kubectl {' '.join(arguments)} should have been refused, but: {output}")
+
+    def get(self, *arguments: str) -> dict[str, Any]:
+        """The object or list that `kubectl get ARGUMENTS -o json` prints, without the start of a process.
+
+        Raises:
+            KubectlError: what is asked for is not there, or the server does not answer.
+        """
+        try:
+            found = self.reader.get(*arguments)
+        except ReadError as error:
+            raise KubectlError(("get", *arguments), 1, "", f"{error}\n") from error
+        return json.loads(self.kubectl("get", *arguments, "-o", "json")) if found is None else found
+
+    @property
+    def audit(self) -> Audit:
+        """What its API server logged; the embedded one serves nobody before it knows all roles."""
+        return Audit(self.audit_log, self.server.plane.apiserver.starts if self.server else [])
+
+    def metrics(self, service: str) -> str:
+        """What the service shows at /metrics."""
+        address = json.loads((self.data / "addresses.json").read_text())[service]
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def outage(self, seconds: float) -> float:
+        """Kill the API server and bring it back: the real one after `seconds`, the embedded one when its supervisor does.
+
+        How many seconds it was away.
+        """
+        began = time.monotonic()
+        if self.server is None:
+            self.kill("apiserver")
+            wait_until(self._answers, "the API server to answer again")
+        else:
+            self.server.do(self.server.plane.outage(seconds))
+        return time.monotonic() - began
+
+    def log(self, service: str) -> str:
+        """The last lines that a service logged, over all its starts."""
+        lines = (self.data / "logs" / f"{service}.log").read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LAST_LINES:])
+
+    def _answers(self) -> bool:
+        try:
+            self.kubectl("get", "--raw", "/readyz")
+        except KubectlError:
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def standing_aside(self, *services: str) -> Iterator[None]:
+        """These services do nothing while the block lasts; afterwards new ones are there: the old may have lost their Leases."""
+        with contextlib.ExitStack() as stack:
+            for service in services:
+                os.kill(self.pids[service], signal.SIGSTOP)
+                stack.callback(self.kill, service)
+            yield
+
+    def kill(self, service: str) -> int:
+        """kill -9; waits until the supervisor has started it again. The new process id."""
+        old = self.pids[service]
+        os.kill(old, signal.SIGKILL)
+        wait_until(lambda: self.pids[service] != old, f"{service} to be started again")
+        return self.pids[service]
+
+
+def are_established(definitions: str) -> bool:
+    """Whether all kinds in what `kubectl get crd -o json` prints are served; `kubectl wait` fails on one without a status."""
+    statuses = [each.get("status") or {} for each in json.loads(definitions)["items"]]
+    return all(
+        any(condition["type"] == "Established" and condition["status"] == "True" for condition in status.get("conditions") or ())
+        for status in statuses
+    )
+
+
+def services_of(cluster: Cluster) -> list[str]:
+    return [name for name in cluster.pids if name != "apiserver"]
+
+
+def wait_until(holds: Callable[[], object], what: str, *, seconds: float = 60.0) -> None:
+    """Ask until `holds` says yes.
+
+    Raises:
+        AssertionError: it did not within `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {seconds:.0f} s for {what}"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def running(
+    control_plane: str,
+    folder: Path,
+    *,
+    nodes: int,
+    mode: str = "simulated",
+    prefix: str = "node-",
+    scheduler: str = "",
+    flavour: Flavour = PLAIN,
+    kube_scheduler: bool = False,
+    place_before_pods: bool = False,
+    flags: tuple[str, ...] = (),
+) -> Iterator[Cluster]:
+    """A control plane, "embedded" or "real", with all services and simulated nodes; all its files are in `folder`.
+
+    `mode` and `prefix` are those of the nodes; `scheduler` is the text of the scheduler's configuration; empty takes the default.
+    `flavour` is that of a real one; `kube_scheduler`: Kubernetes' own runs beside ours there.
+    `place_before_pods`: the switch is on, also where it is not in this run of the tests. `flags`: further ones of `pyroclast up`.
+    """
+    data = ["--data-dir", str(folder / "data"), "--nodes", str(nodes), "--node-mode", mode, "--node-prefix", prefix, *FLAGS]
+    data += flags
+    if place_before_pods and not places_before_pods():
+        data.append("--place-before-pods")
+    if scheduler:
+        (folder / "data").mkdir(parents=True)
+        (folder / "data" / "scheduler.conf").write_text(scheduler)
+    if control_plane == "embedded":
+        audit_log = folder / "audit.log"
+        with started("embedded", folder / "data" / "kubeconfig", audit_log, [*data, "--audit-log", str(audit_log)]) as cluster:
+            yield cluster
+        return
+    with (
+        real_server(folder / "real", scheduler=kube_scheduler, flavour=flavour) as server,
+        started("real", server.kubeconfig, server.audit_log, [*data, "--kubeconfig", str(server.kubeconfig)]) as cluster,
+    ):
+        cluster.server = server
+        yield cluster
+
+
+@contextlib.contextmanager
+def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: list[str]) -> Iterator[Cluster]:
+    """`pyroclast up ARGUMENTS` as a process, from its `ready` line to its orderly end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pyroclast_standalone", "up", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread of ours holds a lock then
+    )
+    data = Path(arguments[arguments.index("--data-dir") + 1])
+    cluster = Cluster(control_plane, kubeconfig, audit_log, data, process)
+    reader = threading.Thread(target=_read, args=(cluster,), daemon=True)
+    reader.start()
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while not any(line.startswith("ready ") for line in cluster.lines):
+            assert process.poll() is None, "pyroclast up ended: " + "".join(cluster.lines)
+            assert time.monotonic() < deadline, "pyroclast up is not ready: " + "".join(cluster.lines)
+            time.sleep(0.05)
+        yield cluster
+    finally:
+        process.terminate()
+        process.wait(STOP_SECONDS)
+        reader.join()
+        cluster.reader.close()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def _end_with_parent() -> None:
+    """A run that is broken off takes its API server along: services that stayed would only say how they lose their Leases."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _read(cluster: Cluster) -> None:
+    assert cluster.process.stdout is not None
+    for line in cluster.process.stdout:
+        cluster.lines.append(line)
+        if found := _PID.match(line.strip()):
+            cluster.pids[found[1]] = int(found[2])

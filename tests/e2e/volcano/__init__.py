@@ -1,0 +1,1 @@
+"""Beside Volcano, after Volcano, and held against what Volcano did."""
