@@ -7,11 +7,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from pyroclast.api.types import Key
-from pyroclast.lifecycle.sharding.configuration import from_flags
 from pyroclast.runtime.controllers import Controller, work_queue
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import selection
 from pyroclast_job_controller.colocation.controller import ColocationController
+from pyroclast_job_controller.core.sharding.configuration import from_flags
 from pyroclast_job_controller.cron.controller import CronController
 from pyroclast_job_controller.hyperjob.controller import HyperJobController
 from pyroclast_job_controller.hypernode.discovery import DiscoveryController

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from pydantic import Field, field_validator
 
-from pyroclast.lifecycle.sharding.configuration import DEFAULT as DEFAULT_SHARES
-from pyroclast.lifecycle.sharding.configuration import ShardingError, from_flags
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
+from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
+from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
 from pyroclast_job_controller.podgroup.admission import PATHS
 from pyroclast_job_controller.selection import DEFAULT
 

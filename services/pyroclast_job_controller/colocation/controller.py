@@ -15,7 +15,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle import colocation
+from pyroclast_job_controller.core import colocation
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["ColocationController"]

@@ -15,14 +15,14 @@ from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.cron import jobs as cron_jobs
-from pyroclast.lifecycle.cron.clock import Clock
-from pyroclast.lifecycle.cron.missed import since, wait
-from pyroclast.lifecycle.cron.plan import CronDecision, CronFacts, CronPlan, decide
-from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import OWNER
+from pyroclast_job_controller.core.cron import jobs as cron_jobs
+from pyroclast_job_controller.core.cron.clock import Clock
+from pyroclast_job_controller.core.cron.missed import since, wait
+from pyroclast_job_controller.core.cron.plan import CronDecision, CronFacts, CronPlan, decide
+from pyroclast_job_controller.core.cron.state import CronState
 from pyroclast_job_controller.cron.zones import clock_of, zone_of
 from pyroclast_job_controller.shared import Shared
 

@@ -12,9 +12,9 @@ from zoneinfo import ZoneInfo
 import structlog
 
 from pyroclast.api.records import CronJob
-from pyroclast.lifecycle.cron.clock import Clock
 from pyroclast.lifecycle.notices import Notice, warning
 from pyroclast.resources.cron import CronError, parse, split_zone
+from pyroclast_job_controller.core.cron.clock import Clock
 
 __all__ = ["UnknownZone", "clock_of", "local_zone", "zone_of"]
 

@@ -17,12 +17,12 @@ from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
-from pyroclast.lifecycle.hyperjob_decisions import HyperDecision, HyperFacts, decide
-from pyroclast.lifecycle.hyperjobs import HyperJobPart, Problem
 from pyroclast.lifecycle.notices import warning
 from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import HYPER_JOB
+from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
+from pyroclast_job_controller.core.hyperjob_decisions import HyperDecision, HyperFacts, decide
+from pyroclast_job_controller.core.hyperjobs import HyperJobPart, Problem
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["HyperJobController"]

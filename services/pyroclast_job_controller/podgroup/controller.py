@@ -16,10 +16,10 @@ from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle import plainpods
-from pyroclast.lifecycle.plainpods import Workload
 from pyroclast_job_controller.blocked import Blocked, Cause, pause_after
 from pyroclast_job_controller.caches import OWNER
+from pyroclast_job_controller.core import plainpods
+from pyroclast_job_controller.core.plainpods import Workload
 from pyroclast_job_controller.podgroup.admission import GroupAdmission
 from pyroclast_job_controller.podgroup.workloads import Owners
 from pyroclast_job_controller.shared import Shared

@@ -18,10 +18,10 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.events.recorder import Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle import queues
-from pyroclast.lifecycle.queues import ROOT, Operation, Step
 from pyroclast_job_controller.blocked import Cause, pause_after
 from pyroclast_job_controller.commands import ISSUED
+from pyroclast_job_controller.core import queues
+from pyroclast_job_controller.core.queues import ROOT, Operation, Step
 from pyroclast_job_controller.pending_commands import Orders
 from pyroclast_job_controller.shared import Shared
 

@@ -18,9 +18,9 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import Refusals, subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
-from pyroclast.lifecycle.sharding.choice import NodeLoad, choose, is_due, load_of, status
-from pyroclast.lifecycle.sharding.configuration import Sharding, ShardingError, read
 from pyroclast.lifecycle.times import format_time
+from pyroclast_job_controller.core.sharding.choice import NodeLoad, choose, is_due, load_of, status
+from pyroclast_job_controller.core.sharding.configuration import Sharding, ShardingError, read
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["ShardingController"]

@@ -17,8 +17,8 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import record_of
-from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
-from pyroclast.lifecycle.hyperjobs import Problem
+from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
+from pyroclast_job_controller.core.hyperjobs import Problem
 from pyroclast_job_controller.plugins.ssh import SshPlugin
 from pyroclast_job_controller.plugins.svc import SvcPlugin
 from pyroclast_job_controller.plugins.use import body_of

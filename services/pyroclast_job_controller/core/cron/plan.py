@@ -8,12 +8,12 @@ from typing import TypeAlias
 
 from pyroclast.api.enums import ConcurrencyPolicy
 from pyroclast.api.records import CronJob, Job, ObjectReference
-from pyroclast.lifecycle.cron.clock import Clock
-from pyroclast.lifecycle.cron.jobs import is_owned, job_name
-from pyroclast.lifecycle.cron.missed import Missed, ScheduleError, due, since, wait
-from pyroclast.lifecycle.cron.review import Review, review
-from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, warning
+from pyroclast_job_controller.core.cron.clock import Clock
+from pyroclast_job_controller.core.cron.jobs import is_owned, job_name
+from pyroclast_job_controller.core.cron.missed import Missed, ScheduleError, due, since, wait
+from pyroclast_job_controller.core.cron.review import Review, review
+from pyroclast_job_controller.core.cron.state import CronState
 
 __all__ = ["CronDecision", "CronFacts", "CronPlan", "decide", "plan"]
 

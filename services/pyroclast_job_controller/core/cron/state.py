@@ -8,8 +8,8 @@ from typing import Any, Self
 import msgspec
 
 from pyroclast.api.records import CronJob, Job, ObjectReference
-from pyroclast.lifecycle.cron.jobs import reference
 from pyroclast.lifecycle.times import format_time, parse_time
+from pyroclast_job_controller.core.cron.jobs import reference
 
 __all__ = ["CronState"]
 

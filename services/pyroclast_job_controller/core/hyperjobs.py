@@ -16,9 +16,9 @@ from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, SplitMode
 from pyroclast.api.records import Condition, HyperJob, Job, JobState, Namespace, ReplicatedJob
 from pyroclast.api.types import HYPER_JOBS, JOBS
-from pyroclast.lifecycle.hyperjob_sizes import fitted
 from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast.lifecycle.times import format_time
+from pyroclast_job_controller.core.hyperjob_sizes import fitted
 
 __all__ = ["HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
 

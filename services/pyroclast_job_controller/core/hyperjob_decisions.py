@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyroclast.api import keys
 from pyroclast.api.records import HyperJob, Job, Namespace
-from pyroclast.lifecycle.hyperjobs import HyperJobPart, Problem, has_ended, is_allowed, split
+from pyroclast_job_controller.core.hyperjobs import HyperJobPart, Problem, has_ended, is_allowed, split
 
 __all__ = ["HyperDecision", "HyperFacts", "decide"]
 

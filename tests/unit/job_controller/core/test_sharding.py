@@ -5,10 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api.records import Node, NodeShard, Pod
-from pyroclast.lifecycle.sharding.choice import NodeLoad, choose, is_due, load_of, status
-from pyroclast.lifecycle.sharding.configuration import DEFAULT, KEY, ShardingError, from_flags, read
-
-from .builders import decode
+from pyroclast_job_controller.core.sharding.choice import NodeLoad, choose, is_due, load_of, status
+from pyroclast_job_controller.core.sharding.configuration import DEFAULT, KEY, ShardingError, from_flags, read
+from tests.unit.lifecycle.builders import decode
 
 WARM = {"node.volcano.sh/warmup": "true"}
 

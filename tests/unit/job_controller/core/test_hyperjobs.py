@@ -6,11 +6,10 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, Job, Namespace
-from pyroclast.lifecycle import hyperjob_sizes, hyperjobs
-from pyroclast.lifecycle.hyperjob_decisions import HyperFacts, decide
-from pyroclast.lifecycle.hyperjobs import Problem
-
-from .builders import decode
+from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
+from pyroclast_job_controller.core.hyperjob_decisions import HyperFacts, decide
+from pyroclast_job_controller.core.hyperjobs import Problem
+from tests.unit.lifecycle.builders import decode
 
 NOW = 1_741_687_200.0
 

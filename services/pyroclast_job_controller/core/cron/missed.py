@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Final
 
 from pyroclast.api.records import CronJob
-from pyroclast.lifecycle.cron.clock import Clock
 from pyroclast.lifecycle.times import parse_time
+from pyroclast_job_controller.core.cron.clock import Clock
 
 __all__ = ["MARGIN", "Due", "Missed", "ScheduleError", "due", "since", "wait"]
 

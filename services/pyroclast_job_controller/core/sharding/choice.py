@@ -9,9 +9,9 @@ from typing import Any, Final
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
 from pyroclast.api.records import Node, NodeShard, Pod
-from pyroclast.lifecycle.sharding.configuration import LIMIT, RATE, WARMUP, Policy, SchedulerShare
 from pyroclast.resources import quantity
 from pyroclast.resources.quantity import QuantityError
+from pyroclast_job_controller.core.sharding.configuration import LIMIT, RATE, WARMUP, Policy, SchedulerShare
 
 __all__ = ["MIRROR", "NodeLoad", "choose", "is_due", "load_of", "status"]
 

@@ -3,9 +3,8 @@
 import pytest
 
 from pyroclast.api.records import ColocationConfiguration, PodMeta
-from pyroclast.lifecycle import colocation
-
-from .builders import decode
+from pyroclast_job_controller.core import colocation
+from tests.unit.lifecycle.builders import decode
 
 NAME, CONFIG = "volcano.sh/colocation-config-name", "volcano.sh/colocation-config"
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from pyroclast.api.enums import JobPhase, JobReason
 from pyroclast.api.records import CronJob, Job
-from pyroclast.lifecycle.cron.jobs import is_owned, scheduled_time
-from pyroclast.lifecycle.cron.state import CronState
 from pyroclast.lifecycle.notices import Notice, normal, warning
+from pyroclast_job_controller.core.cron.jobs import is_owned, scheduled_time
+from pyroclast_job_controller.core.cron.state import CronState
 
 __all__ = ["Review", "review"]
 
