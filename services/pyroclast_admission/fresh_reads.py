@@ -24,7 +24,7 @@ def noting(known: Known, doubts: set[Doubt]) -> Known:
 
 
 def with_read(known: Known, read: Mapping[Doubt, View | None]) -> Known:
-    """`known`, but for what was read: None for what is not there."""
+    """`known` with what was read since in its place; an object that was read as None is not there."""
     queues = {key.name: view for (kind, key), view in read.items() if kind is QUEUES and not isinstance(view, FlowView)}
     flows = {key: view for (kind, key), view in read.items() if kind is JOB_FLOWS and not isinstance(view, QueueView)}
     return replace(known, queues=_ReadQueues(known.queues, queues), flows=_ReadFlows(known.flows, flows))

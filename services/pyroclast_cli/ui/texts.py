@@ -20,7 +20,7 @@ MOST_LINES = 10_000
 
 
 def harmless(line: str) -> str:
-    """A line of somebody else without what would steer the terminal."""
+    """A line of foreign text with its control characters replaced, so that it cannot steer the terminal."""
     return "".join(each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in line)
 
 

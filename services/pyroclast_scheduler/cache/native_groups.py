@@ -245,7 +245,7 @@ class NativeGroups:
         return [key, *(_key_of(each) for each in self.trees.node(entry.source.slot).below())]
 
     def gone_whole(self, task: TaskFacts) -> list[str]:
-        """The keys of the objects of a gang, or of a part of it, of which no pod stays where `task` is evicted."""
+        """The keys of the PodGroups that lose all their pods when `task` is evicted, as their disruption mode says."""
         entry = self._jobs.entries.get(task.job)
         group = None if entry is None else entry.current
         if entry is None or group is None or group.keeps_phase:

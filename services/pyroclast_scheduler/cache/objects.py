@@ -26,7 +26,7 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `moved` is called after each change of one. `kinds`: as what the types are served."""
+    """Records by type and namespace/name. `moved` is called after each change of a record. `kinds`: the API kind of each type."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults

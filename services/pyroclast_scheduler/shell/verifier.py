@@ -25,7 +25,7 @@ _READ_SECONDS: Final = 10.0
 
 
 class Verifier:
-    """Ends assumptions that neither a watch nor an answer ended; `run` must be running."""
+    """Reads pods whose assumed placement nothing has confirmed in time, and keeps or drops it; `run` must be running."""
 
     def __init__(self, client: Client, cache: Cache, *, now: Callable[[], float]) -> None:
         self._client = client

@@ -79,7 +79,7 @@ _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 class Decoder(Generic[T]):
     """Decodes for one type of record.
 
-    All is decoded in one pass; only when that fails is it taken apart, to find the object at fault. Records come out small
+    A list is decoded in one pass; only when that fails is each object decoded alone. Records come out small
     (`pyroclast.kube.watch.compact`) and hold on to nothing of what they were decoded from.
     """
 

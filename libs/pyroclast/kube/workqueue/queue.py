@@ -79,7 +79,7 @@ class WorkQueue(Generic[K]):
         return len(self._in_work)
 
     def gets_on(self, key: K) -> None:
-        """A part of the work on `key` is done: however long all of it takes, it does not stand still."""
+        """Report progress of the work on `key`, so that long work does not count as stuck."""
         if key in self._in_work:
             self._got_on[key] = _time()
 

@@ -17,7 +17,7 @@ _NAME: Final = re.compile(r"(.+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def job_of(group: PodGroup) -> Key | None:
-    """The key of the Job that `group` was made for; None when somebody owns it, or it is no Job's."""
+    """The key of the Job that `group` was made for; None when it has an owner, or was not made for a Job."""
     found = None if group.metadata.owner_references else _NAME.fullmatch(group.metadata.name)
     return Key(group.metadata.namespace, found[1]) if found else None
 

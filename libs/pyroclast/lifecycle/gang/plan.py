@@ -84,7 +84,7 @@ def interrupted(job: Job, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
 
 
 def victims_of(pods: tuple[Pod, ...] | list[Pod]) -> tuple[Victim, ...]:
-    """`pods` as the effects name them."""
+    """`pods` as victims: the form in which the effects of a decision name pods to delete."""
     return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
 
 

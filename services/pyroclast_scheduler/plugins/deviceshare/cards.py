@@ -27,7 +27,7 @@ class CardShare:
 
 @dataclass(slots=True)
 class Card:
-    """One card. `users`: by UID of the pod, what it has of it; `groups`: the PodGroups of these pods, by UID.
+    """One device, such as a GPU. `users`: the shares that pods have of it, and `groups`: their PodGroups, both by UID of the pod.
 
     `geometries`: how its driver can cut it; empty if it is shared as it is. `network`: the number of that to which it is linked.
     """

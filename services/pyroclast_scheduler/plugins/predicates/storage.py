@@ -30,7 +30,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def size_of(resources: Mapping[str, str | int] | None) -> Quantity | None:
-    """The storage among `resources`; None where it cannot be read."""
+    """The quantity of the resource `storage`, requested or there; 0 if it is not named, None if it is no quantity."""
     text = (resources or {}).get("storage")
     try:
         return ZERO if text is None else quantity.parse(text)

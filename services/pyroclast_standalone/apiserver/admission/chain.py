@@ -19,7 +19,7 @@ __all__ = ["Admission", "Guard", "Review", "Step"]
 
 
 class Review(msgspec.Struct):
-    """One write under review. `body` is None for a deletion, `old` for a creation."""
+    """One write under review. `body` is the new object, None for a deletion; `old` is the one before, None for a creation."""
 
     operation: str  # CREATE, UPDATE, DELETE, CONNECT
     resource: Resource

@@ -174,7 +174,7 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
 
 
 def check(result: int, what: str) -> None:
-    """Raise the error of a call into the C library."""
+    """Raise OSError unless a call into the C library returned 0; `what`: the name of the call."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
