@@ -42,7 +42,7 @@ OF_A_POD = {
     "log_format", "enable_healthz", "enable_metrics", "admission_conf", "webhook_namespace", "webhook_service_name",
     "webhook_url", "leader_elect_resource_namespace", "scheduler_conf", "database_url",
     "lease_namespace", "recorder_url", "recorder_token_file", "scheduler_url", "scheduler_token_file", "leader_elect_wait_for",
-    "in_process_webhooks",
+    "in_process_webhooks", "shutdown_delay_duration",
 }  # fmt: skip
 """Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
 
