@@ -9,12 +9,12 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api.records.flows import JobFlow
-from pyroclast.api.records.groups import PodGroup
+from pyroclast.api.records.groups import PodGroup, Queue
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import JOB_FLOWS, JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, Key, ResourceType
+from pyroclast.api.types import JOB_FLOWS, JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -37,6 +37,7 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    queue_minutes,
     reservations,
     usage_days,
     usage_hours,
@@ -46,6 +47,7 @@ from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.past_usage import PastUsageWriter
 from pyroclast_recorder.following.prometheus import PrometheusMeter
+from pyroclast_recorder.following.queue_sink import QueueSink
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter
 from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink, Stream
@@ -109,10 +111,12 @@ class Recorder:
             cursors = await self._migrated()
             self._is_migrated = True
             database, gap = self._database, self._metrics.gap
+            queues = QueueSink(database, writer, self._client.now)
             sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
                 JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
                 POD_GROUPS: (PodGroup, GroupSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
+                QUEUES: (Queue, queues),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
             if tracer is not None:
@@ -120,6 +124,7 @@ class Recorder:
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
+                group.create_task(queues.run())
                 group.create_task(self._settle_often())
                 group.create_task(self._prune_often())
                 if (period := self._settings.metrics_period.total_seconds()) > 0:
@@ -177,6 +182,7 @@ class Recorder:
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
         kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
         kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
+        kept |= {queue_minutes: settings.keep_minutes}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

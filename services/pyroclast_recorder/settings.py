@@ -32,6 +32,7 @@ class RecorderSettings(LeaderElectionSettings):
     keep_pods: Duration = Field(timedelta(days=90), description="how long pods and causes are kept after their end")
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
+    keep_minutes: Duration = Field(timedelta(days=14), description="how long is kept what queues had in each minute")
 
     budget_period: Duration = Field(
         timedelta(minutes=1), description="how often what queues spent of their budgets is written to them at most; 0 for never"
@@ -71,7 +72,7 @@ class RecorderSettings(LeaderElectionSettings):
             raise ValueError(str(error)) from None
         return url
 
-    @field_validator("keep_pods", "keep_jobs", "keep_usage")
+    @field_validator("keep_pods", "keep_jobs", "keep_usage", "keep_minutes")
     @classmethod
     def _is_long_enough(cls, duration: timedelta) -> timedelta:
         if duration < timedelta(hours=1):

@@ -28,6 +28,7 @@ from pyroclast_recorder.database.tables import (
     node_states,
     pod_use,
     pods,
+    queue_minutes,
     reservations,
     usage_days,
     usage_hours,
@@ -127,6 +128,14 @@ class Database:
                 select(node_states.c.uid, node_states.c.name).join(last, newest).where(mine, node_states.c.allocatable != "{}")
             )
             return {row.uid: row.name or "" for row in found}
+
+    async def open_jobs(self) -> list[tuple[str | None, str | None, str, int]]:
+        """Queue, phase, what all pods ask for as JSON, and the number of the Jobs that have not ended."""
+        groups = (jobs.c.queue, jobs.c.phase, jobs.c.requests)
+        is_open = (jobs.c.cluster == self.cluster, jobs.c.ended.is_(None), jobs.c.removed.is_(None))
+        chosen = select(*groups, func.count()).where(*is_open, jobs.c.requests.is_not(None)).group_by(*groups)
+        async with self.reading() as connection:
+            return [tuple(row) for row in await connection.execute(chosen)]
 
     async def reservations_there(self) -> dict[str, str]:
         """The nodes, as JSON, that are kept for PodGroups, by uid of these."""
@@ -242,6 +251,7 @@ class Database:
             usage_hours: usage_hours.c.hour,
             usage_days: usage_days.c.day + (DAY - HOUR),  # as long as any of its hours
             gaps: gaps.c.until,
+            queue_minutes: queue_minutes.c.minute,
             pod_use: pod_use.c.since,
         }.get(table)
         ended = table.c.at if ended is None else ended

@@ -32,6 +32,7 @@ __all__ = [
     "pod_use",
     "pods",
     "predictions",
+    "queue_minutes",
     "reservations",
     "usage_days",
     "usage_hours",
@@ -86,6 +87,7 @@ jobs: Final = Table(
     _version(),
     *map(_text, ("namespace", "name", "queue", "submitted_by", "owner_kind", "owner_name", "owner_uid")),
     *map(_text, ("priority_class", "shape", "image", "estimate", "labels", "phase", "reason", "message")),
+    _text("requests"),
     *map(_number, ("gang_size", "retries")),
     *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
     _number("ended"),
@@ -169,6 +171,18 @@ node_states: Final = Table(
     _number("is_down"),
 )
 """What a node had from a moment on, until its next row."""
+
+queue_minutes: Final = Table(
+    "queue_minutes",
+    METADATA,
+    _key("cluster"),
+    _number_key("minute"),
+    *map(_key, ("queue", "resource")),
+    _version(),
+    *map(_number, ("guarantee", "deserved", "capability")),
+    *(_number(name, Merge.LAST) for name in ("allocated", "requested", "waiting")),
+)
+"""What a queue was to have in a minute, as it stood last, and the most that it had, was asked for, and let wait."""
 
 reservations: Final = Table("reservations", METADATA, _key("cluster"), _key("uid"), _number_key("at"), _version(), _text("nodes"))
 """The names of the nodes, as JSON, that were kept for the PodGroup `uid` from a moment on, until its next row."""

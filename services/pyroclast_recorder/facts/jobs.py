@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import JOB_KIND
-from pyroclast_recorder.facts.units import clipped, seconds
+from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
 
 __all__ = ["UNKNOWN_USER", "alike_facts", "cause_facts", "group_facts", "job_facts", "owner_of", "phase_facts"]
 
@@ -54,6 +55,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "image": clipped(next((each.image for _, pod in templates for each in pod.containers), ""), 512) or None,
         "estimate": clipped(spec.running_estimate or "", 63) or None,
         "labels": _labels(meta),
+        "requests": _requests(templates),
         "phase": str(state.phase) or str(JobPhase.PENDING),
         "reason": clipped(state.reason, 128) or None,
         "message": clipped(state.message) or None,
@@ -135,6 +137,15 @@ def _template(task: Task) -> PodSpec:
         return msgspec.json.decode(raw, type=_Template).spec if raw else PodSpec()
     except (msgspec.DecodeError, RecursionError):
         return PodSpec()
+
+
+def _requests(templates: Iterable[tuple[Task, PodSpec]]) -> str:
+    """What all pods ask for together, as JSON."""
+    total: Counter[str] = Counter()
+    for task, pod in templates:
+        for name, amount in whole_amounts(effective(msgspec.to_builtins(pod), "requests")).items():
+            total[name] = min(total[name] + amount * max(0, task.replicas), LARGEST)
+    return orjson.dumps(total, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _shape(task: Task, pod: PodSpec) -> str:

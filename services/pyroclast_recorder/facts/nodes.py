@@ -7,8 +7,7 @@ from typing import Any
 import orjson
 
 from pyroclast.api.records.nodes import Node
-from pyroclast.resources import quantity
-from pyroclast_recorder.facts.units import clipped, whole_amounts
+from pyroclast_recorder.facts.units import clipped, read_amounts
 
 __all__ = ["GONE", "node_facts"]
 
@@ -20,15 +19,10 @@ def node_facts(node: Node, *, is_deleted: bool) -> dict[str, Any]:
     """The state of a node: what it can give to pods, and whether it is down. A cordoned node gives nothing to new pods."""
     if is_deleted:
         return {"name": clipped(node.metadata.name, 253), "allocatable": GONE, "is_down": 0}
-    amounts = {}
-    for name, value in node.status.allocatable.items():
-        try:
-            amounts[name] = quantity.parse(str(value))
-        except quantity.QuantityError:
-            continue  # a node that writes nonsense has nothing of that
+    amounts = read_amounts(node.status.allocatable)
     amounts.pop("pods", None)
     is_ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
-    allocatable = orjson.dumps(whole_amounts(amounts), option=orjson.OPT_SORT_KEYS).decode()
+    allocatable = orjson.dumps(amounts, option=orjson.OPT_SORT_KEYS).decode()
     return {
         "name": clipped(node.metadata.name, 253),
         "allocatable": allocatable,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyroclast.lifecycle.times import parse_time
 from pyroclast.resources.pods import Amounts
+from pyroclast.resources.quantity import QuantityError, parse
 
-__all__ = ["MEBIBYTE", "clipped", "is_in_mebibytes", "seconds", "whole_amounts"]
+__all__ = ["LARGEST", "MEBIBYTE", "clipped", "is_in_mebibytes", "read_amounts", "seconds", "whole_amounts"]
 
 MEBIBYTE: Final = 2**20
 LARGEST: Final = 2**34
@@ -44,3 +46,14 @@ def whole_amounts(amounts: Amounts) -> dict[str, int]:
         if whole > 0:
             found[clipped(name, 253)] = min(whole, LARGEST)
     return found
+
+
+def read_amounts(written: Mapping[str, str | int] | None) -> dict[str, int]:
+    """Resources as an object names them, in whole units; what is nonsense is nothing."""
+    amounts = {}
+    for name, value in (written or {}).items():
+        try:
+            amounts[name] = parse(str(value))
+        except QuantityError:
+            continue
+    return whole_amounts(amounts)

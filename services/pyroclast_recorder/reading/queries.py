@@ -23,6 +23,7 @@ from pyroclast_recorder.database.tables import (
     pod_use,
     pods,
     predictions,
+    queue_minutes,
     reservations,
 )
 from pyroclast_recorder.database.usage_rows import usage_rows
@@ -31,11 +32,11 @@ from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
 from pyroclast_recorder.reading.predictions import prediction_rows
-from pyroclast_recorder.reading.questions import HistoryQuestion, UsageQuestion
+from pyroclast_recorder.reading.questions import HistoryQuestion, MinutesQuestion, UsageQuestion
 from pyroclast_recorder.reading.reserved import kept_names, reserved_amounts
 from pyroclast_recorder.reading.states import STATES, state_of
 
-__all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "namespaces", "tries", "usage", "waits"]
+__all__ = ["cluster_use", "estimates", "gap_seconds", "history", "key_of", "minutes", "namespaces", "tries", "usage", "waits"]
 
 COLUMNS: Final = {"user": "submitted_by"}
 """Columns of usage that have another name in questions."""
@@ -51,6 +52,7 @@ Span: TypeAlias = tuple[str, int, int]
 MOST_PERIODS: Final = 64
 """Weeks or months that one look at the rows tells apart: each row is compared with their ends, one after the other."""
 
+MINUTE_AMOUNTS: Final = ("guarantee", "deserved", "capability", "allocated", "requested", "waiting")
 FAILED: Final = ("Failed", "Aborted", "Terminated")
 SIZE_CLASSES: Final = (1, 8, 64, 512)
 """Gangs of up to so many pods wait in one class."""
@@ -215,6 +217,23 @@ async def _reserved(
     there = on_them.where(~and_(pods.c.released_high.is_not(None), pods.c.released_high < since))
     of_nodes = [dict(row) for row in (await connection.execute(there)).mappings()]
     return reserved_amounts([state for state in states if state["name"] in names], kept, of_nodes, since, until)
+
+
+async def minutes(
+    connection: AsyncConnection, cluster: str, queue: str, question: MinutesQuestion
+) -> tuple[list[dict[str, Any]], bool]:
+    """What a queue had in each minute, oldest first, and whether older ones are left out."""
+    of_queue = [queue_minutes.c.cluster == cluster, queue_minutes.c.queue == queue]
+    of_queue.append(queue_minutes.c.minute.between(question.since, question.until))
+    if question.resource:
+        of_queue.append(queue_minutes.c.resource == question.resource)
+    newest = select(queue_minutes).where(*of_queue).order_by(queue_minutes.c.minute.desc(), queue_minutes.c.resource.desc())
+    found = [dict(row) for row in (await connection.execute(newest.limit(question.limit + 1))).mappings()]
+    rows = [
+        {"at": _time(row["minute"]), "resource": row["resource"], **{name: row[name] for name in MINUTE_AMOUNTS}}
+        for row in found[: question.limit]
+    ]
+    return rows[::-1], len(found) > question.limit
 
 
 async def waits(

@@ -14,9 +14,11 @@ __all__ = [
     "PERIODS",
     "BadQuestion",
     "HistoryQuestion",
+    "MinutesQuestion",
     "UsageQuestion",
     "chosen_namespaces",
     "history_question",
+    "minutes_question",
     "usage_question",
     "whole_hours",
     "window",
@@ -69,6 +71,16 @@ class UsageQuestion:
     namespaces: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class MinutesQuestion:
+    """The minutes of a queue between `since` and `until`, the last `limit` rows of them; of one resource, if it is not empty."""
+
+    since: int
+    until: int
+    limit: int
+    resource: str = ""
+
+
 def history_question(query: Mapping[str, str], now: int) -> HistoryQuestion:
     """The question of a history.
 
@@ -99,6 +111,17 @@ def usage_question(query: Mapping[str, str], now: int) -> UsageQuestion:
         by = (*by, "resource")
     texts = {name: _text(query, name) for name in ("queue", "user", "namespace")}
     return UsageQuestion(since, until, by, per, **texts, namespaces=chosen_namespaces(query))
+
+
+def minutes_question(query: Mapping[str, str], now: int) -> MinutesQuestion:
+    """The question of the minutes of a queue.
+
+    Raises:
+        BadQuestion: see there.
+    """
+    since, until = window(query, now)
+    _only(query, {"since", "until", "limit", "resource"})
+    return MinutesQuestion(since, until, _limit(query.get("limit", "")), _text(query, "resource"))
 
 
 def window(query: Mapping[str, str], now: int) -> tuple[int, int]:

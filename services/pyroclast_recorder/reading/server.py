@@ -19,6 +19,7 @@ from pyroclast_recorder.reading.questions import (
     BadQuestion,
     chosen_namespaces,
     history_question,
+    minutes_question,
     usage_question,
     whole_hours,
     window,
@@ -36,7 +37,7 @@ Answer = dict[str, Any]
 
 class HistoryServer:
     """Answers `GET /api/v1/…`: `jobs`, `jobs/NAMESPACE/NAME`, `uids/UID`, `usage`, `cluster`, `waits`,
-    `estimates`.
+    `estimates`, `queues/QUEUE`.
 
     Args:
         database: what is asked.
@@ -99,6 +100,8 @@ class HistoryServer:
                 return await self._usage(request, reader)
             case ["cluster"]:
                 return await self._cluster(request)
+            case ["queues", queue]:
+                return await self._minutes(request, queue)
             case ["waits"]:
                 return await self._waits(request, reader)
             case ["estimates"]:
@@ -158,6 +161,13 @@ class HistoryServer:
         async with self._database.reading() as connection:
             items = await queries.cluster_use(connection, self._database.cluster, since, until)
         return {"since": format_time(since), "until": format_time(until), "items": items}
+
+    async def _minutes(self, request: web.BaseRequest, queue: str) -> Answer:
+        """Sums over all namespaces as well."""
+        question = minutes_question(request.query, int(self._now()))
+        async with self._database.reading() as connection:
+            items, is_cut = await queries.minutes(connection, self._database.cluster, queue, question)
+        return {"items": items, "isCut": is_cut}
 
     async def _visible(self, connection: AsyncConnection, reader: Reader, only: Collection[str]) -> list[str]:
         """The namespaces that there is history of and that may be read; where `only` names some, of those."""

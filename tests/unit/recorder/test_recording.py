@@ -234,7 +234,7 @@ async def test_a_database_of_a_later_version_is_refused_in_one_sentence(laborato
     with pytest.raises(StartFailure, match="--database-url: the database has schema 9999, which this version does not"):
         await recorder.record(0)
     async with laboratory.database._transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))
     laboratory.start()
 
 

@@ -1,0 +1,156 @@
+"""What queues had and were asked for, minute by minute, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from sqlalchemy import select
+
+from pyroclast.api.records.groups import Queue
+from pyroclast.api.records.jobs import Job
+from pyroclast.kube.credentials.config import load_config
+from pyroclast.kube.http.client import Client
+from pyroclast.runtime.access import Access
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import jobs, queue_minutes
+from pyroclast_recorder.facts.jobs import job_facts
+from pyroclast_recorder.facts.queues import asked_of_queues, minute_facts
+from pyroclast_recorder.following.queue_sink import QueueSink
+from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.reading.server import HistoryServer
+
+from .conftest import NewDatabase
+
+NOON = 1_795_521_600
+
+
+def queue(name: str = "red", **status: Any) -> Queue:
+    spec = {"capability": {"cpu": "10"}, "deserved": {"cpu": "5"}, "guarantee": {"resource": {"cpu": 2, "memory": "nonsense"}}}
+    body = {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec, "status": {"allocated": {"cpu": "1500m"}, **status}}
+    return msgspec.convert(body, Queue)
+
+
+def task(replicas: int, cpu: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    return {"name": f"t{replicas}", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
+
+
+def test_a_job_asks_for_what_all_its_pods_ask_for() -> None:
+    body = {"metadata": {"name": "j", "uid": "u"}, "spec": {"queue": "red", "tasks": [task(2, "500m"), task(3, "2")]}}
+    facts = job_facts(msgspec.json.decode(msgspec.json.encode(body), type=Job), NOON, is_deleted=False)
+    assert facts["requests"] == '{"cpu":7000,"memory":5120}'
+
+
+def test_a_queue_makes_a_row_for_each_resource_that_it_has_to_do_with() -> None:
+    asked = asked_of_queues(
+        [("red", "Pending", '{"cpu":100}', 3), ("red", "Running", '{"cpu":1000,"gpu":7}', 1), (None, "", '{"cpu":1}', 1)]
+    )
+    assert asked["default"] == ({"cpu": 1}, {"cpu": 1})
+    cpu, gpu = minute_facts(queue(), asked, NOON + 59)
+    assert cpu == {
+        "minute": NOON,
+        "queue": "red",
+        "resource": "cpu",
+        "guarantee": 2000,
+        "deserved": 5000,
+        "capability": 10_000,
+        "allocated": 1500,
+        "requested": 1300,
+        "waiting": 300,
+    }
+    assert (gpu["resource"], gpu["capability"], gpu["requested"], gpu["waiting"]) == ("gpu", None, 7, 0)
+
+
+async def rows(database: Database) -> list[dict[str, Any]]:
+    async with database.reading() as connection:
+        chosen = select(queue_minutes).where(queue_minutes.c.cluster == database.cluster).order_by(queue_minutes.c.minute)
+        return [dict(row) for row in (await connection.execute(chosen)).mappings()]
+
+
+async def test_minutes_are_written_once_however_often_they_are_looked_at(new_database: NewDatabase) -> None:
+    clock = [float(NOON)]
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        for number, columns in enumerate(({}, {"phase": "Running"}, {"ended": NOON}, {"removed": NOON})):
+            row = {"uid": f"j{number}", "namespace": "ns", "name": "a", "queue": "red", "phase": "Pending"}
+            batch.add(jobs, 1, {**row, "requests": '{"cpu":4000}', **columns})
+        await database.write(batch, NOON)
+        writer = Writer(database, lambda: clock[0], lambda number, seconds: None)
+        running = asyncio.create_task(writer.run())
+        sink = QueueSink(database, writer, lambda: clock[0])
+        await sink.write()
+        await sink.take(queue(), 7, NOON, is_deleted=False)
+        await sink.take(queue("gone"), 8, NOON, is_deleted=False)
+        await sink.take_list({"uid-red"}, None, NOON, NOON)
+        for at, version, allocated in ((0, 9, "3"), (30, 10, "2"), (60, 11, "4"), (0, 9, "3")):
+            clock[0] = float(NOON + at)
+            await sink.take(queue(allocated={"cpu": allocated}), version, NOON, is_deleted=False)
+            await sink.write()
+            await writer.flushed()
+        found = [(row["minute"] - NOON, row["allocated"], row["requested"], row["waiting"]) for row in await rows(database)]
+        assert found == [(0, 3000, 8000, 4000), (60, 4000, 8000, 4000)]
+        await sink.take(queue(), 12, NOON, is_deleted=True)
+        clock[0] = NOON + 120.0
+        await sink.write()
+        await writer.flushed()
+        assert len(await rows(database)) == 2
+        assert [await database.prune(queue_minutes, NOON + 60, 10), await database.prune(queue_minutes, NOON + 60, 10)] == [1, 0]
+        running.cancel()
+
+
+@pytest.mark.parametrize(
+    ("query", "ats", "is_cut"),
+    [
+        ("", [0, 0, 60, 60, 120, 120], False),
+        ("?resource=cpu", [0, 60, 120], False),
+        ("?limit=2&resource=cpu", [60, 120], True),
+        ("?since=2026-11-24T12:01:00Z&until=2026-11-24T12:01:59Z", [60, 60], False),
+    ],
+)
+async def test_the_minutes_of_a_queue_can_be_asked_for(
+    new_database: NewDatabase, query: str, ats: list[int], is_cut: bool
+) -> None:
+    async with new_database() as database, Client(load_config("", master="http://127.0.0.1:1")) as nobody:
+        batch = Batch(database.cluster)
+        for at in (0, 60, 120):
+            for name in ("red", "blue"):
+                for resource in ("cpu", "memory"):
+                    row = {
+                        "minute": NOON + at,
+                        "queue": name,
+                        "resource": resource,
+                        "allocated": at,
+                        "requested": 5,
+                        "waiting": 1,
+                    }
+                    batch.add(queue_minutes, 1, row)
+        await database.write(batch, NOON)
+
+        async def settle() -> None:
+            raise AssertionError("usage is not asked for")
+
+        server = HistoryServer(database, Access(nobody), lambda: NOON + 300.0, settle)
+        await server.start("127.0.0.1:0")
+        address = f"http://127.0.0.1:{server.port}/api/v1/queues/red"
+        async with aiohttp.ClientSession() as session, session.get(address + query) as answer:
+            found = await answer.json()
+        async with aiohttp.ClientSession() as session, session.get(f"{address}?by=hour") as refused:
+            assert (refused.status, "by" in (await refused.json())["message"]) == (400, True)
+        await server.stop()
+        assert (answer.status, found["isCut"]) == (200, is_cut)
+        assert [row["allocated"] for row in found["items"]] == ats
+        assert found["items"][0] == {
+            "at": f"2026-11-24T12:0{ats[0] // 60}:00Z",
+            "resource": "cpu",
+            "guarantee": None,
+            "deserved": None,
+            "capability": None,
+            "allocated": ats[0],
+            "requested": 5,
+            "waiting": 1,
+        }
