@@ -10,11 +10,24 @@ import structlog
 
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup, Queue
-from pyroclast.api.records.jobs import Job
+from pyroclast.api.records.hyperjobs import HyperJob
+from pyroclast.api.records.jobs import CronJob, Job
 from pyroclast.api.records.meta import Record
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import JOB_FLOWS, JOBS, NAMESPACES, NODES, POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.types import (
+    CRON_JOBS,
+    HYPER_JOBS,
+    JOB_FLOWS,
+    JOBS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    Key,
+    ResourceType,
+)
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -34,6 +47,7 @@ from pyroclast_recorder.database.tables import (
     job_phases,
     jobs,
     node_states,
+    owners,
     pod_use,
     pods,
     predictions,
@@ -45,6 +59,7 @@ from pyroclast_recorder.database.tables import (
 from pyroclast_recorder.following.group_sink import GroupSink
 from pyroclast_recorder.following.measuring import Meter
 from pyroclast_recorder.following.node_sink import NodeSink
+from pyroclast_recorder.following.owner_sink import OwnerSink
 from pyroclast_recorder.following.past_usage import PastUsageWriter
 from pyroclast_recorder.following.prometheus import PrometheusMeter
 from pyroclast_recorder.following.queue_sink import QueueSink
@@ -117,10 +132,11 @@ class Recorder:
                 POD_GROUPS: (PodGroup, GroupSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
                 NODES: (Node, NodeSink(database, writer)),
                 QUEUES: (Queue, queues),
+                JOB_FLOWS: (JobFlow, OwnerSink(database, writer, "JobFlow", gap, tracer.flow_rows if tracer else None)),
+                CRON_JOBS: (CronJob, OwnerSink(database, writer, "CronJob", gap)),
+                HYPER_JOBS: (HyperJob, OwnerSink(database, writer, "HyperJob", gap)),
                 PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
             }
-            if tracer is not None:
-                sinks[JOB_FLOWS] = JobFlow, KindSink(database, writer, tracer.flow_rows, None, gap)
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
@@ -182,7 +198,7 @@ class Recorder:
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
         kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
         kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
-        kept |= {queue_minutes: settings.keep_minutes}
+        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

@@ -156,7 +156,7 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
         f"Pods:       {job['pods']} on {job['nodes']} nodes, {job['retries']} retries; {job['shape']}",
     ]
     if job["owner"]:
-        lines.append(f"Made by:    {job['owner']}")
+        lines.append(f"Made by:    {job['owner']}{_told_of(job.get('madeBy'))}")
     usage = ", ".join(f"{hours_text(in_hours(name, amount))} {name}" for name, amount in job["asked"].items())
     lines.append(f"Hours held: {usage or '-'}")
     for title, steps in (("Phases", job["phases"]), ("Waited for", job["causes"])):
@@ -172,6 +172,14 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
         lines.append("Evictions:")
         lines += [f"  {each['at']}  {each['pod']}: {each['message']}" for each in job["evictions"]]
     return lines
+
+
+def _told_of(owner: Mapping[str, Any] | None) -> str:
+    """What became of what made a Job."""
+    if owner is None:
+        return ""
+    told = [owner["phase"], *(f"{word} {owner[word]}" for word in ("ended", "removed") if owner[word])]
+    return "".join(f", {each}" for each in told if each)
 
 
 def _duration(seconds: int | None) -> str:

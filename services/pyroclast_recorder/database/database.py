@@ -26,6 +26,7 @@ from pyroclast_recorder.database.tables import (
     job_phases,
     jobs,
     node_states,
+    owners,
     pod_use,
     pods,
     queue_minutes,
@@ -128,6 +129,12 @@ class Database:
                 select(node_states.c.uid, node_states.c.name).join(last, newest).where(mine, node_states.c.allocatable != "{}")
             )
             return {row.uid: row.name or "" for row in found}
+
+    async def owners_there(self, kind: str) -> list[str]:
+        """The uids of what makes Jobs, of one kind, of which nobody saw yet that they are gone."""
+        there = (owners.c.cluster == self.cluster, owners.c.kind == kind, owners.c.removed.is_(None))
+        async with self.reading() as connection:
+            return list(await connection.scalars(select(owners.c.uid).where(*there)))
 
     async def open_jobs(self) -> list[tuple[str | None, str | None, str, int]]:
         """Queue, phase, what all pods ask for as JSON, and the number of the Jobs that have not ended."""
@@ -247,6 +254,7 @@ class Database:
         """Delete up to `at_once` rows of what ended before a time, in seconds; hours that are not settled yet keep their pods."""
         ended = {
             jobs: jobs.c.removed,
+            owners: owners.c.removed,
             pods: pods.c.released_high,
             usage_hours: usage_hours.c.hour,
             usage_days: usage_days.c.day + (DAY - HOUR),  # as long as any of its hours

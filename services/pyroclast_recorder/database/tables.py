@@ -29,6 +29,7 @@ __all__ = [
     "jobs",
     "merge_of",
     "node_states",
+    "owners",
     "pod_use",
     "pods",
     "predictions",
@@ -117,6 +118,18 @@ job_alikes: Final = Table(
     "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
 )
 """What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries."""
+
+owners: Final = Table(
+    "owners",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("kind", "namespace", "name", "submitted_by", "phase")),
+    *(_number(name, Merge.FIRST) for name in ("created", "removed")),
+    _number("ended"),
+)
+"""What makes Jobs: flows, CronJobs and HyperJobs; `owner_uid` of a Job names the row."""
 
 pods: Final = Table(
     "pods",

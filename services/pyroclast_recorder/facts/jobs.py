@@ -38,7 +38,6 @@ class _Template(Wire, frozen=True, kw_only=True):
 def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
     """The columns of the row, without cluster and version. `now`: when the Job was seen, by the clock of the API server."""
     meta, spec, state = job.metadata, job.spec, job.status.state
-    owner = meta.owner_references[0] if meta.owner_references else None
     ended = state.phase.is_finished or state.phase is JobPhase.ABORTED
     templates = [(task, _template(task)) for task in spec.tasks]
     return {
@@ -47,9 +46,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "name": meta.name,
         "queue": clipped(spec.queue, 253),
         "submitted_by": clipped(meta.annotations.get(keys.SUBMITTED_BY) or UNKNOWN_USER, 253),
-        "owner_kind": clipped(owner.kind, 63) if owner else None,
-        "owner_name": clipped(owner.name, 253) if owner else None,
-        "owner_uid": clipped(owner.uid, 63) if owner else None,
+        **_owner(job),
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "shape": clipped(", ".join(_shape(task, pod) for task, pod in templates)),
         "image": clipped(next((each.image for _, pod in templates for each in pod.containers), ""), 512) or None,
@@ -137,6 +134,20 @@ def _template(task: Task) -> PodSpec:
         return msgspec.json.decode(raw, type=_Template).spec if raw else PodSpec()
     except (msgspec.DecodeError, RecursionError):
         return PodSpec()
+
+
+def _owner(job: Job) -> dict[str, str | None]:
+    """What made a Job. A HyperJob may be in another namespace, so that it is named otherwise than by an owner reference."""
+    meta = job.metadata
+    if meta.owner_references:
+        owner = meta.owner_references[0]
+        named = owner.kind, owner.name, owner.uid
+    elif uid := meta.labels.get(keys.HYPER_JOB_UID):
+        named = "HyperJob", meta.annotations.get(keys.HYPER_JOB, "").rpartition("/")[2], uid
+    else:
+        return dict.fromkeys(("owner_kind", "owner_name", "owner_uid"))
+    kind, name, uid = named
+    return {"owner_kind": clipped(kind, 63), "owner_name": clipped(name, 253), "owner_uid": clipped(uid, 63)}
 
 
 def _requests(templates: Iterable[tuple[Task, PodSpec]]) -> str:

@@ -20,6 +20,7 @@ from pyroclast_recorder.database.tables import (
     job_phases,
     jobs,
     node_states,
+    owners,
     pod_use,
     pods,
     predictions,
@@ -102,10 +103,12 @@ async def tries(connection: AsyncConnection, cluster: str, namespace: str, name:
     )
     rows = [dict(row) for row in found.mappings()]
     of_jobs = await _pods_of(connection, cluster, [row["uid"] for row in rows])
+    made_by = await _owners(connection, cluster, [row["owner_uid"] for row in rows if row["owner_uid"]])
     measured = await _measured(connection, cluster, [pod["uid"] for of_job in of_jobs.values() for pod in of_job])
     return [
         {
             **_job(row, of_jobs.get(row["uid"], ()), now),
+            "madeBy": made_by.get(row["owner_uid"]),
             "use": use_of(of_jobs.get(row["uid"], ()), measured, now),
             "phases": await _steps(connection, job_phases, cluster, row["uid"]),
             "causes": await _steps(connection, job_causes, cluster, row["uid"]),
@@ -289,6 +292,19 @@ async def _pods_of(connection: AsyncConnection, cluster: str, uids: Sequence[str
         for row in (await connection.execute(chosen)).mappings():
             of_jobs[row["job"]].append(dict(row))
     return of_jobs
+
+
+async def _owners(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What made Jobs, by uid."""
+    chosen = select(owners).where(owners.c.cluster == cluster, owners.c.uid.in_(uids))
+    return {
+        row["uid"]: {
+            **{name: row[name] for name in ("kind", "namespace", "name", "uid", "phase")},
+            "user": row["submitted_by"],
+            **{name: _time(row[name]) for name in ("created", "ended", "removed")},
+        }
+        for row in (await connection.execute(chosen)).mappings()
+    }
 
 
 async def _measured(connection: AsyncConnection, cluster: str, uids: Sequence[str]) -> dict[str, dict[str, Measured]]:

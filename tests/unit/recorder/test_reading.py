@@ -20,7 +20,17 @@ from pyroclast.runtime.access import Access, Denied
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import gaps, job_causes, job_phases, jobs, node_states, pods, predictions, reservations
+from pyroclast_recorder.database.tables import (
+    gaps,
+    job_causes,
+    job_phases,
+    jobs,
+    node_states,
+    owners,
+    pods,
+    predictions,
+    reservations,
+)
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.predictions import prediction_rows
 from pyroclast_recorder.reading.questions import BadQuestion, history_question, usage_question
@@ -67,6 +77,7 @@ ROWS = [
     (node_states, {"uid": "n2", "at": NOON, "name": "n2", "allocatable": '{"cpu":8000,"nvidia.com/gpu":8000}', "is_down": 0}),
     (node_states, {"uid": "n2", "at": NOON + 1800, "name": "n2", "allocatable": '{"cpu":8000}', "is_down": 1}),
     (node_states, {"uid": "n2", "at": NOON + 2700, "name": "n2", "allocatable": "{}", "is_down": 0}),
+    (owners, {"uid": "f", "kind": "JobFlow", "namespace": "team", "name": "etl", "phase": "Succeed", "ended": NOON + 1900}),
     (reservations, {"uid": "g1", "at": NOON, "nodes": '["n2"]'}),
     (reservations, {"uid": "g1", "at": NOON + 2400, "nodes": "[]"}),
     (reservations, {"uid": "g2", "at": NOON + 600, "nodes": '["n2","gone"]'}),
@@ -139,6 +150,15 @@ async def test_all_tries_of_a_name(url: str) -> None:
     assert newest["asked"] == {"cpu": 2 * 2000 * 1800, "nvidia.com/gpu": 2 * 1000 * 1800}
     assert (newest["waitedSeconds"], newest["elapsedSeconds"], newest["pods"], newest["nodes"]) == (60, 1800, 2, 2)
     assert (await get(url, "jobs/team/nothing"))["items"] == []
+
+
+async def test_a_job_tells_what_made_it_and_what_became_of_that(url: str) -> None:
+    (found,) = (await get(url, "jobs/team/etl-step"))["items"]
+    nothing = {"user": None, "created": None, "removed": None}
+    ended = {"phase": "Succeed", "ended": "2026-11-24T12:31:40Z"}
+    assert found["madeBy"] == {"kind": "JobFlow", "namespace": "team", "name": "etl", "uid": "f", **ended, **nothing}
+    (other,) = (await get(url, "jobs/team/now"))["items"]
+    assert other["madeBy"] is None
 
 
 @pytest.mark.parametrize("by", ["queue", "user", "namespace", "flow", "queue,user,namespace,flow", "resource"])
@@ -353,6 +373,7 @@ def test_states(phase: str | None, removed: int | None, reasons: set[str | None]
         (["history", "-A", "--queue", "none"], 0, "No Jobs were submitted in that time"),
         (["history", "-n", "team", "train"], 0, "There were 2 Jobs of this name; --all shows all of them"),
         (["history", "-n", "team", "job/train", "--all"], 0, "State: OutOfMemory (PodFailed: a pod failed)"),
+        (["history", "-n", "team", "etl-step"], 0, "Made by: JobFlow/etl, Succeed, ended 2026-11-24T12:31:40Z"),
         (["history", "-n", "team", "gone"], 4, "nobody remembers a Job team/gone"),
         (["history", "--since", "never"], 1, 'the recorder refuses: since: "never" is neither a time'),
         (["history", "--limit", "-1"], 1, "--limit: -1 is not between 0 and 10000"),

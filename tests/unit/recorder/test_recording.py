@@ -15,17 +15,17 @@ from prometheus_client import CollectorRegistry
 from sqlalchemy import select, text
 
 from pyroclast.api import crds
-from pyroclast.api.keys import RESERVATION, SUBMITTED_BY, WAITING
+from pyroclast.api.keys import HYPER_JOB, HYPER_JOB_UID, RESERVATION, SUBMITTED_BY, WAITING
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
-from pyroclast.api.types import CRDS, JOBS, NODES, POD_GROUPS, PODS, Key
+from pyroclast.api.types import CRDS, CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.errors import StartFailure
 from pyroclast_recorder.app import Recorder
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
-from pyroclast_recorder.database.tables import gaps, jobs, node_states, pods, reservations
+from pyroclast_recorder.database.tables import gaps, jobs, node_states, owners, pods, reservations
 from pyroclast_recorder.facts.jobs import job_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.facts.reservations import kept_nodes
@@ -36,7 +36,9 @@ from pyroclast_standalone.apiserver.running import RunningServer, running_server
 
 from .conftest import ON_SQLITE, NewDatabase
 
+FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, QUEUES)}
 LONG_AGO = "2026-01-01T00:00:00Z"
+LATER = "2026-01-01T00:20:00Z"
 
 
 def pod(name: str, phase: str = "Running", **status: Any) -> dict[str, Any]:
@@ -107,7 +109,7 @@ class Laboratory:
 async def laboratory(new_database: NewDatabase) -> AsyncIterator[Laboratory]:
     async with new_database() as database, running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in crds.custom_resource_definitions():
-            if crd["metadata"]["name"] in {JOBS.qualified, POD_GROUPS.qualified}:
+            if crd["metadata"]["name"] in FOLLOWED:
                 await client.create(CRDS, crd)
         await server.settle()
         found = Laboratory(server, client, database)
@@ -163,7 +165,7 @@ async def test_a_server_that_was_restored_is_noticed(laboratory: Laboratory) -> 
     before = (await laboratory.rows(pods))["a"]
     async with running_server() as restored, Client(load_config(str(restored.kubeconfig))) as client:
         for crd in crds.custom_resource_definitions():
-            if crd["metadata"]["name"] in {JOBS.qualified, POD_GROUPS.qualified}:
+            if crd["metadata"]["name"] in FOLLOWED:
                 await client.create(CRDS, crd)
         await restored.settle()
         other = Laboratory(restored, client, laboratory.database)
@@ -234,7 +236,7 @@ async def test_a_database_of_a_later_version_is_refused_in_one_sentence(laborato
     with pytest.raises(StartFailure, match="--database-url: the database has schema 9999, which this version does not"):
         await recorder.record(0)
     async with laboratory.database._transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0010'"))
     laboratory.start()
 
 
@@ -273,7 +275,7 @@ async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laborato
     body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": metadata, "spec": {"queue": "red", "tasks": [task]}}
     await laboratory.client.create(JOBS, body)
     row = (await laboratory.until(lambda rows: "j" in rows, jobs))["j"]
-    shown = {name: row[name] for name in ("queue", "submitted_by", "shape", "image", "labels", "phase", "gang_size")}
+    shown = {name: row[name] for name in ("queue", "submitted_by", "shape", "image", "labels", "phase", "gang_size", "requests")}
     assert shown == {
         "queue": "red",
         "submitted_by": "ann",
@@ -282,6 +284,7 @@ async def test_the_row_of_a_job_carries_what_its_owner_says(laboratory: Laborato
         "labels": '{"team":"a"}',
         "phase": "Pending",
         "gang_size": 2,
+        "requests": '{"cpu":1000}',
     }
     await laboratory.client.delete(JOBS, Key("default", "j"))
     await laboratory.until(lambda rows: rows["j"]["removed"] is not None, jobs)
@@ -360,6 +363,65 @@ async def test_nodes_that_are_kept_make_a_row_when_others_are_kept(laboratory: L
     await laboratory.client.delete(POD_GROUPS, Key("default", "a"))
     laboratory.start()
     await until([*seen, "[]"])
+
+
+TASK = {"name": "t", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}
+OWNERS: list[tuple[ResourceType, dict[str, Any], dict[str, Any]]] = [
+    (
+        JOB_FLOWS,
+        {"flows": []},
+        {"state": {"phase": "Succeed"}, "completionTime": LATER},
+    ),
+    (CRON_JOBS, {"schedule": "0 0 * * *", "suspend": True, "jobTemplate": {"spec": {"tasks": [TASK]}}}, {}),
+    (
+        HYPER_JOBS,
+        {"replicatedJobs": [{"name": "r", "templateSpec": {"tasks": [TASK]}}]},
+        {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": LATER, "reason": "R", "message": "m"}]},
+    ),
+]
+
+
+@ON_SQLITE
+async def test_what_made_jobs_is_kept_after_it_is_gone(laboratory: Laboratory) -> None:
+    client = laboratory.client
+    for kind, spec, status in OWNERS:
+        meta = {"name": kind.plural, "namespace": "default", "annotations": {SUBMITTED_BY: "ann"}}
+        await client.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec})
+        if status:
+            key = Key("default", kind.plural)
+            await client.patch(kind, key, {"status": status}, PatchKind.MERGE, subresource="status")
+    laboratory.start()
+    rows = await laboratory.until(lambda rows: len(rows) == len(OWNERS), owners)
+    told = {row["kind"]: (row["phase"], row["ended"] is not None, row["submitted_by"]) for row in rows.values()}
+    assert told == {
+        "JobFlow": ("Succeed", True, "ann"),
+        "CronJob": ("Suspended", False, "ann"),
+        "HyperJob": ("Failed", True, "ann"),
+    }
+    await client.delete(JOB_FLOWS, Key("default", "jobflows"))
+    await laboratory.until(lambda rows: rows["jobflows"]["removed"], owners)
+    await laboratory.stop()
+    await client.delete(CRON_JOBS, Key("default", "cronjobs"))
+    await asyncio.sleep(2.1)
+    laboratory.server.compact()
+    laboratory.start()
+    rows = await laboratory.until(lambda rows: rows["cronjobs"]["removed"], owners)
+    assert rows["cronjobs"]["phase"] == "Suspended", "the list of those that are there says nothing of how it was"
+    assert rows["hyperjobs"]["removed"] is None
+
+
+@pytest.mark.parametrize(
+    ("meta", "owner"),
+    [
+        ({}, (None, None, None)),
+        ({"labels": {HYPER_JOB_UID: "h"}, "annotations": {HYPER_JOB: "far/away"}}, ("HyperJob", "away", "h")),
+        ({"labels": {HYPER_JOB_UID: "h"}}, ("HyperJob", "", "h")),
+        ({"ownerReferences": [{"kind": "CronJob", "name": "c", "uid": "u"}]}, ("CronJob", "c", "u")),
+    ],
+)
+def test_what_made_a_job_is_named(meta: dict[str, Any], owner: tuple[str | None, ...]) -> None:
+    row = job_facts(msgspec.convert({"metadata": {"name": "j", "uid": "j", **meta}}, Job), 9, is_deleted=False)
+    assert (row["owner_kind"], row["owner_name"], row["owner_uid"]) == owner
 
 
 @pytest.mark.parametrize(

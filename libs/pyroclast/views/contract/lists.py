@@ -178,6 +178,7 @@ class JobRecord(Record, frozen=True, kw_only=True):
     cpu_hours: float | UnsetType = UNSET
     gpu_hours: float | UnsetType | None = UNSET
     doubtful_cpu_hours: float | UnsetType | None = UNSET
+    made_by: dict[str, Any] | UnsetType | None = UNSET
     use: dict[str, Any] | UnsetType = UNSET
     phases: list[Step] | UnsetType = UNSET
     causes: list[Step] | UnsetType = UNSET
