@@ -15,6 +15,9 @@ from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, running, wait_until
 
 UNKNOWN_SECONDS = 20
+LET_IN_SECONDS = 5
+"""After so long at most a gang is let in by a budget that was raised."""
+
 LIMIT = 0.001
 """Hours of a cpu, so 3.6 s."""
 
@@ -38,6 +41,12 @@ def phase(cluster: Cluster, name: str) -> str:
 
 def message(cluster: Cluster, name: str) -> str:
     return str((cluster.get("vcjob", name, "-n", "default").get("status") or {}).get("state", {}).get("message"))
+
+
+def is_let_in(cluster: Cluster, job_name: str) -> bool:
+    groups = cluster.get("podgroups", "-n", "default")["items"]
+    (group,) = (each for each in groups if each["metadata"]["ownerReferences"][0]["name"] == job_name)
+    return (group.get("status") or {}).get("phase") in {"Inqueue", "Running", "Completed"}
 
 
 def events(cluster: Cluster) -> set[str]:
@@ -78,8 +87,10 @@ def test_a_budget_from_its_beginning_to_its_end(hurried: Cluster) -> None:
     wait_until(lambda: "BudgetNearlySpent" in events(cluster), "the queue to be told")
     wait_until(lambda: phase(cluster, "first") == "Completed", "what runs to end by itself")
     assert phase(cluster, "second") == "Pending"
+    assert not is_let_in(cluster, "second")
 
     cluster.kubectl("annotate", "queue", "team", "--overwrite", f"{QUEUE_BUDGET}={budget(9)}")
+    wait_until(lambda: is_let_in(cluster, "second"), "it to be let in by a larger budget", seconds=LET_IN_SECONDS)
     wait_until(lambda: phase(cluster, "second") == "Completed", "it to run once there is a larger budget")
     assert 'pyroclast_budget_spent_ratio{queue="team",resource="cpu"}' in cluster.metrics("scheduler")
 
