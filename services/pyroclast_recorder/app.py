@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import structlog
 
-from pyroclast.api.records.flows import JobFlow
-from pyroclast.api.records.groups import PodGroup, Queue
-from pyroclast.api.records.hyperjobs import HyperJob
-from pyroclast.api.records.jobs import CronJob, Job
-from pyroclast.api.records.meta import Record
-from pyroclast.api.records.nodes import Node
-from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import (
-    CRON_JOBS,
-    HYPER_JOBS,
-    JOB_FLOWS,
-    JOBS,
-    NAMESPACES,
-    NODES,
-    POD_GROUPS,
-    PODS,
-    QUEUES,
-    Key,
-    ResourceType,
-)
+from pyroclast.api.records.groups import Queue
+from pyroclast.api.types import NAMESPACES, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
@@ -56,16 +39,14 @@ from pyroclast_recorder.database.tables import (
     usage_days,
     usage_hours,
 )
-from pyroclast_recorder.following.group_sink import GroupSink
+from pyroclast_recorder.following.kinds import Followed, followed_kinds
 from pyroclast_recorder.following.measuring import Meter
-from pyroclast_recorder.following.node_sink import NodeSink
-from pyroclast_recorder.following.owner_sink import OwnerSink
 from pyroclast_recorder.following.past_usage import PastUsageWriter
 from pyroclast_recorder.following.prometheus import PrometheusMeter
 from pyroclast_recorder.following.queue_sink import QueueSink
 from pyroclast_recorder.following.run_lengths import RunLengthsWriter
-from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
-from pyroclast_recorder.following.stream import Sink, Stream
+from pyroclast_recorder.following.standby import Standby, spare_of
+from pyroclast_recorder.following.stream import Stream
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.metrics import RecorderMetrics
@@ -78,6 +59,9 @@ log = structlog.get_logger()
 
 COMPONENT: Final = "pyroclast-recorder"
 """The source of our Events."""
+
+STANDBY_SECONDS: Final = 3.0
+"""A replica that does not record after so long stands by."""
 
 SETTLE_SECONDS: Final = 60.0
 FRESH_SECONDS: Final = 5.0
@@ -106,6 +90,9 @@ class Recorder:
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
         self._is_migrated = False
+        of_pods = frozenset(settings.schedulers)
+        self._sinks = partial(followed_kinds, database, of_pods, metrics.gap)
+        self._standby = Standby(client, database, self._sinks, metrics.incident)
 
     def complaint(self) -> str | None:
         """Why nothing is recorded now; None when all is well, or another replica records."""
@@ -125,18 +112,10 @@ class Recorder:
         try:
             cursors = await self._migrated()
             self._is_migrated = True
-            database, gap = self._database, self._metrics.gap
+            kept = self._standby.end()
+            database = self._database
             queues = QueueSink(database, writer, self._client.now)
-            sinks: dict[ResourceType, tuple[type[Record], Sink[Any]]] = {
-                JOBS: (Job, KindSink(database, writer, tracer.rows_of if tracer else job_rows, jobs, gap)),
-                POD_GROUPS: (PodGroup, GroupSink(database, writer, tracer.group_rows if tracer else group_rows, None, gap)),
-                NODES: (Node, NodeSink(database, writer)),
-                QUEUES: (Queue, queues),
-                JOB_FLOWS: (JobFlow, OwnerSink(database, writer, "JobFlow", gap, tracer.flow_rows if tracer else None)),
-                CRON_JOBS: (CronJob, OwnerSink(database, writer, "CronJob", gap)),
-                HYPER_JOBS: (HyperJob, OwnerSink(database, writer, "HyperJob", gap)),
-                PODS: (Pod, KindSink(database, writer, pod_rows(frozenset(self._settings.schedulers)), pods, gap)),
-            }
+            sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: (Queue, queues)}
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
@@ -152,10 +131,21 @@ class Recorder:
                 group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
                 for kind, (record, sink) in sinks.items():
                     cursor = cursors.get(kind.qualified)
-                    stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident)
+                    spare = spare_of(kept[kind], writer) if kind in kept else None
+                    stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident, spare=spare)
                     group.create_task(stream.run())
         finally:
             self._writer = None
+
+    async def stand_by(self) -> None:
+        """Keep what happens as long as another replica records; never returns, as other tasks of a service.
+
+        A SQLite file has one replica, and so nobody who stands by.
+        """
+        await asyncio.sleep(STANDBY_SECONDS)
+        if self._database.is_shared and self._writer is None:
+            await self._standby.run()
+        await asyncio.Event().wait()
 
     async def settle(self) -> None:
         """Add up usage, unless that was done just now."""
@@ -222,6 +212,7 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     await server.start(settings.api_address)
     try:
         await service.synced()
+        service.spawn("standing-by", recorder.stand_by())
         service.spawn("leading", lead(client, settings, recorder.record, events))
         await service.forever()
     finally:

@@ -92,6 +92,11 @@ class Database:
         self._written, self._analyze_at = 0, FIRST_ANALYZED
         self._writing = asyncio.Lock()  # SQLite has one writer, and what is worked out must not miss what is being written
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether several replicas can use it."""
+        return self._dialect != "sqlite"
+
     async def migrate(self) -> None:
         """Bring the schema to this version.
 

@@ -9,7 +9,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, node_states
 from pyroclast_recorder.facts.nodes import GONE, node_facts
-from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["NodeSink"]
 
@@ -22,7 +22,7 @@ class NodeSink:
         writer: takes the rows.
     """
 
-    def __init__(self, database: Database, writer: Writer) -> None:
+    def __init__(self, database: Database, writer: RowTaker) -> None:
         self._database, self._writer = database, writer
         self._last: dict[str, dict[str, Any]] = {}
 

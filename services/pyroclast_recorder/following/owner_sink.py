@@ -8,7 +8,7 @@ from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import owners
 from pyroclast_recorder.facts.owners import Owner, owner_facts
 from pyroclast_recorder.following.sinks import KindSink, Seen
-from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["OwnerSink"]
 
@@ -27,7 +27,7 @@ class OwnerSink(KindSink[Owner]):
     def __init__(
         self,
         database: Database,
-        writer: Writer,
+        writer: RowTaker,
         kind: str,
         on_gap: Callable[[str, float], None],
         more: Callable[..., Seen] | None = None,

@@ -13,7 +13,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import queue_minutes
 from pyroclast_recorder.facts.queues import MINUTE, asked_of_queues, minute_facts
-from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["QueueSink"]
 
@@ -32,7 +32,7 @@ class QueueSink:
         now: seconds by the clock of the API server.
     """
 
-    def __init__(self, database: Database, writer: Writer, now: Callable[[], float]) -> None:
+    def __init__(self, database: Database, writer: RowTaker, now: Callable[[], float]) -> None:
         self._database, self._writer, self._now = database, writer, now
         self._queues: dict[str, tuple[int, Queue]] = {}
         self._is_listed = False

@@ -18,7 +18,7 @@ from pyroclast_recorder.database.tables import Row, gaps, job_alikes, job_causes
 from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
-from pyroclast_recorder.following.writer import Writer
+from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["KindSink", "Seen", "group_rows", "job_rows", "pod_rows"]
 
@@ -76,7 +76,7 @@ class KindSink(Generic[T]):
     def __init__(
         self,
         database: Database,
-        writer: Writer,
+        writer: RowTaker,
         rows: Callable[..., Seen],
         table: Table | None,
         on_gap: Callable[[str, float], None],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
@@ -82,7 +82,9 @@ class Stream(Generic[T]):
         record: the type the objects are decoded into.
         sink: takes what is seen.
         cursor: where to go on; None to begin with a list.
-        on_incident: counts what should be rare: `relist`, `restored`, `reconnect`, `undecodable`, `refused`.
+        spare: called once, if the API server has forgotten what happened since `cursor`: has it written from where it was kept,
+            and says until where; None where it was not.
+        on_incident: counts what should be rare: `relist`, `restored`, `reconnect`, `undecodable`, `refused`, `kept`.
     """
 
     def __init__(
@@ -94,13 +96,14 @@ class Stream(Generic[T]):
         cursor: Cursor | None,
         *,
         on_incident: Callable[[str, str], None],
+        spare: Callable[[Cursor], Awaitable[Cursor | None]] | None = None,
     ) -> None:
         self._client, self._kind, self._sink = client, kind, sink
         self._decoder = Decoder(record)
         self._listing = Listing(client, kind, "", {}, self._decoder, patience=LIST_SECONDS)
         self._cursor = cursor
         self._place = _Place(cursor.resource_version, cursor.epoch) if cursor else _Place()
-        self._on_incident = on_incident
+        self._on_incident, self._spare = on_incident, spare
         self._complaint = ""
 
     async def run(self) -> None:
@@ -115,6 +118,8 @@ class Stream(Generic[T]):
             try:
                 await self._follow()
             except Expired:
+                if await self._use_spare():
+                    continue
                 self._incident("relist")
                 await self._lose_place("the API server has forgotten what happened since")
             except KubeError as error:
@@ -144,6 +149,17 @@ class Stream(Generic[T]):
             self._place.epoch += 1
             await self._lose_place(f"the API server's history went back from {ours} to {latest}")
         self._place.is_doubtful = False
+
+    async def _use_spare(self) -> bool:
+        """Go on where what was kept ends, if anything was."""
+        spare, self._spare = self._spare, None
+        end = await spare(self._cursor) if spare is not None and self._cursor is not None else None
+        if end is None:
+            return False
+        self._incident("kept")
+        log.info("recorder.kept_rows_used", kind=self._kind.qualified)
+        await self._move(end.resource_version)
+        return True
 
     async def _lose_place(self, why: str) -> None:
         self._place.resource_version = ""
@@ -200,7 +216,7 @@ class Stream(Generic[T]):
         await self._sink.take(item, version, self._now(), is_deleted=is_deleted)
 
     async def _move(self, resource_version: str) -> None:
-        self._place.resource_version = resource_version
+        self._place.resource_version, self._spare = resource_version, None
         self._cursor = Cursor(self._kind.qualified, resource_version, self._now(), self._place.epoch)
         await self._sink.move(self._cursor)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from sqlalchemy import Table
@@ -13,7 +13,7 @@ from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
 from pyroclast_recorder.database.tables import Row
 
-__all__ = ["Writer"]
+__all__ = ["RowTaker", "Writer"]
 
 log = structlog.get_logger()
 
@@ -23,6 +23,19 @@ MANY: Final = 500
 MOST: Final = 2 * MANY
 PERIOD_SECONDS: Final = 1.0
 PAUSES: Final = (0.5, 30.0)
+
+
+class RowTaker(Protocol):
+    """Takes rows, and how far they reach."""
+
+    async def add(self, table: Table, version: int, row: Row) -> None:
+        """Add a row."""
+
+    def move(self, cursor: Cursor) -> None:
+        """Note how far the rows reach."""
+
+    async def flushed(self) -> None:
+        """Wait until all that was added can be read."""
 
 
 class Writer:
