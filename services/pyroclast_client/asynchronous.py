@@ -165,7 +165,7 @@ class AsyncClient:
 
     async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         made = compiled(call.function, [call.arguments], call.options, self.surroundings, name=name)
-        return await self._submit_compiled(made, dry_run=dry_run)
+        return await self.submit_compiled(made, dry_run=dry_run)
 
     async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
         """Jobs of at most a thousand pods each."""
@@ -220,9 +220,10 @@ class AsyncClient:
         """One Job of a sweep, for some of its indices."""
         arguments = [call.arguments[index] for index in indices]
         made = compiled(call.function, arguments, call.options, self.surroundings, name=name, is_sweep=True)
-        return await self._submit_compiled(made, dry_run=dry_run)
+        return await self.submit_compiled(made, dry_run=dry_run)
 
-    async def _submit_compiled(self, made: Compiled, *, dry_run: bool) -> AsyncJob[Any]:
+    async def submit_compiled(self, made: Compiled, *, dry_run: bool = False) -> AsyncJob[Any]:
+        """The Job of a call, with its Secret."""
         document, session = self.prepared(made.job), await self.session()
         metadata, kube = document["metadata"], session.kube
         if dry_run:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,13 +23,19 @@ EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown"
 
 @dataclass(slots=True)
 class Collector:
-    """Reads results of one Job. `key` is what they are sealed with."""
+    """Reads results of one Job.
+
+    Attributes:
+        key: what they are sealed with.
+        fetch: reads the store by name; this process does it itself by default.
+    """
 
     kube: Client
     job: Key
     key: bytes
     submission: str
     store: str
+    fetch: Callable[[str], Awaitable[bytes | None]] | None = None
 
     @classmethod
     def of(cls, kube: Client, job: Mapping[str, Any], key: bytes) -> Collector:
@@ -52,7 +58,7 @@ class Collector:
         try:
             found = envelope(self.key, pod.message, index=pod.index, attempt=pod.uid, what=what)
             payload = await self._payload(found, pod)
-        except errors.ForgedResult as error:
+        except (errors.ForgedResult, errors.ResultTooLarge) as error:
             return Outcome(pod.index, error=error)
         return decoded(found, payload, what=what, name=self.job.name)
 
@@ -69,7 +75,7 @@ class Collector:
                 return near or sealing.unframed(await log_of(self.kube, self.job.namespace, pod))
             case "store":
                 name = f"{self.submission}/{pod.index}/{pod.uid}/result"
-                return await asyncio.to_thread(sealing.got, self.store, name)
+                return await (asyncio.to_thread(sealing.got, self.store, name) if self.fetch is None else self.fetch(name))
         return b""
 
     def _unsaid(self, pod: Pod, what: str) -> errors.PyroclastError:

@@ -18,11 +18,14 @@ from pyroclast_client.labels import PAYLOAD, STORE, SUBMISSION, secret_name
 from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
+from pyroclast_client.runner import sealing
+from pyroclast_client.stores import claim_of
 
 __all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template"]
 
 TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
+STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GPU: Final = "nvidia.com/gpu"
 SIGTERM: Final = 143  # how the runner ends when its pod is taken away
@@ -83,7 +86,7 @@ def compiled(
         checkpoint=options.checkpoint,
     )
     size = Gang(len(arguments), 1) if is_sweep else options.gang
-    template = pod_template(options, surroundings, secret=secret_name(name), world=size.size)
+    template = pod_template(options, surroundings, secret=secret_name(name), world=size.size, store=store)
     spec = job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep))
     metadata = {"name": name, "namespace": surroundings.namespace}
     marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
@@ -128,12 +131,18 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def pod_template(
-    options: TaskOptions, surroundings: Surroundings, *, secret: str, world: int, payload: str = "payload"
+    options: TaskOptions,
+    surroundings: Surroundings,
+    *,
+    secret: str,
+    world: int,
+    payload: str = "payload",
+    store: str | None = None,
 ) -> Document:
-    """The pods that run a function.
+    """The pods that run a function, with the claim that the store is in.
 
     Raises:
-        Usage: no image is named, or the timeout is no duration.
+        Usage: no image is named, the timeout is no duration, or the store names no claim.
     """
     image = options.image or surroundings.image or os.environ.get(IMAGE_VARIABLE)
     if not image:
@@ -144,11 +153,14 @@ def pod_template(
         claim = {"persistentVolumeClaim": {"claimName": source}} if isinstance(source, str) else dict(source)
         volumes.append({"name": f"mount-{number}", **claim})
         mounts.append({"name": f"mount-{number}", "mountPath": path})
+    if store_claim := claim_of(store):
+        volumes.append({"name": "store", "persistentVolumeClaim": {"claimName": store_claim}})
+        mounts.append({"name": "store", "mountPath": STORE_FOLDER})
     container: dict[str, Any] = {
         "name": TASK,
         "image": image,
         "command": [options.python or surroundings.python, f"{FOLDER}/runner.pyz"],
-        "env": _environment(options, surroundings, world, payload),
+        "env": _environment(options, surroundings, world, payload, store_claim),
         "volumeMounts": mounts,
         "terminationMessagePath": TERMINATION_LOG,
     }
@@ -161,7 +173,7 @@ def pod_template(
     return {"spec": spec}
 
 
-def _environment(options: TaskOptions, surroundings: Surroundings, world: int, payload: str) -> list[dict[str, Any]]:
+def _environment(options: TaskOptions, surroundings: Surroundings, world: int, payload: str, claim: str) -> list[dict[str, Any]]:
     variables: dict[str, Any] = {
         "PYROCLAST_INDEX": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.TASK_INDEX}']"}},
         "PYROCLAST_POD_UID": {"fieldRef": {"fieldPath": "metadata.uid"}},
@@ -170,6 +182,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int, p
     texts = {
         "PYROCLAST_WORLD": str(world),
         **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
+        **({sealing.CLAIMS: f"{claim}={STORE_FOLDER}"} if claim else {}),
         "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
         "PYTHONUNBUFFERED": "1",
         **surroundings.env,

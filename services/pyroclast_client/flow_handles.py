@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
 
 from pyroclast.api.keys import CREATED_BY_JOB_FLOW, FORCE_DELETE
-from pyroclast.api.types import JOB_FLOWS, JOBS, Key
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
@@ -19,7 +19,9 @@ from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION
 from pyroclast_client.loops import run
 from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
+from pyroclast_client.runner import sealing
 from pyroclast_client.states import status_of
+from pyroclast_client.stores import fetched, is_elsewhere
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 
@@ -158,13 +160,23 @@ class AsyncFlow(Handle, Generic[R]):
 
     async def _value(self, found: dict[str, Any], entry: str, number: int | None) -> Any:  # noqa: ANN401 - what the function returned
         collector = await self._collector(found)
-        if collector.store:
-            name = f"{collector.submission}/entries/{entry}/{number or 0}/value"
-            what = f"entry {entry} of JobFlow {self.key}"
-            return await asyncio.to_thread(
-                stored_value, collector.key, collector.store, name, entry=entry, number=number or 0, what=what
-            )
-        return await (await self.job(entry, number)).result()
+        if collector.store and not is_elsewhere(collector.store):
+            return self._opened(collector, entry, number, await asyncio.to_thread(sealing.got, *_place(collector, entry, number)))
+        try:
+            return await (await self.job(entry, number)).result()
+        except (errors.NotFound, errors.ResultGone, errors.Usage):
+            if not collector.store:
+                raise
+        name = f"{entry}-{self.name.rpartition('-')[2]}"
+        with translating(f"JobTemplate {self.namespace}/{name}"):
+            template = await collector.kube.get(JOB_TEMPLATES, Key(self.namespace, name))
+        store, place = _place(collector, entry, number)
+        kept = await fetched(self.client, self.namespace, store, place, template["spec"])
+        return self._opened(collector, entry, number, kept)
+
+    def _opened(self, collector: Collector, entry: str, number: int | None, kept: bytes | None) -> Any:  # noqa: ANN401 - see above
+        what = f"entry {entry} of JobFlow {self.key}"
+        return stored_value(collector.key, collector.store, kept, entry=entry, number=number or 0, what=what)
 
     async def _collector(self, found: dict[str, Any]) -> Collector:
         annotations = found["metadata"].get("annotations") or {}
@@ -238,6 +250,11 @@ class Flow(Generic[R]):
     def delete(self) -> None:
         """Delete the flow with its templates and Jobs."""
         run(self.handle.delete())
+
+
+def _place(collector: Collector, entry: str, number: int | None) -> tuple[str, str]:
+    """Store and name of the value of an entry."""
+    return collector.store, f"{collector.submission}/entries/{entry}/{number or 0}/value"
 
 
 def _entry_names(found: dict[str, Any]) -> dict[str, str]:

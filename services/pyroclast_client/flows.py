@@ -192,6 +192,7 @@ class _Compiler:
             secret=secret_name(self._name),
             world=options.gang.size,
             payload=f"payload-{name}",
+            store=self._store,
         )
         policies = (
             {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}

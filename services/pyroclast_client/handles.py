@@ -29,6 +29,7 @@ from pyroclast_client.results import Outcome, Started
 from pyroclast_client.selections import SelectionWatch
 from pyroclast_client.sessions import Session
 from pyroclast_client.states import Explanation, JobStatus, explanation_of, status_of
+from pyroclast_client.stores import fetched
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 from pyroclast_client.watching import Watcher
@@ -377,7 +378,7 @@ class AsyncJob(Handle, Generic[R]):
         """
         kube = (await self.client.session()).kube
         if self._given is not None:
-            return replace(self._given, kube=kube, job=self.key)
+            return self._reading(replace(self._given, kube=kube, job=self.key), job)
         secret = (job["metadata"].get("annotations") or {}).get(PAYLOAD)
         if not secret:
             raise errors.Usage(
@@ -385,7 +386,12 @@ class AsyncJob(Handle, Generic[R]):
             )
         if self._key is None:
             self._key = await key_of(kube, Key(self.namespace, secret))
-        return Collector.of(kube, job, self._key)
+        return self._reading(Collector.of(kube, job, self._key), job)
+
+    def _reading(self, collector: Collector, job: dict[str, Any]) -> Collector:
+        """The collector, which reads a claim by a Job like this one."""
+        store, client, spec = collector.store, self.client, job["spec"]
+        return replace(collector, fetch=lambda name: fetched(client, self.namespace, store, name, spec))
 
     async def _ended(self) -> None:
         """Wait for the end of the Job, also by its deletion: no more lines come either way."""

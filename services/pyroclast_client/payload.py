@@ -142,8 +142,7 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
     elif store:
         for label, payload in payloads.items():
             name = f"code/{sha256(payload).hexdigest()}"
-            if sealing.got(store, name) is None:
-                sealing.put(store, name, payload)
+            _uploaded(store, name, payload, size)
             data[f"{label}.json"] = json.dumps({"store": store, "name": name}).encode()
     else:
         told = f"functions and arguments are {size:,} bytes"
@@ -151,6 +150,17 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
             f"{told}, more than the {MOST_BYTES:,} that a Secret takes; give the client a store: `store='file:///shared/folder'`"
         )
     return {name: b64encode(content).decode() for name, content in data.items()}
+
+
+def _uploaded(store: str, name: str, payload: bytes, size: int) -> None:
+    """Put a payload into the store, unless it is there."""
+    try:
+        if sealing.got(store, name) is None:
+            sealing.put(store, name, payload)
+    except sealing.NotMounted as error:
+        text = f"functions and arguments are {size:,} bytes, more than the {MOST_BYTES:,} that a Secret takes, and {error}"
+        advice = f"mount it where this program runs and set {sealing.CLAIMS}=CLAIM=/folder, or read the data inside the function"
+        raise Usage(f"{text}, so that they cannot go into {store}; {advice}") from error
 
 
 @cache

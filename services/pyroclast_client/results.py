@@ -95,14 +95,13 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
     return Outcome(index, error=raised_there)
 
 
-def stored_value(key: bytes, store: str, name: str, *, entry: str, number: int, what: str) -> Any:  # noqa: ANN401 - what the function returned
-    """The value of an entry of a flow, which its pod has put into the store.
+def stored_value(key: bytes, store: str, kept: bytes | None, *, entry: str, number: int, what: str) -> Any:  # noqa: ANN401 - what the function returned
+    """The value of an entry of a flow, from what its pod has put into the store; `kept` is None where nothing is there.
 
     Raises:
         ResultGone: it is not there.
         ForgedResult: it does not carry the seal of the flow, entry and round. It was not unpickled.
     """
-    kept = sealing.got(store, name)
     if kept is None:
         raise errors.ResultGone(f"{what}: its value is not in the store {store}; look whether this machine sees that store")
     text, _, payload = kept.partition(b"\n")

@@ -28,8 +28,18 @@ FRAME = "\x1epyroclast "
 FRAME_CHARACTERS = 8000
 VERSION = 1
 
+CLAIM = "pvc://"
+"""How the URL of a store in a PersistentVolumeClaim begins."""
+
+CLAIMS = "PYROCLAST_CLAIMS"
+"""Variable: where claims are mounted, `CLAIM=/folder`, several with commas."""
+
 FIELDS = ("v", "kind", "encoding", "place", "index", "attempt", "size", "sha256")
 KINDS = ("value", "error", "mismatch", "unloadable", "too-large")
+
+
+class NotMounted(Exception):
+    """A store in a claim that is not mounted here."""
 
 
 class SealError(Exception):
@@ -124,7 +134,17 @@ def unframed(lines: Iterable[str]) -> bytes | None:
 
 
 def folder_of(store: str) -> Path | None:
-    """The folder that a store's URL names, when it is one of this machine's file system; None for others."""
+    """The folder that a store's URL names, when it is one of this machine's file system; None for others.
+
+    Raises:
+        NotMounted: it is in a claim that is not mounted here.
+    """
+    if store.startswith(CLAIM):
+        claim, _, path = store[len(CLAIM) :].partition("/")
+        mounts = dict(each.split("=", 1) for each in os.environ.get(CLAIMS, "").split(",") if "=" in each)
+        if claim not in mounts:
+            raise NotMounted(f"claim {claim} is not mounted here")
+        return Path(mounts[claim]) / path
     if store.startswith("file://"):
         return Path(store[len("file://") :])
     return None if "://" in store else Path(store)

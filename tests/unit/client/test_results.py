@@ -85,15 +85,15 @@ def test_a_forged_value_in_the_store_is_not_unpickled(tmp_path):
     store = f"file://{tmp_path}/store"
     arguments = {"entry": "a", "number": 0, "what": "w"}
     with pytest.raises(errors.ResultGone, match="not in the store"):
-        stored_value(KEY, store, "v", **arguments)
+        stored_value(KEY, store, sealing.got(store, "v"), **arguments)
     good, evil = pickle.dumps(3), pickle.dumps(Evil(tmp_path / "made"))
     text = sealing.sealed(KEY, "value", "pickle", "store", 0, "a", good)
     sealing.put(store, "v", text.encode() + b"\n" + good)
-    assert stored_value(KEY, store, "v", **arguments) == 3
+    assert stored_value(KEY, store, sealing.got(store, "v"), **arguments) == 3
     for forged in (text.encode() + b"\n" + evil, b"{}\n" + evil, evil):
         sealing.put(store, "v", forged)
         with pytest.raises(errors.ForgedResult):
-            stored_value(KEY, store, "v", **arguments)
+            stored_value(KEY, store, sealing.got(store, "v"), **arguments)
     assert not (tmp_path / "made").exists()
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,20 @@ class Launcher:
         volumes = {str(volume.get("name")): volume for volume in pod.spec.volumes}
         mounts = [(self.layout.pod(uid) / "hosts", "/etc/hosts"), (termination_log, path_of(container))]
         for mount in container.volume_mounts:
-            volume = volumes.get(mount.name, {})
-            source = Path(volume["hostPath"]["path"]) if "hostPath" in volume else self.layout.volume(uid, mount.name)
+            source = self._source(pod, mount.name, volumes.get(mount.name, {}))
             source = source / mount.sub_path if mount.sub_path else source
             if not source.exists():
                 source.mkdir(parents=True, exist_ok=True)
             mounts.append((source, mount.mount_path.rstrip("/") or "/"))
         return mounts
+
+    def _source(self, pod: records.Pod, name: str, volume: Mapping[str, Any]) -> Path:
+        """The folder or file of this machine that a volume is."""
+        if "hostPath" in volume:
+            return Path(volume["hostPath"]["path"])
+        if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
+            return self.layout.claim(pod.metadata.namespace, claim)
+        return self.layout.volume(pod.metadata.uid, name)
 
     def _server_variables(self) -> dict[str, str]:
         host, _, port = self.server.removeprefix("https://").removeprefix("http://").partition("/")[0].rpartition(":")

@@ -46,6 +46,10 @@ class Layout:
         """A volume, as a folder."""
         return self.pod(uid) / "volumes" / name
 
+    def claim(self, namespace: str, name: str) -> Path:
+        """What a PersistentVolumeClaim stands for: one folder for all pods that use it, which outlives them."""
+        return self.root / "claims" / namespace / name
+
     def run(self, uid: str, container: str, attempt: int) -> Path:
         """The files of one start of a container: spec, log, state, exit."""
         return self.pod(uid) / "containers" / container / str(attempt)

@@ -1,0 +1,141 @@
+"""Stores in PersistentVolumeClaims, `pvc://CLAIM/folder`: the pods mount them, and this side reads them through pods."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from pyroclast_client.errors import ResultTooLarge, Usage
+from pyroclast_client.options import TaskOptions
+from pyroclast_client.runner import sealing
+
+if TYPE_CHECKING:
+    from pyroclast_client.asynchronous import AsyncClient
+
+__all__ = ["claim_of", "fetched", "is_elsewhere"]
+
+SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # what one pod hands over by its log
+MOST_SLICES: Final = 64
+TTL_SECONDS: Final = 300  # of a reader whose client died
+NAME: Final = "read-store"
+PLACED_BY: Final = ("nodeSelector", "tolerations", "affinity", "imagePullSecrets", "securityContext", "runtimeClassName")
+
+_STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<path>/.*)?")
+
+
+def claim_of(store: str | None) -> str:
+    """The claim that a store is in; empty for other stores.
+
+    Raises:
+        Usage: the URL names no claim, or leaves its folder.
+    """
+    if not store or not store.startswith(sealing.CLAIM):
+        return ""
+    found = _STORE.fullmatch(store)
+    if found is None or ".." in (found["path"] or "").split("/"):
+        raise Usage(f"store: {store!r} names no claim; give `pvc://CLAIM/folder` with the name of a PersistentVolumeClaim")
+    return found["claim"]
+
+
+def is_elsewhere(store: str) -> bool:
+    """Whether the store is in a claim that is not mounted here."""
+    try:
+        sealing.folder_of(store)
+    except sealing.NotMounted:
+        return True
+    return False
+
+
+async def fetched(client: AsyncClient, namespace: str, store: str, name: str, like: Mapping[str, Any]) -> bytes | None:
+    """What is in the store by that name; None when nothing is. A claim is read by a Job with the image and queue of `like`.
+
+    Args:
+        client: whoever asks.
+        namespace: of the claim.
+        store: its URL.
+        name: of the content.
+        like: the spec of the Job that wrote it.
+
+    Raises:
+        ResultTooLarge: it is more than pods hand over.
+    """
+    if not is_elsewhere(store):
+        return await asyncio.to_thread(sealing.got, store, name)
+    claim = _Claim(client, namespace, store, like)
+    ((size, first),) = await claim.slices(name, [0])
+    if size < 0:
+        return None
+    count = -(-size // SLICE_BYTES)
+    if count > MOST_SLICES:
+        text = f"{store}/{name} is {size:,} bytes, more than the {MOST_SLICES * SLICE_BYTES:,} that are read through pods"
+        advice = f"mount the claim where this program runs and set {sealing.CLAIMS}=CLAIM=/folder, or use it in another task"
+        raise ResultTooLarge(f"{text}; {advice}")
+    rest = await claim.slices(name, range(1, count)) if count > 1 else []
+    return b"".join([first, *(part for _, part in rest)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A store that pods mount; see `fetched`."""
+
+    client: AsyncClient
+    namespace: str
+    store: str
+    like: Mapping[str, Any]
+
+    async def slices(self, name: str, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        """The size of what has that name, -1 where nothing has, and each of these slices; by a pod for each."""
+        from pyroclast_client.compilation import compiled  # noqa: PLC0415 - it imports this module
+        from pyroclast_client.documents import fresh_name  # noqa: PLC0415 - see above
+        from pyroclast_client.payload import Arguments  # noqa: PLC0415 - see above
+
+        path = self.store.removeprefix(sealing.CLAIM).partition("/")[2].rstrip("/")
+        file = f"{path}/{name}".lstrip("/")
+        arguments = [Arguments((claim_of(self.store), file, number * SLICE_BYTES, SLICE_BYTES)) for number in numbers]
+        around = replace(self.client.surroundings, namespace=self.namespace)
+        made = compiled(_reader(), arguments, self._options(), around, name=fresh_name(NAME), is_sweep=True)
+        job = await self.client.submit_compiled(made)
+        try:
+            await job.wait(check=False, fail_if_never=True)
+            outcomes = await job.outcomes()
+        finally:
+            await job.delete()
+        for each in outcomes:
+            if each.error is not None:
+                raise each.error
+        return [each.value for each in outcomes]
+
+    def _options(self) -> TaskOptions:
+        """Image, queue and place of the Job that wrote."""
+        pod = self.like["tasks"][0]["template"]["spec"]
+        container = pod["containers"][0]
+        return TaskOptions(
+            image=container["image"],
+            python=container["command"][0],
+            queue=self.like.get("queue"),
+            priority=self.like.get("priorityClassName"),
+            store=self.store,
+            ttl=TTL_SECONDS,
+            exclude=("*",),
+            pod={"spec": {field: pod[field] for field in PLACED_BY if field in pod}},
+        )
+
+
+def _reader() -> Callable[[str, str, int, int], tuple[int, bytes]]:
+    """What reads in the pod. As a nested function it is pickled by value: pods do not have this module."""
+
+    def read(claim: str, file: str, start: int, length: int) -> tuple[int, bytes]:
+        import os  # noqa: PLC0415 - in the pod
+
+        mounts = dict(each.split("=", 1) for each in os.environ["PYROCLAST_CLAIMS"].split(","))
+        path = os.path.join(mounts[claim], file)
+        if not os.path.exists(path):
+            return -1, b""
+        with open(path, "rb") as opened:
+            opened.seek(start)
+            return os.path.getsize(path), opened.read(length)
+
+    return read
