@@ -18,6 +18,7 @@ from pyroclast.rules.patches import applied
 from pyroclast_client import errors
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
+from pyroclast_client.creating import create
 from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
 from pyroclast_client.fit import Fit, fit_of
 from pyroclast_client.flow_handles import AsyncFlow
@@ -178,13 +179,13 @@ class AsyncClient:
         made = call.compiled(self.surroundings, salt=secrets.token_hex(8))
         kube = (await self.session()).kube
         with translating(label_of(made.flow)):
-            created = await kube.create(JOB_FLOWS, made.flow, strict=True)
+            created = await create(kube, JOB_FLOWS, made.flow)
         metadata = created["metadata"]
         owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
         for kind, document in ((SECRETS, made.secret), *((JOB_TEMPLATES, template) for template in made.templates)):
             owned = {**document, "metadata": {**document["metadata"], "ownerReferences": [owner]}}
             with translating(label_of(document)):
-                await kube.create(kind, owned, strict=True)
+                await create(kube, kind, owned)
         return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
 
     async def fits(self, anything: object) -> Fit:

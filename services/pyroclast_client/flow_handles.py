@@ -12,6 +12,7 @@ from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
 from pyroclast_client.collecting import Collector
+from pyroclast_client.creating import create
 from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.handle import Handle
 from pyroclast_client.handles import AsyncJob
@@ -132,7 +133,7 @@ class AsyncFlow(Handle, Generic[R]):
         phases = {names[bare]: phase for bare, phase in _whole(_status(found)).items() if bare in names}
         body = remaining_flow(found, phases)
         with translating(f"JobFlow {body['metadata']['name']}"):
-            created = await (await self.client.session()).kube.create(JOB_FLOWS, body, strict=True)
+            created = await create((await self.client.session()).kube, JOB_FLOWS, body)
         metadata = created["metadata"]
         return AsyncFlow(self.client, metadata["namespace"], metadata["name"], metadata["uid"])
 

@@ -12,6 +12,7 @@ from pyroclast.api.types import JOBS, SECRETS, Key
 from pyroclast.kube.basics.errors import AlreadyExists, Forbidden, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_client import errors
+from pyroclast_client.creating import create
 from pyroclast_client.documents import Document, label_of
 from pyroclast_client.labels import PAYLOAD, SUBMISSION
 from pyroclast_client.translation import translating
@@ -28,7 +29,7 @@ async def create_job(kube: Client, document: Document, *, dry_run: bool = False)
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
         try:
-            return await kube.create(JOBS, document, dry_run=dry_run, strict=True)
+            return await create(kube, JOBS, document, dry_run=dry_run)
         except AlreadyExists:
             there = await kube.get(JOBS, Key(metadata["namespace"], metadata["name"]))
     if _submission(there) == _submission(document):

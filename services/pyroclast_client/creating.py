@@ -1,0 +1,57 @@
+"""Creates objects on servers of other versions: a field that an older one does not know is left out, with a warning."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pyroclast.api.types import ResourceType
+from pyroclast.kube.basics.errors import ApiError
+from pyroclast.kube.http.client import Client
+from pyroclast_client.documents import Document, label_of
+from pyroclast_client.errors import PyroclastWarning
+
+__all__ = ["create", "unknown_fields", "without"]
+
+BAD_REQUEST: Final = 400
+
+_UNKNOWN: Final = re.compile(r'unknown field "([^"]+)"')
+_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+async def create(kube: Client, kind: ResourceType, document: Document, *, dry_run: bool = False) -> Document:
+    """Create an object that was checked by our schema, so that what the server does not know is newer than the server.
+
+    Raises:
+        KubeError: the server does not take it, or does not answer.
+    """
+    try:
+        return await kube.create(kind, document, dry_run=dry_run, strict=True)
+    except ApiError as error:
+        unknown = unknown_fields(error.message) if error.status == BAD_REQUEST else []
+        if not unknown:
+            raise
+    fields = ", ".join(unknown)
+    text = f"{label_of(document)}: this server does not know {fields}, which is left out; upgrade Pyroclast there to have it"
+    warnings.warn(text, PyroclastWarning, stacklevel=2)
+    return await kube.create(kind, without(document, unknown), dry_run=dry_run, strict=True)
+
+
+def unknown_fields(message: str) -> list[str]:
+    """The paths of fields that a strict server says it does not know."""
+    return list(dict.fromkeys(_UNKNOWN.findall(message)))
+
+
+def without(document: Document, paths: Iterable[str]) -> Document:
+    """A copy of the object without the fields at these paths, `spec.tasks[0].retry`, say."""
+    kept = copy.deepcopy(document)
+    for path in paths:
+        steps: list[Any] = [name or int(number) for name, number in _STEP.findall(path)]
+        holder: Any = kept
+        for step in steps[:-1]:
+            holder = holder[step]
+        holder.pop(steps[-1], None)
+    return kept
