@@ -118,6 +118,8 @@ class AsyncJob(Handle, Generic[R]):
             if line is not None:
                 line.end()
         status = status_of(job)
+        if status.is_finished and self._outcomes is None and _goes_by_itself(job):
+            await self._fetch(job)
         if check and status.is_finished and status.phase != COMPLETED:
             with translating(f"Job {self.key}"):
                 raise await failure((await self.client.session()).kube, self.key, self.uid, status)
@@ -191,15 +193,19 @@ class AsyncJob(Handle, Generic[R]):
         return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
 
     async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - as in `wait`
-        """What became of each index. It is read once and kept."""
+        """What became of each index. It is read once and kept.
+
+        Raises:
+            ResultGone: the Job is not there any more.
+        """
         if self._outcomes is None:
-            await self.wait(timeout, check=False)
-            job = await self.object()
-            collector = await self._collector(job)
-            with translating(f"the results of Job {self.key}"):
-                pods = await pods_of(collector.kube, self.namespace, self.name, self.uid)
-                self._outcomes = await collector.all(pods, _size(job))
-        return self._outcomes
+            try:
+                await self.wait(timeout, check=False)
+            except errors.NotFound as error:
+                advice = "call `result()` or `wait()` before it goes, or give a longer `ttl`"
+                text = f"Job {self.key} was deleted, and its results with it; {advice}"
+                raise errors.ResultGone(text) from error
+        return await self._fetch(await self.object()) if self._outcomes is None else self._outcomes
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
         """What became of each index, as soon as it is known."""
@@ -280,6 +286,13 @@ class AsyncJob(Handle, Generic[R]):
 
     # How the above is done
 
+    async def _fetch(self, job: dict[str, Any]) -> list[Outcome]:
+        collector = await self._collector(job)
+        with translating(f"the results of Job {self.key}"):
+            pods = await pods_of(collector.kube, self.namespace, self.name, self.uid)
+            self._outcomes = await collector.all(pods, _size(job))
+        return self._outcomes
+
     def _watcher(self, session: Session) -> Watcher:
         return session.watcher(JOBS, self.namespace)
 
@@ -327,7 +340,11 @@ class AsyncJob(Handle, Generic[R]):
         return await self.object()
 
     async def _seen(self, session: Session, until: Until, line: ProgressLine | None = None) -> dict[str, Any]:
+        was_there = False
+
         def holds(job: dict[str, Any] | None) -> bool:
+            nonlocal was_there
+            was_there = was_there or job is not None
             if line is not None:
                 line.show(job)
             if job is None or job["metadata"]["uid"] != self.uid:
@@ -337,6 +354,8 @@ class AsyncJob(Handle, Generic[R]):
 
         with translating(f"Job {self.key}"):
             found = await self._watcher(session).until(self.name, holds)
+        if found is None and not was_there:
+            raise errors.NotFound(f"Job {self.key} is not there any more: it was deleted. Submit it again")
         if found is None:
             raise errors.JobFailed(
                 f"Job {self.key} was deleted while it was waited for. Submit it again", job=str(self.key), phase="Deleted"
@@ -395,7 +414,7 @@ class AsyncJob(Handle, Generic[R]):
 
     async def _ended(self) -> None:
         """Wait for the end of the Job, also by its deletion: no more lines come either way."""
-        with contextlib.suppress(errors.JobFailed, errors.JobReplaced):
+        with contextlib.suppress(errors.JobFailed, errors.JobReplaced, errors.NotFound):
             await self._until("finished")
 
     async def _command(self, action: str) -> None:
@@ -416,6 +435,12 @@ class AsyncJob(Handle, Generic[R]):
 
 def _size(job: dict[str, Any]) -> int:
     return sum(int(task.get("replicas") or 0) for task in job["spec"]["tasks"])
+
+
+def _goes_by_itself(job: dict[str, Any]) -> bool:
+    """Whether a function's Job is deleted some time after its end, so that its results are to be fetched before."""
+    is_ours = PAYLOAD in (job["metadata"].get("annotations") or {})
+    return is_ours and job["spec"].get("ttlSecondsAfterFinished") is not None
 
 
 def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 import time
@@ -121,6 +122,21 @@ with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     print(pc.job({job.name!r}).result())
 """
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "3.0\n"
+
+
+def test_results_outlive_a_job_that_goes_by_itself_in_the_handle_that_waited(local: pc.Client) -> None:
+    job = divided.using(ttl=1).run(8, 2)
+    other = pickle.loads(pickle.dumps(job))
+    job.wait(200)
+    deadline = time.monotonic() + 60
+    while job.name in [each.name for each in local.jobs()]:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert job.result() == 4
+    with pytest.raises(errors.ResultGone, match=rf"Job default/{job.name} was deleted.*give a longer `ttl`"):
+        other.result()
+    with pytest.raises(errors.NotFound, match="Submit it again"):
+        other.wait()
 
 
 def test_a_forged_message_is_not_unpickled(local: pc.Client, tmp_path: Any) -> None:
