@@ -1,15 +1,15 @@
-"""Secrets of clients that died between a Secret and its Job: removed by a later submission, where the account may do so."""
+"""Secrets of clients that died between a Secret and its Job, or before the Job owned it: a later submission sees to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pyroclast.api.types import SECRETS, Key
+from pyroclast.api.types import JOBS, SECRETS, Key
 from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
-from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import parse_time
-from pyroclast_client.labels import PAYLOAD
+from pyroclast_client.labels import PAYLOAD, SUBMISSION, job_of_secret
 
 __all__ = ["orphans", "remove_orphans"]
 
@@ -27,12 +27,17 @@ def orphans(secrets: Iterable[Mapping[str, Any]], now: float) -> list[Mapping[st
 
 
 async def remove_orphans(kube: Client, namespace: str) -> int:
-    """Delete them; how many. An account that may not list or delete Secrets leaves them to one that may."""
+    """Delete those that have no Job, and give the others to theirs; how many were deleted.
+
+    An account that may not list or delete Secrets leaves them to one that may.
+    """
     removed = 0
     try:
         found, _ = await kube.list(SECRETS, namespace, label_selector=f"{PAYLOAD}=true")
         for metadata in orphans(found, kube.now()):
             try:
+                if await _is_adopted(kube, namespace, metadata):
+                    continue
                 await kube.delete(SECRETS, Key(namespace, metadata["name"]), uid=metadata["uid"])
                 removed += 1
             except (NotFound, Conflict):
@@ -40,3 +45,17 @@ async def remove_orphans(kube: Client, namespace: str) -> int:
     except Forbidden:
         return removed
     return removed
+
+
+async def _is_adopted(kube: Client, namespace: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether the Secret has a Job, whose client died before it made that the owner: then it is made so."""
+    try:
+        job = (await kube.get(JOBS, Key(namespace, job_of_secret(metadata["name"]))))["metadata"]
+    except NotFound:
+        return False
+    if (job.get("annotations") or {}).get(SUBMISSION) != (metadata.get("annotations") or {}).get(SUBMISSION):
+        return False
+    owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": job["name"], "uid": job["uid"]}
+    body = {"metadata": {"uid": metadata["uid"], "ownerReferences": [owner]}}
+    await kube.patch(SECRETS, Key(namespace, metadata["name"]), body, PatchKind.MERGE)
+    return True

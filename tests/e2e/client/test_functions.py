@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import pyroclast.client as pc
+from pyroclast.kube.basics.errors import NotFound
 from pyroclast_client import errors
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
@@ -345,6 +346,51 @@ def test_a_submission_that_died_in_between_is_finished_by_the_same_again(local: 
         assert jobs[1].result(200) == 4
     with pytest.raises(errors.Rejected, match="choose another name"):
         local.submit(divided.call(8, 3), name="died-1")
+
+
+def test_what_a_client_left_that_died_is_removed_or_given_to_its_job(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyroclast.api.types import SECRETS, Key
+    from pyroclast_client import orphans
+    from pyroclast_client.compilation import compiled
+    from pyroclast_client.loops import run
+    from pyroclast_client.submission import create_job, make_secret
+
+    call, client = divided.call(8, 2), local.asynchronous
+
+    def made(name: str) -> Any:
+        return compiled(call.function, [call.arguments], call.options, client.surroundings, name=name)
+
+    async def die() -> None:
+        kube = (await client.session()).kube
+        await make_secret(kube, made("left-1").secret)
+        await make_secret(kube, made("left-2").secret)
+        await create_job(kube, made("left-2").job)
+
+    async def removed() -> int:
+        return await orphans.remove_orphans((await client.session()).kube, "default")
+
+    async def owners(name: str) -> list[str]:
+        secret = await (await client.session()).kube.get(SECRETS, Key("default", name))
+        return [owner["name"] for owner in secret["metadata"].get("ownerReferences") or ()]
+
+    run(die())
+    assert run(removed()) == 0  # they are young: their client may be at work
+    monkeypatch.setattr(orphans, "OLD_SECONDS", -5.0)
+    assert run(removed()) == 1
+    assert run(owners("left-2-code")) == ["left-2"]
+    assert local.job("left-2").result(200) == 4
+    with pytest.raises(NotFound):
+        run(owners("left-1-code"))
+
+
+def test_an_elastic_gang_starts_with_its_least_and_runs_all(local: pc.Client) -> None:
+    job = hello.using(gang=(2, 4), cpu=5).run()  # of 16 CPUs on two nodes there is room for two pods of five
+    assert job.results(200) == [0, 1, 2, 3]
+    waiting = hello.using(gang=(3, 4), cpu=5).run()
+    with pytest.raises(errors.TimedOut):
+        waiting.wait(4, "running")
+    assert (waiting.status.running, waiting.explain().code) == (0, "TooFewNodes")
+    waiting.delete()
 
 
 def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.Client, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 
 import pyroclast.client as pc
 from pyroclast_client import errors
+from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Surroundings, compiled
 
 AROUND = Surroundings("default", queue="q", image="py")
@@ -56,6 +57,13 @@ def test_options_become_fields():
     env = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
     assert (env["A"], env["TOKEN"]) == ("1", {"secretKeyRef": {"name": "mine", "key": "key"}})
     assert {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}} in pod["volumes"]
+
+
+@pytest.mark.parametrize(("topology", "limit"), [("rack", {"highestTierName": "rack"}), (2, {"highestTierAllowed": 2})])
+def test_the_tier_of_a_topology_has_a_name_or_a_number_and_breaks_no_rule(topology, limit):
+    job = job_of(topology=topology, gang=2)
+    assert job["spec"]["networkTopology"] == {"mode": "hard", **limit}
+    assert checked_job(job) == ()
 
 
 def test_what_is_silent_comes_from_the_client_and_nothing_else():
