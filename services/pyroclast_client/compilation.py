@@ -27,6 +27,7 @@ TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
 STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
+GRACE_SECONDS: Final = 30
 GPU: Final = "nvidia.com/gpu"
 SIGTERM: Final = 143  # how the runner ends when its pod is taken away
 IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
@@ -168,6 +169,8 @@ def pod_template(
         container["resources"] = resources
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
     spec["automountServiceAccountToken"] = False  # no pod gets rights on the API
+    if options.checkpoint is not None:
+        spec["terminationGracePeriodSeconds"] = _grace(options)
     if options.timeout is not None:
         spec["activeDeadlineSeconds"] = _seconds(options.timeout)
     return {"spec": spec}
@@ -182,6 +185,7 @@ def _environment(options: TaskOptions, surroundings: Surroundings, world: int, p
     texts = {
         "PYROCLAST_WORLD": str(world),
         **({"PYROCLAST_PAYLOAD": payload} if payload != "payload" else {}),
+        **({} if options.checkpoint is None else {"PYROCLAST_GRACE": str(_grace(options))}),
         **({sealing.CLAIMS: f"{claim}={STORE_FOLDER}"} if claim else {}),
         "PYROCLAST_TERMINATION_LOG": TERMINATION_LOG,
         "PYTHONUNBUFFERED": "1",
@@ -219,6 +223,11 @@ def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
     if options.retries:
         return {"maxRetry": options.retries, "policies": [{"events": ["PodFailed", "PodEvicted"], "action": "RestartJob"}]}
     return {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
+
+
+def _grace(options: TaskOptions) -> int:
+    """The seconds that a pod has for its checkpoint."""
+    return int((options.pod.get("spec") or {}).get("terminationGracePeriodSeconds", GRACE_SECONDS))
 
 
 def _topology(topology: str | int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ TERMINATED = 143
 UNLOADABLE = 70
 FAILED = 1
 MOST_TRACEBACK = 20000
+GRACE = 30
 
 Call = Callable[..., Any]
 
@@ -201,16 +202,25 @@ def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], 
     """On SIGTERM: keep a checkpoint for the next pod of this index, and end."""
     import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
 
-    kept = (
-        getattr(function, "checkpoint")(*arguments, **keywords) if checkpoint == "method" else checkpoint(*arguments, **keywords)
-    )
+    asked = getattr(function, "checkpoint") if checkpoint == "method" else checkpoint
+    left = {"seconds_left": float(os.environ.get("PYROCLAST_GRACE") or GRACE)} if takes(asked, "seconds_left") else {}
+    kept = asked(*arguments, **{**keywords, **left})
     data = cloudpickle.dumps(kept)
     text = sealing.sealed(run.key, "value", "pickle", "store", run.index, "checkpoint", data)
     sealing.put(run.header["store"], run.checkpoint_name(), text.encode() + b"\n" + data)
-    sys.stderr.write(f"pyroclast: a checkpoint of {len(data)} bytes is kept\n")
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(RuntimeError):  # the signal came while the function printed: that line may be lost
+            stream.flush()
+    os.write(2, f"pyroclast: a checkpoint of {len(data)} bytes is kept\n".encode())
     os._exit(TERMINATED)
+
+
+def takes(function: Call, name: str) -> bool:
+    """Whether a function has a parameter of that name."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of C, without a signature
+        return False
 
 
 def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:

@@ -59,6 +59,13 @@ def test_options_become_fields():
     assert {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}} in pod["volumes"]
 
 
+@pytest.mark.parametrize(("pod", "grace"), [({}, 30), ({"spec": {"terminationGracePeriodSeconds": 120}}, 120)])
+def test_a_pod_with_a_checkpoint_has_the_grace_that_its_template_asks_for(pod, grace):
+    spec = job_of(checkpoint=print, store="file:///shared", pod=pod)["spec"]["tasks"][0]["template"]["spec"]
+    assert spec["terminationGracePeriodSeconds"] == grace
+    assert {"name": "PYROCLAST_GRACE", "value": str(grace)} in spec["containers"][0]["env"]
+
+
 @pytest.mark.parametrize(("topology", "limit"), [("rack", {"highestTierName": "rack"}), (2, {"highestTierAllowed": 2})])
 def test_the_tier_of_a_topology_has_a_name_or_a_number_and_breaks_no_rule(topology, limit):
     job = job_of(topology=topology, gang=2)

@@ -171,6 +171,37 @@ def test_a_call_is_repeated_in_its_pod_as_often_as_it_may(tmp_path):
     assert (read(text).value, status) == (3, 0)
 
 
+@pytest.mark.parametrize(("grace", "left"), [({}, 30.0), ({"PYROCLAST_GRACE": "120"}, 120.0)])
+def test_a_checkpoint_is_told_what_is_left_and_the_next_pod_starts_from_it(tmp_path, grace, left):
+    def wait(started=None):
+        import time
+
+        if started is not None:
+            return started
+        while True:
+            print("waiting", flush=True)  # the signal comes while it prints, mostly
+            time.sleep(0.0001)
+
+    def checkpoint(*, seconds_left):
+        return {"started": seconds_left}
+
+    folder = tmp_path / "secret"
+    folder.mkdir()
+    store = f"file://{tmp_path}/store"
+    payload = packed(wait, [Arguments()], name="f", job="j", store=store, checkpoint=checkpoint)
+    for name, text in secret_data({"payload": payload.data}, store, KEY).items():
+        (folder / name).write_bytes(base64.b64decode(text))
+    environment = {"PYROCLAST_POD_UID": "uid", "PYROCLAST_TERMINATION_LOG": str(tmp_path / "message"), **grace}
+    command = [sys.executable, str(folder / "runner.pyz")]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as pod:
+        assert pod.stdout.readline() == "waiting\n"
+        pod.terminate()
+        pod.communicate(timeout=30)
+        assert pod.returncode == 143
+    subprocess.run(command, env=environment, check=True)
+    assert read((tmp_path / "message").read_text()).value == left
+
+
 def test_an_exit_is_the_exit_of_the_pod(tmp_path):
     def leave():
         raise SystemExit(7)
