@@ -199,9 +199,9 @@ def test_pods_of_two_schedulers_are_refused_in_the_words_of_kube_scheduler(own: 
     other = member("b", "g", cpu)
     other["spec"] = pod_spec(cpu, schedulingGroup={"podGroupName": "g"}, schedulerName="another")
     make(own, namespace, group("g", gang(2)), member("a", "g", cpu), other)
-    wait_until(lambda: conditions(own, namespace), "the condition")
     text = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "another"'
-    assert conditions(own, namespace)["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
+    want = ("False", "SchedulerError", text)
+    wait_until(lambda: conditions(own, namespace).get("PodGroupInitiallyScheduled") == want, "the condition")
     assert nodes(own, namespace) == []
 
 
