@@ -176,6 +176,14 @@ class NativeGroups:
                 self._described(leaf, has_gone=False)
         self._reread({composite_key(*each) for each in (above, self.trees.top(slot)) if self.trees.composite(each) is not None})
 
+    def composites_served(self) -> None:
+        """CompositePodGroups are followed from now on: a PodGroup that names one says whether it exists."""
+        self.trees.is_served = True
+        for key, source in self._sources.items():
+            if source.parent and key not in self._root_of:
+                self._jobs.describe(key, source)
+                self._described(key, has_gone=False)
+
     def job_changed(self, old: records.ObjectRecord | None, new: records.ObjectRecord | None) -> None:
         """A batch/v1 Job, which may name the queue of a group, came, changed, or went."""
         uid = self.queues.job_changed(*(None if each is None else each.metadata for each in (old, new)))

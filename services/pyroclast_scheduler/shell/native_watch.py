@@ -113,6 +113,7 @@ class NativeWatch:
         composites = Informer(self._client, kind, records.CompositePodGroup)
         composites.on_change(partial(self._composite_changed, kind))
         self._followed[kind] = composites
+        self._cache.natives.composites_served()
         self._watch(composites)
 
     def _composite_changed(

@@ -185,6 +185,8 @@ def test_a_group_whose_composite_is_missing_or_its_own_ancestor_says_so():
     add(cache, {"g": (1, {"parentCompositePodGroupName": "c"}, 1)})
     key, field_ = native_key(objects.NAMESPACE, "g"), "spec.parentCompositePodGroupName"
     assert cause(cache, key).endswith(f"{field_}: CompositePodGroup c is not served by this scheduler; leave the field empty")
+    cache.natives.composites_served()
+    assert cause(cache, key).endswith(f"{field_}: CompositePodGroup c does not exist")
     cache.natives.composite_changed(None, composite(spec={"parentCompositePodGroupName": "d"}))
     assert cause(cache, key).endswith(f"{field_}: CompositePodGroup d does not exist")
     cache.natives.composite_changed(None, composite("d", spec={"parentCompositePodGroupName": "c"}))
