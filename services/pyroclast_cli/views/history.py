@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from pyroclast.views.amounts import readable
@@ -146,6 +146,7 @@ async def _one(context: Context) -> None:
 
 def _lines(job: Mapping[str, Any]) -> list[str]:
     """One Job as text."""
+    where = _in(job.get("domains") or ())
     reason = f" ({job['reason']}: {job['message']})" if job["reason"] and job["message"] else ""
     lines = [
         f"Job {job['namespace']}/{job['name']}, uid {job['uid']}",
@@ -153,7 +154,7 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
         f"Submitted:  {job['submitted']} by {job['user']}, to queue {job['queue']}",
         f"Waited:     {_duration(job['waitedSeconds'])}",
         f"Ran:        {_duration(job['elapsedSeconds'])}, until {job['ended'] or 'now'}",
-        f"Pods:       {job['pods']} on {job['nodes']} nodes, {job['retries']} retries; {job['shape']}",
+        f"Pods:       {job['pods']} on {job['nodes']} nodes{where}, {job['retries']} retries; {job['shape']}",
     ]
     if job["owner"]:
         lines.append(f"Made by:    {job['owner']}{_told_of(job.get('madeBy'))}")
@@ -172,6 +173,13 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
         lines.append("Evictions:")
         lines += [f"  {each['at']}  {each['pod']}: {each['message']}" for each in job["evictions"]]
     return lines
+
+
+def _in(domains: Sequence[str]) -> str:
+    """The HyperNodes of the nodes, where there are any."""
+    if not domains:
+        return ""
+    return f" in {', '.join(domains[:3])}" + (f" and {len(domains) - 3} more" if len(domains) > 3 else "")
 
 
 def _told_of(owner: Mapping[str, Any] | None) -> str:

@@ -138,6 +138,7 @@ pods: Final = Table(
     _key("uid"),
     _version(),
     *map(_text, ("job", "namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for")),
+    Column("domain", Text, info={"merge": Merge.FIRST}),
     *map(_number, ("task_index", "job_version", "exit_code")),
     *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),
     _number("released_low", Merge.LAST),

@@ -9,6 +9,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import gaps, node_states
 from pyroclast_recorder.facts.nodes import GONE, node_facts
+from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["NodeSink"]
@@ -20,14 +21,16 @@ class NodeSink:
     Args:
         database: asked which nodes there were.
         writer: takes the rows.
+        domains: told the labels of each node.
     """
 
-    def __init__(self, database: Database, writer: RowTaker) -> None:
-        self._database, self._writer = database, writer
+    def __init__(self, database: Database, writer: RowTaker, domains: Domains) -> None:
+        self._database, self._writer, self._domains = database, writer, domains
         self._last: dict[str, dict[str, Any]] = {}
 
     async def take(self, record: Node, version: int, now: int, *, is_deleted: bool) -> None:
         """A node was seen."""
+        self._domains.note(record.metadata.name, record.metadata.labels)
         uid, facts = record.metadata.uid, node_facts(record, is_deleted=is_deleted)
         if self._last.get(uid) == facts:
             return

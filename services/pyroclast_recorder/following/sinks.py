@@ -52,12 +52,13 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
             yield job_causes, None, cause
 
 
-def pod_rows(schedulers: frozenset[str]) -> Callable[..., Seen]:
-    """Makes the rows of a pod, if it is of ours."""
+def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:
+    """Makes the rows of a pod, if it is of ours; `domain_of`: the HyperNode that a node is in."""
 
     def rows(pod: Pod, now: int, *, is_deleted: bool) -> Seen:
         if is_ours(pod, schedulers):
-            yield pods, None, pod_facts(pod, now, is_deleted=is_deleted)
+            facts = pod_facts(pod, now, is_deleted=is_deleted)
+            yield pods, None, {**facts, "domain": domain_of(facts["node"])}
 
     return rows
 

@@ -356,6 +356,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
         "gangSize": job["gang_size"],
         "pods": len(of_job),
         "nodes": len({pod["node"] for pod in of_job if pod["node"]}),
+        "domains": sorted({pod["domain"] for pod in of_job if pod["domain"]})[:64],
         "retries": job["retries"],
         "shape": job["shape"],
         "image": job["image"],

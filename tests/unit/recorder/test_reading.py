@@ -69,7 +69,7 @@ ROWS = [
     (pods, pod("p1", "u1", phase="Failed", reason="OOMKilled", exit_code=137)),
     (pods, pod("p2", "u2")),
     (pods, pod("p3", "u2", evicted_for="for the gang of default/big", reason="PreemptionByScheduler")),
-    (pods, pod("p4", "u3", requests='{"cpu":500}')),
+    (pods, pod("p4", "u3", requests='{"cpu":500}', domain="rack-7")),
     (pods, pod("p5", "u4", namespace="other")),
     (pods, pod("p6", "u5", node="n2", finished=None, released_high=None, phase="Running")),
     (gaps, {"kind": "pods", "since": NOON, "until": NOON + 30, "why": "x"}),
@@ -156,6 +156,7 @@ async def test_a_job_tells_what_made_it_and_what_became_of_that(url: str) -> Non
     (found,) = (await get(url, "jobs/team/etl-step"))["items"]
     nothing = {"user": None, "created": None, "removed": None}
     ended = {"phase": "Succeed", "ended": "2026-11-24T12:31:40Z"}
+    assert found["domains"] == ["rack-7"]
     assert found["madeBy"] == {"kind": "JobFlow", "namespace": "team", "name": "etl", "uid": "f", **ended, **nothing}
     (other,) = (await get(url, "jobs/team/now"))["items"]
     assert other["madeBy"] is None
@@ -374,6 +375,7 @@ def test_states(phase: str | None, removed: int | None, reasons: set[str | None]
         (["history", "-n", "team", "train"], 0, "There were 2 Jobs of this name; --all shows all of them"),
         (["history", "-n", "team", "job/train", "--all"], 0, "State: OutOfMemory (PodFailed: a pod failed)"),
         (["history", "-n", "team", "etl-step"], 0, "Made by: JobFlow/etl, Succeed, ended 2026-11-24T12:31:40Z"),
+        (["history", "-n", "team", "etl-step"], 0, "Pods: 1 on 1 nodes in rack-7, 0 retries"),
         (["history", "-n", "team", "gone"], 4, "nobody remembers a Job team/gone"),
         (["history", "--since", "never"], 1, 'the recorder refuses: since: "never" is neither a time'),
         (["history", "--limit", "-1"], 1, "--limit: -1 is not between 0 and 10000"),

@@ -16,9 +16,23 @@ from sqlalchemy import select, text
 
 from pyroclast.api import crds
 from pyroclast.api.keys import HYPER_JOB, HYPER_JOB_UID, RESERVATION, SUBMITTED_BY, WAITING
+from pyroclast.api.records import HyperNode
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
-from pyroclast.api.types import CRDS, CRON_JOBS, HYPER_JOBS, JOB_FLOWS, JOBS, NODES, POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.types import (
+    CRDS,
+    CRON_JOBS,
+    HYPER_JOBS,
+    HYPER_NODES,
+    JOB_FLOWS,
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    QUEUES,
+    Key,
+    ResourceType,
+)
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client, PatchKind
@@ -29,6 +43,7 @@ from pyroclast_recorder.database.tables import gaps, jobs, node_states, owners, 
 from pyroclast_recorder.facts.jobs import job_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.facts.reservations import kept_nodes
+from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.hourly_usage import held
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.settings import RecorderSettings
@@ -36,7 +51,7 @@ from pyroclast_standalone.apiserver.running import RunningServer, running_server
 
 from .conftest import ON_SQLITE, NewDatabase
 
-FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, QUEUES)}
+FOLLOWED = {kind.qualified for kind in (JOBS, POD_GROUPS, JOB_FLOWS, CRON_JOBS, HYPER_JOBS, HYPER_NODES, QUEUES)}
 LONG_AGO = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:20:00Z"
 
@@ -236,7 +251,7 @@ async def test_a_database_of_a_later_version_is_refused_in_one_sentence(laborato
     with pytest.raises(StartFailure, match="--database-url: the database has schema 9999, which this version does not"):
         await recorder.record(0)
     async with laboratory.database._transaction() as connection:
-        await connection.execute(text("UPDATE alembic_version SET version_num = '0010'"))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0011'"))
     laboratory.start()
 
 
@@ -438,6 +453,53 @@ def test_which_nodes_are_kept_is_read_or_is_nothing(text: str, nodes: str) -> No
     group = msgspec.convert({"metadata": {"name": "g", "annotations": {RESERVATION: text}}}, PodGroup)
     assert kept_nodes(group, is_deleted=False) == nodes
     assert kept_nodes(group, is_deleted=True) == "[]"
+
+
+def hyper_node(name: str, tier: int, **selector: Any) -> dict[str, Any]:
+    spec = {"tier": tier, "members": [{"type": "Node", "selector": selector}]}
+    return {"apiVersion": HYPER_NODES.api_version, "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}
+
+
+@ON_SQLITE
+async def test_a_pod_is_in_the_lowest_hypernode_of_its_node(laboratory: Laboratory) -> None:
+    for body in (
+        hyper_node("zone", 2, regexMatch={"pattern": "^n"}),
+        hyper_node("rack", 1, labelMatch={"matchLabels": {"rack": "r7"}}),
+    ):
+        await laboratory.client.create(HYPER_NODES, body)
+    meta = {"name": "n1", "labels": {"rack": "r7"}}
+    await laboratory.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    laboratory.start()
+    async with asyncio.timeout(20):
+        while "nodes" not in await laboratory.database.cursors():
+            await asyncio.sleep(0.05)
+    await laboratory.put(pod("a"))
+    rows = await laboratory.until(lambda rows: "a" in rows and rows["a"]["phase"] == "Running")
+    assert rows["a"]["domain"] == "rack"
+    await laboratory.client.delete(HYPER_NODES, Key("", "rack"))
+    await asyncio.sleep(0.5)
+    await laboratory.put(pod("b"))
+    rows = await laboratory.until(lambda rows: "b" in rows and rows["b"]["phase"] == "Running")
+    assert (rows["a"]["domain"], rows["b"]["domain"]) == ("rack", "zone")
+
+
+async def test_a_domain_follows_the_labels_of_nodes_and_the_list_of_hypernodes() -> None:
+    domains = Domains()
+    assert domains.of("n1") is None
+    for number, body in enumerate(
+        (
+            hyper_node("exact", 1, exactMatch={"name": "n1"}),
+            hyper_node("red", 1, labelMatch={"matchLabels": {"rack": "red"}}),
+            hyper_node("all", 9, regexMatch={"pattern": "n[0-9]"}),
+        )
+    ):
+        body["metadata"]["uid"] = f"u{number}"
+        await domains.take(msgspec.json.decode(json.dumps(body), type=HyperNode), 1, 1, is_deleted=False)
+    assert [domains.of(node) for node in ("n1", "n2", "x", None)] == ["exact", "all", None, None]
+    domains.note("n2", {"rack": "red"})
+    assert domains.of("n2") == "red"
+    await domains.take_list({"u2"}, None, 1, 1)
+    assert [domains.of("n1"), domains.of("n2")] == ["all", "all"]
 
 
 def test_labels_and_names_of_64_kib_are_cut_to_what_the_tables_keep() -> None:

@@ -168,6 +168,7 @@ class JobRecord(Record, frozen=True, kw_only=True):
     gang_size: int | None
     pods: int
     nodes: int
+    domains: list[str] | UnsetType = UNSET
     retries: int
     shape: str | None
     image: str | None
