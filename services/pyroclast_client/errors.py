@@ -165,7 +165,7 @@ class ForgedResult(PyroclastError):
 
 
 class VersionMismatch(PyroclastError):
-    """Python differs between here and the image, so that the function could not be loaded there."""
+    """Python or a package differs between here and the image, so that the function could not be loaded there."""
 
 
 class JobReplaced(PyroclastError):

@@ -22,6 +22,7 @@ import cloudpickle
 from pyroclast_client import runner
 from pyroclast_client.errors import Usage
 from pyroclast_client.modules import EPOCH
+from pyroclast_client.packages import used_packages
 from pyroclast_client.runner import sealing
 
 __all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data", "shared_modules"]
@@ -114,6 +115,7 @@ def packed(
         places.append([start, len(blob)])
         start += len(blob)
     header["arguments"] = places
+    header["packages"] = used_packages(blob for blob in blobs if blob is not modules)
     content = b"".join(blobs)
     if flow is not None:
         header |= {"entry": flow.entry, "rounds": flow.is_loop, "shared_modules": flow.modules}

@@ -88,6 +88,9 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
     told = json.loads(payload)
     raised = f"{told['type']}: {told['message']}"
     text = f"{what}: {name} raised {raised}"
+    if message["kind"] == "unloadable" and told["packages"]:
+        text = f"{what}: {name} could not be loaded in the pod, as {', '.join(told['packages'])}: {raised}"
+        return Outcome(index, error=errors.VersionMismatch(f"{text}. Use an image with the same packages"))
     if message["kind"] == "unloadable":
         text = f"{what}: {name} could not be loaded in the pod: {raised}. Install what it imports in the image"
     raised_there = errors.TaskError(text, index=index, remote_traceback=told["traceback"])

@@ -16,7 +16,7 @@ import tempfile
 import traceback
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -137,13 +137,34 @@ def main() -> int:
     if run.header["python"] != here:
         run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
         return UNLOADABLE
+    others = other_packages(run.header["packages"])
+    for each in others:
+        sys.stderr.write(f"pyroclast: {each}\n")
     try:
         function, arguments, keywords = load(run)
     except BaseException as error:  # noqa: BLE001 - whatever an import raises is told to the client
-        run.finish("unloadable", "json", described(error, skip=1))
+        run.finish("unloadable", "json", described(error, skip=1, packages=others))
         traceback.print_exc()
         return UNLOADABLE
     return call(run, function, arguments, keywords)
+
+
+def other_packages(wanted: Mapping[str, str]) -> list[str]:
+    """A sentence for each package that this image lacks, or has in another version than the client."""
+    if not wanted:
+        return []
+    import importlib.metadata  # noqa: PLC0415 - few functions need it
+
+    found = []
+    for name, version in wanted.items():
+        try:
+            here = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"the image lacks {name} {version}")
+            continue
+        if here != version:
+            found.append(f"the image has {name} {here} and the client {version}")
+    return found
 
 
 def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
@@ -265,7 +286,7 @@ def exit_code(error: BaseException) -> int:
     return FAILED
 
 
-def described(error: BaseException, skip: int) -> bytes:
+def described(error: BaseException, skip: int, packages: Sequence[str] = ()) -> bytes:
     """An exception as JSON: its class, its words, its traceback without our frames, and itself pickled where that works."""
     trace = error.__traceback__
     for _ in range(skip):
@@ -276,6 +297,7 @@ def described(error: BaseException, skip: int) -> bytes:
         "message": str(error)[:MOST_TRACEBACK],
         "traceback": text[-MOST_TRACEBACK:],
         "pickle": None,
+        "packages": list(packages),
     }
     with contextlib.suppress(Exception):  # an exception that cannot be pickled is told in words
         import cloudpickle  # noqa: PLC0415 - only for results and checkpoints

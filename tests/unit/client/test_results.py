@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from pyroclast_client import errors
+from pyroclast_client import errors, packages
 from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.results import decoded, envelope, stored_value
 from pyroclast_client.runner import sealing
@@ -109,6 +109,7 @@ def run(tmp_path, function, *arguments, index=0, message="message", **options):
     environment["PYROCLAST_TERMINATION_LOG"] = str(tmp_path / message)
     command = [sys.executable, str(folder / "runner.pyz")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=tmp_path, check=False)
+    (tmp_path / "stderr").write_text(done.stderr)
     return (tmp_path / message).read_text(), done.stdout, done.returncode
 
 
@@ -217,6 +218,32 @@ def test_a_module_that_lacks_in_the_image_is_told(tmp_path):
 
     text, _, _ = run(tmp_path, load)
     assert "No module named 'no_such_module'" in str(read(text).error)
+
+
+def test_packages_that_a_function_uses_are_compared_before_it_is_unpickled(tmp_path, monkeypatch):
+    place = tmp_path / "site"
+    (place / "odd_tools-1.2.dist-info").mkdir(parents=True)
+    (place / "odd_tools-1.2.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-tools\nVersion: 1.2\n")
+    (place / "odd_tools-1.2.dist-info" / "RECORD").write_text("odd.py,,\n")
+    (place / "odd.py").write_text("def three():\n    return 3\n")
+    monkeypatch.syspath_prepend(str(place))
+    packages._distributions.cache_clear()
+    import odd
+
+    assert packages.used_packages([pickle.dumps(odd.three)]) == {"odd-tools": "1.2"}
+    text, _, _ = run(tmp_path, odd.three)  # the pod does not see the folder
+    error = read(text).error
+    assert isinstance(error, errors.VersionMismatch)
+    assert "as the image lacks odd-tools 1.2: ModuleNotFoundError: No module named 'odd'. Use an image" in str(error)
+    text, _, _ = run(tmp_path, lambda: (json.dumps([1]), pytest.__name__))
+    assert read(text).value == ("[1]", "pytest")
+    assert (tmp_path / "stderr").read_text() == ""
+    there = packages.importlib.metadata.version("pytest")
+    monkeypatch.setattr(packages.importlib.metadata, "version", lambda name: "0.1")
+    text, _, _ = run(tmp_path, lambda: pytest.__name__)  # another version is told, and may do
+    assert read(text).value == "pytest"
+    assert (tmp_path / "stderr").read_text() == f"pyroclast: the image has pytest {there} and the client 0.1\n"
+    packages._distributions.cache_clear()
 
 
 def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):

@@ -1,0 +1,35 @@
+"""The installed packages that a function uses, with their versions, to be compared in the pod before it is unpickled."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import pickletools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Final
+
+__all__ = ["used_packages"]
+
+CARRIED: Final = frozenset({"cloudpickle", "pyroclast", "pyroclast_client"})  # they are in the runner
+MOST_BYTES: Final = 256 << 10  # of pickles that are looked through: what comes behind is data, mostly
+
+
+def used_packages(pickles: Iterable[bytes]) -> dict[str, str]:
+    """The versions of the distributions whose modules the pickles name."""
+    found = {name.partition(".")[0] for each in pickles if len(each) <= MOST_BYTES for name in _names(each)}
+    tops = {top for top in found if top in sys.modules and top not in sys.stdlib_module_names | CARRIED}
+    if not tops:
+        return {}
+    known = _distributions()
+    return {name: importlib.metadata.version(name) for top in sorted(tops) for name in known.get(top, ())}
+
+
+def _names(pickle: bytes) -> Iterable[str]:
+    """The texts of a pickle, names of modules among them."""
+    return [argument for _, argument, _ in pickletools.genops(pickle) if isinstance(argument, str)]
+
+
+@cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    return importlib.metadata.packages_distributions()
