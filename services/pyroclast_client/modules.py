@@ -12,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from pyroclast_client.ignoring import ignored_in
+
 __all__ = ["project_archive"]
 
 OURS: Final = "pyroclast"  # no project's own, also where it is installed from a checkout
@@ -20,6 +22,8 @@ EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules make the same bytes
 
 def project_archive(root: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> bytes | None:
     """A zip of the modules that the process has loaded from under `root`, with the packages that they are in; None for none.
+
+    What `.gitignore` hides stays here, unless `include` names it without wildcards.
 
     Args:
         root: the project's folder.
@@ -30,6 +34,8 @@ def project_archive(root: Path, *, include: Sequence[str] = (), exclude: Sequenc
     files = dict(_modules(root))
     for pattern in include:
         files |= {path.relative_to(root).as_posix(): path for path in root.glob(pattern) if path.is_file()}
+    is_ignored = ignored_in(root)
+    files = {name: path for name, path in files.items() if name in include or not is_ignored(path.relative_to(root).as_posix())}
     kept = {name: path for name, path in files.items() if not any(fnmatch.fnmatch(name, pattern) for pattern in exclude)}
     if not kept:
         return None

@@ -1,15 +1,18 @@
 """Seals: what is unpickled and what is not; and what the runner leaves."""
 
 import base64
+import io
 import json
 import os
 import pickle
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
 from pyroclast_client import errors, packages
+from pyroclast_client.modules import project_archive
 from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.results import decoded, envelope, stored_value
 from pyroclast_client.runner import sealing
@@ -247,8 +250,6 @@ def test_packages_that_a_function_uses_are_compared_before_it_is_unpickled(tmp_p
 
 
 def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):
-    from pyroclast_client.modules import project_archive
-
     package = tmp_path / "project" / "mine"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -262,6 +263,15 @@ def test_modules_of_the_project_travel_and_others_do_not(tmp_path, monkeypatch):
     assert read(text).value == 3
     assert project_archive(tmp_path / "project", exclude=["mine/*"]) is None
     assert project_archive(tmp_path / "elsewhere") is None
+
+
+@pytest.mark.parametrize(("include", "names"), [(["*.txt"], {"kept.txt"}), (["*.txt", "made.txt"], {"kept.txt", "made.txt"})])
+def test_what_git_ignores_stays_here_unless_it_is_named(tmp_path, include, names):
+    (tmp_path / ".gitignore").write_text("made.*\n")
+    for name in ("made.txt", "kept.txt"):
+        (tmp_path / name).write_text(name)
+    with zipfile.ZipFile(io.BytesIO(project_archive(tmp_path, include=include))) as archive:
+        assert set(archive.namelist()) == names
 
 
 def test_large_code_goes_into_the_store_once_and_needs_one(tmp_path):
