@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
 from pyroclast_client import defaults
 from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.documents import Submittable
-from pyroclast_client.errors import PyroclastError
+from pyroclast_client.errors import PyroclastError, Usage
 from pyroclast_client.events import JobEvent
 from pyroclast_client.fit import Fit
 from pyroclast_client.flow_handles import AsyncFlow, Flow
@@ -114,10 +114,40 @@ class Job(Generic[R]):
         """Phases, Events and pods: those until now and those to come, until the Job ends."""
         return iterated(self.handle.events())
 
+    @overload
     def logs(
-        self, *, index: int | None = None, task: str | None = None, tail: int | None = None, timestamps: bool = False
-    ) -> str:
-        """What the pods printed until now. The lines of several pods are each behind `[TASK-INDEX]`."""
+        self,
+        *,
+        follow: Literal[False] = False,
+        index: int | None = ...,
+        task: str | None = ...,
+        tail: int | None = ...,
+        timestamps: bool = ...,
+    ) -> str: ...
+    @overload
+    def logs(
+        self, *, follow: Literal[True], index: int | None = ..., task: str | None = ..., timestamps: bool = ...
+    ) -> Iterator[LogLine]: ...
+    def logs(
+        self,
+        *,
+        follow: bool = False,
+        index: int | None = None,
+        task: str | None = None,
+        tail: int | None = None,
+        timestamps: bool = False,
+    ) -> str | Iterator[LogLine]:
+        """What the pods printed until now. The lines of several pods are each behind `[TASK-INDEX]`.
+
+        With `follow`, the lines of all pods as they come, until the Job ends: `follow_logs`.
+
+        Raises:
+            Usage: `follow` with `tail`.
+        """
+        if follow and tail is not None:
+            raise Usage(f"logs: Job {self.namespace}/{self.name}: `follow` begins with the first line; leave out `tail`")
+        if follow:
+            return self.follow_logs(index=index, task=task, timestamps=timestamps)
         return run(self.handle.logs(index=index, task=task, tail=tail, timestamps=timestamps))
 
     def follow_logs(self, *, index: int | None = None, task: str | None = None, timestamps: bool = False) -> Iterator[LogLine]:

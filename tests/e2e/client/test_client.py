@@ -107,8 +107,12 @@ def test_events_tell_each_phase_once_and_end_with_the_job(client: pc.Client) -> 
 
 
 def test_logs_are_followed_to_the_end(client: pc.Client) -> None:
-    lines = list(client.submit(job(0.5, 2)).follow_logs())
+    handle = client.submit(job(0.5, 2))
+    lines = list(handle.logs(follow=True))
     assert sorted((line.task, line.index, line.text) for line in lines) == [("main", 0, "hello"), ("main", 1, "hello")]
+    assert sorted(map(str, handle.follow_logs(index=1))) == ["[main-1] hello"]
+    with pytest.raises(errors.Usage, match="leave out `tail`"):
+        handle.logs(follow=True, tail=1)  # type: ignore[call-overload]
 
 
 def test_the_same_submission_is_made_once_and_another_is_refused(client: pc.Client) -> None:
