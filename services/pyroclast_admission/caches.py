@@ -1,91 +1,30 @@
-"""What the service keeps of the cluster: queues, flows and namespaces, so that no request waits for the API server."""
+"""What the service keeps of the cluster beside queues, so that no request waits for the API server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from pyroclast.api.keys import HIERARCHY, HIERARCHY_WEIGHTS
-from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass, Queue
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, QUEUES, Key
+from pyroclast.api.records import JobFlow, JobTemplate, Namespace, PriorityClass
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, NAMESPACES, PRIORITY_CLASSES, Key
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.lifecycle.flow import expressions
 from pyroclast.lifecycle.flow.patch import patched
-from pyroclast.rules.amounts import amount
-from pyroclast.rules.lookups import FlowView, QueueView
+from pyroclast.rules.lookups import FlowView
 from pyroclast.rules.values import mapping
 
-__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "QueueCache", "TemplateCache", "flow_view", "queue_view"]
+__all__ = ["FlowCache", "NamespaceCache", "PriorityCache", "TemplateCache", "flow_view"]
 
 
 _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-def queue_view(queue: Queue) -> QueueView:
-    """What the rules see of a queue that an informer holds."""
-    annotations = queue.metadata.annotations
-    pods = amount((queue.status.allocated or {}).get("pods"))
-    return QueueView(
-        name=queue.metadata.name,
-        parent=queue.spec.parent,
-        state=queue.status.state or "",
-        hierarchy=annotations.get(HIERARCHY, ""),
-        hierarchy_weights=annotations.get(HIERARCHY_WEIGHTS, ""),
-        capability=queue.spec.capability or {},
-        deserved=queue.spec.deserved or {},
-        guarantee=queue.spec.guarantee.resource or {},
-        allocated_pods=pods.value if pods is not None else 0,
-    )
-
-
 def flow_view(flow: JobFlow) -> FlowView | None:
     """What the rules see of a flow that an informer holds; None of one that is going, as it needs no template any more."""
     return None if flow.metadata.is_terminating else FlowView(flow.metadata.name, flow.status.state.phase)
-
-
-class QueueCache:
-    """The queues, by name and by parent. May be read in another thread: what readers iterate over is replaced, never changed."""
-
-    def __init__(self, client: Client) -> None:
-        self.informer = Informer(client, QUEUES, Queue)
-        self._views: dict[str, QueueView] = {}
-        self._children: dict[str, dict[str, QueueView]] = {}
-        self.informer.on_change(self._changed)
-
-    def get(self, name: str) -> QueueView | None:
-        """The queue of that name."""
-        return self._views.get(name)
-
-    def children(self, name: str) -> Sequence[QueueView]:
-        """The queues below that one, ordered by name."""
-        return sorted(self._children.get(name, {}).values(), key=attrgetter("name"))
-
-    def all(self) -> Sequence[QueueView]:
-        """Every queue."""
-        return list(self._views.values())
-
-    def put(self, view: QueueView) -> None:
-        """Take a queue as it is now."""
-        self.remove(view.name)
-        self._views[view.name] = view
-        self._children[view.parent] = {**self._children.get(view.parent, {}), view.name: view}
-
-    def remove(self, name: str) -> None:
-        """Forget a queue."""
-        old = self._views.pop(name, None)
-        if old is not None:
-            siblings = self._children.get(old.parent, {})
-            self._children[old.parent] = {sibling: view for sibling, view in siblings.items() if sibling != name}
-
-    def _changed(self, old: Queue | None, new: Queue | None) -> None:
-        if new is not None:
-            self.put(queue_view(new))
-        elif old is not None:
-            self.remove(old.metadata.name)
 
 
 class FlowCache:

@@ -14,7 +14,8 @@ from pyroclast.api.types import JOB_FLOWS, QUEUES
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.client import Client
-from pyroclast_admission.caches import QueueCache, flow_view, queue_view
+from pyroclast.runtime.in_process.queues import QueueCache, queue_view
+from pyroclast_admission.caches import flow_view
 from pyroclast_admission.fresh_reads import Doubt, View
 
 __all__ = ["Fetcher"]

@@ -9,20 +9,23 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import structlog
 from msgspec import structs
 
-from pyroclast.api.types import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Key
+from pyroclast.api.records import Queue
+from pyroclast.api.types import MUTATING_WEBHOOKS, QUEUES, VALIDATING_WEBHOOKS, Key
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.errors import StartFailure
+from pyroclast.runtime.in_process.queues import QueueCache
+from pyroclast.runtime.in_process.server_version import has_pod_resources
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.time_zones import TimeZones
 from pyroclast.runtime.tls import ServingTls, TlsFiles
-from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, QueueCache, TemplateCache
+from pyroclast_admission.caches import FlowCache, NamespaceCache, PriorityCache, TemplateCache
 from pyroclast_admission.certificates.inject import BundleInjector
 from pyroclast_admission.configuration import parse_configuration
 from pyroclast_admission.engine import Engine
@@ -35,7 +38,7 @@ from pyroclast_admission.overload import Overload
 from pyroclast_admission.server import WebhookServer
 from pyroclast_admission.settings import POD_LEVEL_RESOURCES, AdmissionSettings
 
-__all__ = ["AdmissionService", "has_pod_resources"]
+__all__ = ["AdmissionService", "known_pod_resources"]
 
 log = structlog.get_logger()
 
@@ -43,8 +46,6 @@ RETRY_SECONDS: Final = 0.5
 LONGEST_RETRY_SECONDS: Final = 5.0
 NAMING_SCHEDULERS: Final = frozenset({"/jobs/validate", "/cronjobs/validate", "/jobtemplates/validate"})
 """The webhooks that warn of a scheduler which is not at work."""
-POD_RESOURCES_SINCE: Final = 34
-"""Minor version of Kubernetes from which pods have resources of their own by default."""
 
 
 class AdmissionService:
@@ -54,7 +55,7 @@ class AdmissionService:
         self._settings, self._service, self._client = settings, service, client
         self._webhooks = [webhook for webhook in WEBHOOKS if webhook.path in settings.enabled_admission]
         self._tls = ServingTls()
-        self._queues = QueueCache(client)
+        self._queues = QueueCache(Informer(client, QUEUES, Queue))
         flows, namespaces, templates = FlowCache(client), NamespaceCache(client), TemplateCache(client)
         service.watch(self._queues.informer)
         if "/jobtemplates/validate" in settings.enabled_admission:
@@ -84,7 +85,7 @@ class AdmissionService:
         self._follow_configuration()
         await self._provide_certificates()
         if POD_LEVEL_RESOURCES not in self._settings.feature_gates:
-            options = dataclasses.replace(self._known.options, pod_level_resources=await has_pod_resources(self._client))
+            options = dataclasses.replace(self._known.options, pod_level_resources=await known_pod_resources(self._client))
             self._known = structs.replace(self._known, options=options)
         overload, metrics = Overload(), ReviewMetrics(self._service.metrics)
         fetcher = Fetcher(self._client, self._queues)
@@ -177,27 +178,12 @@ class AdmissionService:
         self._service.spawn("configuration", watcher.run())
 
 
-async def has_pod_resources(client: Client) -> bool:
+async def known_pod_resources(client: Client) -> bool:
     """Whether the API server is of a version whose pods have resources of their own; asked until it answers."""
     backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
     while True:
         try:
-            return is_since(POD_RESOURCES_SINCE, await client.request("GET", "/version"))
+            return await has_pod_resources(client)
         except KubeError as error:  # it may be away for a while, now as at any other time
             log.warning("version.not_read", error=str(error))
         await asyncio.sleep(backoff.next())
-
-
-class Version(msgspec.Struct):
-    """What is read of `/version`."""
-
-    minor: str = ""
-
-
-def is_since(minor: int, version: bytes) -> bool:
-    """Whether an answer to `/version` is of Kubernetes 1.`minor` or later; one that does not tell is taken for new."""
-    try:
-        said = msgspec.json.decode(version, type=Version).minor.rstrip("+")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return True
-    return not said.isdecimal() or int(said) >= minor

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from importlib import metadata
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
+from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.rules.queues import QueueLimits
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.in_process.jobs import installed_plugins
 from pyroclast.runtime.settings import CommaSeparated, Names, ServiceSettings
 from pyroclast_admission.handlers import WEBHOOKS
 from pyroclast_admission.known import Options
@@ -84,7 +84,7 @@ class AdmissionSettings(ServiceSettings):
             pod_level_resources=gates.get(POD_LEVEL_RESOURCES, True),
             queue_gates=gates.get("SchedulingGatesQueueAdmission", False),
             guard_flows=self.enable_flow_protection,
-            job_plugins=(*BUILT_IN, *self.job_plugins, *_installed_plugins()),
+            job_plugins=(*BUILT_IN, *self.job_plugins, *installed_plugins()),
             namespace=self.webhook_namespace,
         )
 
@@ -115,8 +115,3 @@ class AdmissionSettings(ServiceSettings):
         if missing:
             raise ValueError(f"{missing[0]} is not a file that can be read")
         return self
-
-
-def _installed_plugins() -> tuple[str, ...]:
-    """Names of the job plugins of others that are installed beside this process, as where all services run on one machine."""
-    return tuple(sorted(point.name for point in metadata.entry_points(group=ENTRY_POINTS)))

@@ -16,6 +16,7 @@ from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
+from pyroclast.runtime.in_process.creation import exempt_namespaces, pods_checked
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import other_controllers as beside
@@ -98,8 +99,10 @@ def _jobs(service: Service, settings: ControllerSettings, shared: Shared) -> lis
     def record(job: Job, notice: Notice) -> None:
         shared.recorder.event(Reference.of(job, JOBS), notice.type, notice.reason, notice.message)
 
-    pods = PodActions(shared.client, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
-    seats = SeatPublisher(shared.client, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
+    exempt = exempt_namespaces(settings)
+    creator = pods_checked(shared.client, settings.in_process_webhooks, exempt, settings.scheduler_name)
+    pods = PodActions(shared.client, creator, shared.caches.pods, shared.metrics.pod_created, queue.gets_on)
+    seats = SeatPublisher(creator, settings.scheduler_name, shared.clock, is_enabled=settings.place_before_pods)
     natives = NativePublisher(
         shared.client, settings.scheduler_name, record, shared.clock, is_enabled=settings.publish_native_groups
     )
@@ -156,8 +159,7 @@ def _plain_pods(service: Service, settings: ControllerSettings, shared: Shared) 
 
 
 def _group_admission(settings: ControllerSettings, shared: Shared) -> GroupAdmission:
-    exempt = (settings.lease_namespace, "kube-system")  # as the webhooks have it
-    return GroupAdmission(shared, settings.in_process_webhooks, exempt)
+    return GroupAdmission(shared, settings.in_process_webhooks, exempt_namespaces(settings))
 
 
 def _expiry(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:

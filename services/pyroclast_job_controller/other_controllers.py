@@ -7,7 +7,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from pyroclast.api.types import Key
+from pyroclast.rules.jobs.defaults import DEFAULT_SCHEDULER
 from pyroclast.runtime.controllers import Controller, work_queue
+from pyroclast.runtime.in_process.creation import exempt_namespaces
+from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
+from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import selection
 from pyroclast_job_controller.colocation.controller import ColocationController
@@ -26,9 +30,21 @@ __all__ = ["MAKERS"]
 Maker: TypeAlias = Callable[[Service, ControllerSettings, Shared], list[Controller]]
 
 
+def _job_creator(service: Service, settings: ControllerSettings, shared: Shared) -> JobCreator:
+    webhooks = settings.in_process_webhooks
+    return JobCreator(
+        shared.client,
+        QueueCache(shared.caches.queues.informer) if VALIDATE in webhooks else None,
+        service.traces,
+        webhooks=webhooks,
+        exempt=exempt_namespaces(settings),
+        scheduler=next(iter(settings.scheduler_name), DEFAULT_SCHEDULER),
+    )
+
+
 def _cron_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "cronjob")
-    cron = CronController(shared, queue)
+    cron = CronController(shared, queue, _job_creator(service, settings, shared))
     return [Controller("cronjobs", queue, settings.worker_threads_for_cronjob, cron.reconcile, cron.enqueue_all, cron.about)]
 
 
@@ -51,7 +67,7 @@ def _colocation(service: Service, _: ControllerSettings, shared: Shared) -> list
 
 def _hyper_jobs(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     queue = work_queue(service, shared, "hyperjob")
-    hyper_jobs = HyperJobController(shared, queue)
+    hyper_jobs = HyperJobController(shared, queue, _job_creator(service, settings, shared))
     workers = settings.worker_threads_for_hyperjob
     return [Controller("hyperjobs", queue, workers, hyper_jobs.reconcile, hyper_jobs.enqueue_all, hyper_jobs.about)]
 

@@ -7,11 +7,13 @@ from datetime import timedelta
 from pydantic import Field, field_validator
 
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.in_process.creation import PODS_VALIDATE, known_paths
+from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
 from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
 from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
-from pyroclast_job_controller.podgroup.admission import PATHS
+from pyroclast_job_controller.podgroup.admission import PATHS as GROUPS
 from pyroclast_job_controller.selection import DEFAULT
 
 __all__ = ["ControllerSettings"]
@@ -71,12 +73,7 @@ class ControllerSettings(LeaderElectionSettings):
     @field_validator("in_process_webhooks")
     @classmethod
     def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [path for path in paths if path not in PATHS]
-        if unknown:
-            raise ValueError(
-                f"{unknown[0]} is applied by the admission service alone; leave it out, or name one of {', '.join(PATHS)}"
-            )
-        return paths
+        return known_paths(paths, (*GROUPS, *JOBS, PODS_VALIDATE))
 
     @field_validator("scheduler_configs")
     @classmethod

@@ -6,17 +6,22 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import Final
 
-from pyroclast.api.types import JOB_TEMPLATES
+from pyroclast.api.records import Queue
+from pyroclast.api.types import JOB_TEMPLATES, QUEUES
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.shards import Shards
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.runtime.controllers import Controller, run_controllers, work_queue
+from pyroclast.runtime.in_process.creation import commands_checked, exempt_namespaces
+from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
+from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.selection import is_enabled
 from pyroclast.runtime.service import Service
 from pyroclast_jobflow_controller.caches import Caches
-from pyroclast_jobflow_controller.flow.actions import FlowActions
+from pyroclast_jobflow_controller.flow.actions import Creators, FlowActions
 from pyroclast_jobflow_controller.flow.controller import FlowController
 from pyroclast_jobflow_controller.flow.memory import FlowMemories, FlowMemory
 from pyroclast_jobflow_controller.flow.probes import ProbeController, ProbeKey
@@ -80,7 +85,9 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
     memories = FlowMemories(FlowMemory, shared.clock)
     probes = ProbeController(shared.client, reach, memories, flows=queue, queue=probe_queue, settings=settings)
     shared.shards.on_give(probes.clear)
-    actions = FlowActions(shared.client, shared.caches, queue.gets_on, are_traced=service.traces.are_taken)
+    actions = FlowActions(
+        shared.client, _creators(service, settings, shared), shared.caches, queue.gets_on, are_traced=service.traces.are_taken
+    )
     flows = FlowController(shared, actions, probes, memories, queue, most_requeues=settings.max_requeue_num)
     FlowWatch(shared, queue, memories)
     return [
@@ -94,3 +101,13 @@ def _flows(service: Service, settings: JobFlowSettings, shared: Shared, reach: R
             lambda key: flows.about(key.flow),
         ),
     ]
+
+
+def _creators(service: Service, settings: JobFlowSettings, shared: Shared) -> Creators:
+    webhooks, exempt = settings.in_process_webhooks, exempt_namespaces(settings)
+    queues = None
+    if VALIDATE in webhooks:
+        queues = QueueCache(Informer(shared.client, QUEUES, Queue))
+        shared.caches.watch(queues.informer)
+    jobs = JobCreator(shared.client, queues, service.traces, webhooks=webhooks, exempt=exempt, scheduler=settings.scheduler_name)
+    return Creators(jobs, commands_checked(shared.client, webhooks, exempt))

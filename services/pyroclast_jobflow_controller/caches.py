@@ -27,7 +27,11 @@ class Caches:
         self.jobs = Recent(
             Informer(client, JOBS, Job, indexers={GROUP: _flows_of_job, TEMPLATE: _template_of_job}), clock, _flows_of_job
         )
-        self.informers: tuple[Informer[Any], ...] = (self.flows.informer, self.templates, self.jobs.informer)
+        self.informers: list[Informer[Any]] = [self.flows.informer, self.templates, self.jobs.informer]
+
+    def watch(self, informer: Informer[Any]) -> None:
+        """Run `informer` too, which is needed with some settings only."""
+        self.informers.append(informer)
 
 
 def _templates_of_flow(flow: JobFlow) -> Iterable[str]:

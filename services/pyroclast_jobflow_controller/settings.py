@@ -8,6 +8,8 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from pyroclast.runtime.durations import Duration
+from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, known_paths
+from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
 
@@ -29,6 +31,11 @@ class JobFlowSettings(LeaderElectionSettings):
     max_requeue_num: int = Field(
         15, description="after how many refusals of a Job an Event says so; it is tried on, but rarely; negative: no Event"
     )
+    scheduler_name: str = Field("volcano", description="the scheduler of Jobs that name none, where their defaults are set here")
+    in_process_webhooks: CommaSeparated = Field(
+        (),
+        description="webhooks, by their path, that leave this account out: their rules are applied here to what is written",
+    )
     probe_workers: int = Field(32, ge=1, description="how many probes of pods run at once")
     probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two tries of a probe")
     probe_timeout: Duration = Field(timedelta(seconds=1), description="how long one probe may take")
@@ -43,6 +50,11 @@ class JobFlowSettings(LeaderElectionSettings):
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         check(names)
         return names
+
+    @field_validator("in_process_webhooks")
+    @classmethod
+    def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        return known_paths(paths, (*JOBS, COMMANDS_VALIDATE))
 
     @field_validator("probe_period", "probe_timeout")
     @classmethod

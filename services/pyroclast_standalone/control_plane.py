@@ -237,6 +237,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     seats = ("--place-before-pods",) if options.place_before_pods else ()
     published = ("--publish-native-groups",) if options.publish_native_groups else ()
+    checked = installation.in_process_webhooks
     services = [
         _Service("admission", "pyroclast_admission", f"{release}-admission", webhooks, "--metrics-address"),
         _Service("board", "pyroclast_board", f"{release}-board", pages),
@@ -244,13 +245,13 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
             "job-controller",
             "pyroclast_job_controller",
             f"{release}-controllers",
-            (*discovery, *seats, *published, *installation.in_process_webhooks(), *lease, *_wait_for("vc-controller-manager")),
+            (*discovery, *seats, *published, *checked("pyroclast_job_controller"), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service(
             "jobflow-controller",
             "pyroclast_jobflow_controller",
             f"{release}-jobflow",
-            (*probes, *lease, *_wait_for("vc-controller-manager")),
+            (*probes, *checked("pyroclast_jobflow_controller"), *lease, *_wait_for("vc-controller-manager")),
         ),
         _Service("recorder", "pyroclast_recorder", f"{release}-recorder", (*history, *lease)),
         _Service(

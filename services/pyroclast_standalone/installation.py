@@ -95,9 +95,9 @@ def scheduler_configuration() -> str:
     raise CommandError("the package data holds no scheduler configuration: the installation is damaged, install pyroclast again")
 
 
-def in_process_webhooks() -> tuple[str, ...]:
-    """The flag that names the webhooks which leave the account of the controllers out, as the chart gives it to them."""
-    return tuple(word for word in arguments("pyroclast_job_controller") if word.startswith("--in-process-webhooks="))
+def in_process_webhooks(module: str) -> tuple[str, ...]:
+    """The flag that names the webhooks which leave out what the program of `module` creates, as the chart gives it to it."""
+    return tuple(word for word in arguments(module) if word.startswith("--in-process-webhooks="))
 
 
 def arguments(module: str) -> list[str]:

@@ -30,18 +30,44 @@ and those that the resource groups of the configuration select. No other pod wai
 {{- end }}
 
 {{- /*
-Paths of the webhooks that leave the account of the controllers out, as a list in YAML: the controllers apply their rules in process. None
-where expressions of the user choose namespaces: the controllers do not know these.
+Paths of the webhooks that leave out what a program (controller or jobflow) creates, as a list in YAML: it applies their rules in process.
+None where expressions of the user choose namespaces: the program does not know these. Those of Jobs not where admission alone is told of
+job plugins or of what pods may have.
 */}}
 {{- define "pyroclast.inProcessWebhooks" -}}
+{{- $root := index . 0 }}
+{{- $program := index . 1 }}
+{{- $custom := $root.Values.custom }}
 {{- $paths := list }}
-{{- if and (include "pyroclast.installed" (list . "admission")) (not .Values.custom.webhooks_namespace_selector_expressions) }}
-{{- $enabled := splitList "," (nospace .Values.custom.enabled_admissions) }}
-{{- range $path := list "/podgroups/mutate" "/podgroups/validate" }}
+{{- if and (include "pyroclast.installed" (list $root "admission")) (include "pyroclast.installed" (list $root $program)) (not $custom.webhooks_namespace_selector_expressions) }}
+{{- $enabled := splitList "," (nospace $custom.enabled_admissions) }}
+{{- $known := ternary (list "/podgroups/mutate" "/podgroups/validate" "/pods/validate") (list "/commands/validate") (eq $program "controller") }}
+{{- if not (or (nospace (default "" $custom.job_plugins)) (contains "PodLevelResources" (default "" $custom.admission_feature_gates))) }}
+{{- $known = concat (list "/jobs/mutate" "/jobs/validate") $known }}
+{{- end }}
+{{- range $path := $known }}
 {{- if has $path $enabled }}
 {{- $paths = append $paths $path }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- toYaml $paths }}
+{{- end }}
+
+{{- /*
+CEL: whether the webhook of a path has to see a request, as no program of ours has applied its rules. A program names the writer
+(fieldManager) only of what it has checked; so what the release before this one creates, while it is being replaced, is seen.
+*/}}
+{{- define "pyroclast.notChecked" -}}
+{{- $root := index . 0 }}
+{{- $path := index . 1 }}
+{{- $users := list }}
+{{- range $program, $name := dict "controller" "controllers" "jobflow" "jobflow" }}
+{{- if has $path (include "pyroclast.inProcessWebhooks" (list $root $program) | fromYamlArray) }}
+{{- $users = append $users (printf "'system:serviceaccount:%s:%s-%s'" $root.Release.Namespace $root.Release.Name $name) }}
+{{- end }}
+{{- end }}
+{{- with $users }}
+{{- printf "request.operation != 'CREATE' || !(request.userInfo.username in [%s]) || !has(request.options.fieldManager)" (join ", " .) }}
+{{- end }}
 {{- end }}

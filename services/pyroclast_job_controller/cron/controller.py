@@ -16,6 +16,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import Notice, normal, warning
+from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import OWNER
 from pyroclast_job_controller.core.cron import jobs as cron_jobs
@@ -48,7 +49,8 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
     a status that could not be written is made up for. Finished Jobs are deleted only once the status tells of them.
     """
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], creator: JobCreator) -> None:
+        self._creator = creator
         self._jobs, self._shards = shared.caches.jobs, shared.shards
         objects = Recent(Informer(shared.client, CRON_JOBS, CronJob), shared.clock)
         memories = Memories[CronJob, CronMemory](CronMemory, shared.clock)
@@ -104,7 +106,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         body = cron_jobs.manifest(cron_job, time, zone)
         name = body["metadata"]["name"]
         try:
-            job = record_of(await self._client.create(JOBS, body), Job)
+            job = record_of(await self._creator.create(body), Job)
         except AlreadyExists:
             job = record_of(await self._client.get(JOBS, Key(cron_job.metadata.namespace, name)), Job)
             if not cron_jobs.is_owned(cron_job, job):

@@ -18,6 +18,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.notices import warning
+from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import HYPER_JOB
 from pyroclast_job_controller.core import hyperjob_sizes, hyperjobs
@@ -41,7 +42,8 @@ _AGAIN: Final = 60.0
 class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]):
     """The Jobs of a HyperJob bear its uid, in whatever namespace they are."""
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], creator: JobCreator) -> None:
+        self._creator = creator
         self._jobs, self._namespaces = shared.caches.jobs, shared.caches.namespaces
         objects = Recent(Informer(shared.client, HYPER_JOBS, HyperJob), shared.clock)
         memories = Memories[HyperJob, Memory](Memory, shared.clock)
@@ -99,7 +101,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         """Make the Job of `part`; why it could not be made."""
         body = hyperjobs.manifest(hyper_job, part, part.domain)
         try:
-            job = record_of(await self._client.create(JOBS, body), Job)
+            job = record_of(await self._creator.create(body), Job)
         except AlreadyExists:
             job = record_of(await self._client.get(JOBS, Key(part.domain, part.name)), Job)
             if job.metadata.labels.get(keys.HYPER_JOB_UID) != hyper_job.metadata.uid:

@@ -144,7 +144,7 @@ class JobActions:
     async def _create_group(self, job: Job, manifest: dict[str, Any]) -> None:
         key = Key(job.metadata.namespace, manifest["metadata"]["name"])
         try:
-            answer = await self._client.create(POD_GROUPS, await self._admission.admitted(manifest))
+            answer = await self._admission.create(manifest)
         except AlreadyExists:
             answer = _own(job, await self._client.get(POD_GROUPS, key), JobEventReason.POD_GROUP_ERROR)
         except ApiError as error:

@@ -32,6 +32,7 @@ from pyroclast.lifecycle.gang import members, pods
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
+from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
 from pyroclast_job_controller.job.creation_queue import Line
 from pyroclast_job_controller.job.memory import JobMemory
@@ -58,7 +59,7 @@ _MOST_TOLD: Final = 3
 
 
 class PodActions:
-    """Carries out the effects on pods.
+    """Carries out the effects on pods. `creator` makes them.
 
     `observe_latency` is told how many milliseconds after its Job each pod was made; `gets_on`, for which Job something was done,
     which for ten thousand pods and few requests a second takes long.
@@ -67,11 +68,18 @@ class PodActions:
     def __init__(
         self,
         client: Client,
+        creator: Creator,
         recent: Recent[Pod],
         observe_latency: Callable[[float], None],
         gets_on: Callable[[Key], None],
     ) -> None:
-        self._client, self._recent, self._observe_latency, self._gets_on = client, recent, observe_latency, gets_on
+        self._client, self._creator, self._recent, self._observe_latency, self._gets_on = (
+            client,
+            creator,
+            recent,
+            observe_latency,
+            gets_on,
+        )
         self._line = Line(_AT_ONCE)
         self._creating: set[Key] = set()
 
@@ -202,7 +210,7 @@ class PodActions:
     async def _create(self, job: Job, manifest: dict[str, Any]) -> Pod | None:
         """The pod as it was made; None where it was there before."""
         try:
-            pod = _pod(await self._client.create(PODS, manifest))
+            pod = _pod(await self._creator.create(manifest))
         except AlreadyExists:
             await self._adopt(job, manifest)
             return None

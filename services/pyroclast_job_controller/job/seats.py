@@ -15,9 +15,8 @@ import structlog
 
 from pyroclast.api import keys
 from pyroclast.api.records import Job, Pod, PodGroup, Task
-from pyroclast.api.types import PODS, Key
+from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
@@ -25,6 +24,7 @@ from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, SeatsError, TaskSeats, encode
 from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
 from pyroclast.lifecycle.seats.pods import template_of
+from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Outage
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
@@ -52,10 +52,13 @@ class _Answer:
 
 
 class SeatPublisher:
-    """Publishes the seats of Jobs on their PodGroups, if it is enabled. `clock`: seconds, never set back."""
+    """Publishes the seats of Jobs on their PodGroups, if it is enabled.
 
-    def __init__(self, client: Client, schedulers: Collection[str], clock: Callable[[], float], *, is_enabled: bool) -> None:
-        self._client, self._schedulers, self._clock, self._is_enabled = client, schedulers, clock, is_enabled
+    `creator` makes the pods of dry runs; `clock`: seconds, never set back.
+    """
+
+    def __init__(self, creator: Creator, schedulers: Collection[str], clock: Callable[[], float], *, is_enabled: bool) -> None:
+        self._creator, self._schedulers, self._clock, self._is_enabled = creator, schedulers, clock, is_enabled
         self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
         self._asking: WeakValueDictionary[bytes, asyncio.Lock] = WeakValueDictionary()
 
@@ -133,7 +136,7 @@ class SeatPublisher:
         until = self._clock() + REMEMBERED_SECONDS
         named = {**manifest, "metadata": {**manifest["metadata"], "name": manifest["metadata"]["name"] + _DRY}}
         try:
-            pod = msgspec.convert(await self._client.create(PODS, named, dry_run=True), Pod)
+            pod = msgspec.convert(await self._creator.create(named, dry_run=True), Pod)
         except KubeError as error:
             log.info("seats.refused", pod=named["metadata"]["name"], reason=str(error))
             return _Answer({}, {}, None, self._clock(), Way.REFUSED)  # asked again with the next Job

@@ -1,7 +1,4 @@
-"""Admission of the PodGroups that the controllers create: the webhooks leave our account out, so their rules are applied here.
-
-A webhook call costs the API server about as much as the write itself.
-"""
+"""Creating PodGroups: where the webhooks leave out what the controllers create, their rules are applied here."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from pyroclast.api.records import Queue
-from pyroclast.api.types import QUEUES, Key
-from pyroclast.kube.basics.errors import ApiError
+from pyroclast.api.types import POD_GROUPS, QUEUES, Key
 from pyroclast.rules import podgroups
 from pyroclast.rules.lookups import DEFAULT_QUEUE, QueueView
 from pyroclast.rules.values import mapping, text
 from pyroclast.rules.verdicts import Verdict
+from pyroclast.runtime.in_process.creation import ensure_allowed
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["MUTATE", "PATHS", "VALIDATE", "GroupAdmission"]
@@ -24,13 +21,13 @@ __all__ = ["MUTATE", "PATHS", "VALIDATE", "GroupAdmission"]
 MUTATE: Final = "/podgroups/mutate"
 VALIDATE: Final = "/podgroups/validate"
 PATHS: Final = (MUTATE, VALIDATE)
-"""The webhooks whose rules this controller can apply itself."""
+"""The webhooks of PodGroups."""
 
 _NAME: Final = "validatepodgroup.volcano.sh"
 
 
 class GroupAdmission:
-    """Defaults and checks PodGroups before they are created.
+    """Creates PodGroups, which it defaults and checks first.
 
     Args:
         shared: queues and namespaces, and the way to the API server.
@@ -44,16 +41,20 @@ class GroupAdmission:
         if self._mutates:
             shared.caches.watch(shared.caches.namespaces)
 
-    async def admitted(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """`manifest` as the API server would have it after its webhooks.
+    async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Create the PodGroup; what the API server answers.
 
         Raises:
-            ApiError: the error with which the API server would refuse it.
-            KubeError: a queue that the cache lacks could not be looked up.
+            ApiError: the API server refuses it, or would do so by its webhooks.
+            KubeError: nobody knows whether it was taken, or a queue that the cache lacks could not be looked up.
         """
+        if not (self._mutates or self._validates) or manifest["metadata"]["namespace"] in self._exempt:
+            return await self._client.create(POD_GROUPS, manifest)
+        return await self._client.create(POD_GROUPS, await self._admitted(manifest), field_manager=self._client.user_agent)
+
+    async def _admitted(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """`manifest` as the API server would have it after its webhooks."""
         namespace = manifest["metadata"]["namespace"]
-        if namespace in self._exempt:
-            return manifest
         group = manifest if "queue" in manifest["spec"] else _with_queue(manifest, DEFAULT_QUEUE)  # the default of the schema
         if self._mutates and podgroups.takes_queue_of_namespace(group):
             found = self._caches.namespaces.get(Key("", namespace))
@@ -69,8 +70,7 @@ class GroupAdmission:
         verdict = _verdict(group, found)
         if not verdict.allowed and (found is None or not _view(found).is_open):  # the cache may lag behind
             verdict = _verdict(group, await self._read(name))
-        if not verdict.allowed:
-            raise _refusal(verdict)
+        ensure_allowed(_NAME, verdict)
 
     async def _read(self, name: str) -> Queue | None:
         items, _ = await self._client.list(QUEUES, field_selector=f"metadata.name={name}")
@@ -103,10 +103,3 @@ def _verdict(group: dict[str, Any], queue: Queue | None) -> Verdict:
 
 def _with_queue(group: dict[str, Any], queue: str) -> dict[str, Any]:
     return {**group, "spec": {**group["spec"], "queue": queue}}
-
-
-def _refusal(verdict: Verdict) -> ApiError:
-    """The error that the API server makes of a denial by the webhook."""
-    status, reason = (422, "Invalid") if verdict.causes else (400, "")
-    message = f'admission webhook "{_NAME}" denied the request: {verdict.sentence}'
-    return ApiError.from_status(status, {"reason": reason, "message": message}, verb="POST")

@@ -98,8 +98,7 @@ class PlainPodController:
     async def _create(self, pod: Pod, name: str) -> None:
         gang = await self._owners.gang(pod.metadata)
         try:
-            manifest = await self._admission.admitted(await self._wanted(pod, gang))
-            answer = await self._client.create(POD_GROUPS, manifest)
+            answer = await self._admission.create(await self._wanted(pod, gang))
         except AlreadyExists:
             there = record_of(await self._client.get(POD_GROUPS, Key(pod.metadata.namespace, name)), PodGroup)
             self._tell_of_queue(pod, _own(pod, there))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -22,11 +23,13 @@ from pyroclast.lifecycle.flow.names import is_owned
 from pyroclast.lifecycle.flow.patch import PatchError
 from pyroclast.lifecycle.flow.status import difference
 from pyroclast.lifecycle.gang import members
+from pyroclast.runtime.in_process.creation import Creator
+from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.traces import ANNOTATION, context_of, context_within, flow_identity
 from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.flow.memory import FlowMemory
 
-__all__ = ["FlowActions"]
+__all__ = ["Creators", "FlowActions"]
 
 log = structlog.get_logger()
 
@@ -37,6 +40,14 @@ _LONGEST_RETRY: Final = 300.0
 """… up to this: a queue that opens is noticed within minutes."""
 
 
+@dataclass(frozen=True, slots=True)
+class Creators:
+    """What creates Jobs and Commands."""
+
+    jobs: JobCreator
+    commands: Creator
+
+
 class FlowActions:
     """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too.
 
@@ -44,8 +55,17 @@ class FlowActions:
     the Jobs carry the trace of their flow.
     """
 
-    def __init__(self, client: Client, caches: Caches, gets_on: Callable[[Key], None], *, are_traced: bool = False) -> None:
-        self._client, self._caches, self._gets_on, self._are_traced = client, caches, gets_on, are_traced
+    def __init__(
+        self,
+        client: Client,
+        creators: Creators,
+        caches: Caches,
+        gets_on: Callable[[Key], None],
+        *,
+        are_traced: bool = False,
+    ) -> None:
+        self._client, self._creators, self._caches = client, creators, caches
+        self._gets_on, self._are_traced = gets_on, are_traced
 
     async def carry_out(self, facts: FlowFacts, memory: FlowMemory, effects: Sequence[Effect]) -> list[str]:
         """Do it; the names of the Jobs that were made. What stops one Job stops no other, and is remembered.
@@ -171,7 +191,7 @@ class FlowActions:
             parent = context_of(flow.metadata.annotations)
             body["metadata"]["annotations"][ANNOTATION] = context_within(flow_identity(flow.metadata.uid), parent)
         try:
-            answer = await self._client.create(JOBS, body)
+            answer = await self._creators.jobs.create(body)
         except AlreadyExists:
             await self._adopt(flow, memory, effect, now)
             return False
@@ -224,7 +244,7 @@ class FlowActions:
             "message": f"JobFlow {flow.metadata.name} has failed, and its failurePolicy is Cancel",
         }
         try:
-            await self._client.create(COMMANDS, command)
+            await self._creators.commands.create(command)
         except AlreadyExists:
             log.debug("job.cancelled_before", flow=str(flow.key), job=effect.name)
         memory.cancelled.add(effect.uid)

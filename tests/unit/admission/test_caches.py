@@ -7,10 +7,13 @@ import orjson
 import pytest
 
 from pyroclast.api.records import JobFlow, Queue
+from pyroclast.api.types import QUEUES as QUEUE_TYPE
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules.lookups import FlowView, QueueView
-from pyroclast_admission.caches import FlowCache, QueueCache, queue_view
+from pyroclast.runtime.in_process.queues import QueueCache, queue_view
+from pyroclast_admission.caches import FlowCache
 from pyroclast_standalone.apiserver.running import running_server
 
 QUEUES = [
@@ -35,7 +38,7 @@ def test_a_queue_in_the_cache_is_the_queue(queue: dict[str, object]) -> None:
 
 async def test_children_follow() -> None:
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
-        cache = QueueCache(client)
+        cache = QueueCache(Informer(client, QUEUE_TYPE, Queue))
     for name, parent in (("b", "p"), ("a", "p"), ("c", "q")):
         cache.put(QueueView(name, parent))
     assert [child.name for child in cache.children("p")] == ["a", "b"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.api.records import Queue
 from pyroclast.api.types import CRDS, QUEUES, Key
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules.lookups import QueueView
-from pyroclast_admission.caches import QueueCache
+from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast_admission.lookup import REMEMBERED_SECONDS, Fetcher
 from pyroclast_standalone.apiserver.running import running_server
 
@@ -22,7 +24,7 @@ async def test_only_what_nobody_knows_is_not_asked_for_again_at_once() -> None:
             if definition["spec"]["names"]["kind"] == "Queue":
                 await client.create(CRDS, definition)
         await server.settle()
-        cache = QueueCache(client)
+        cache = QueueCache(Informer(client, QUEUES, Queue))
         fetcher = Fetcher(client, cache, clock=lambda: now[0])
         view = QueueView("child", "above")
         assert await fetcher.fetch(CHILD) is None

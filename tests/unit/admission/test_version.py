@@ -24,7 +24,7 @@ from tests.unit.kube.fault_server import FaultServer, answer, status
 async def test_pods_have_resources_of_their_own_from_a_version_on(version: object, has_them: bool) -> None:
     async with FaultServer() as server, server.client() as client:
         server.on("GET /version", answer(200, version))
-        assert await service.has_pod_resources(client) is has_them
+        assert await service.known_pod_resources(client) is has_them
 
 
 async def test_the_version_is_asked_for_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,4 +32,4 @@ async def test_the_version_is_asked_for_until_it_is_known(monkeypatch: pytest.Mo
     monkeypatch.setattr(service, "RETRY_SECONDS", 0.001)
     async with FaultServer() as server, server.client() as client:
         server.on("GET /version", status(403, "Forbidden"), status(429, "TooManyRequests"), answer(200, {"minor": "30"}))
-        assert await service.has_pod_resources(client) is False
+        assert await service.known_pod_resources(client) is False

@@ -203,24 +203,45 @@ def test_priority_classes_come_with_the_release(helm):
     assert not of_kind(rendered(helm), "PriorityClass")
 
 
+OF_JOBS = {"/jobs/mutate", "/jobs/validate"}
+OF_GROUPS = {"/podgroups/mutate", "/podgroups/validate"}
+
+
 @pytest.mark.parametrize(
-    ("options", "paths"),
+    ("options", "of_controllers", "of_flows"),
     [
-        ((), {"/podgroups/mutate", "/podgroups/validate"}),
-        (("custom.enabled_admissions=/jobs/mutate\\,/podgroups/validate",), {"/podgroups/validate"}),
-        (("custom.webhooks_namespace_selector_expressions[0].key=batch",), set()),
-        (("custom.admission_enable=false", "custom.vap_enable=true"), set()),
+        ((), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, {*OF_JOBS, "/commands/validate"}),
+        (
+            ("custom.enabled_admissions=/jobs/mutate\\,/podgroups/validate",),
+            {"/jobs/mutate", "/podgroups/validate"},
+            {"/jobs/mutate"},
+        ),
+        (("custom.job_plugins=mine",), {*OF_GROUPS, "/pods/validate"}, {"/commands/validate"}),
+        (("custom.admission_feature_gates=PodLevelResources=false",), {*OF_GROUPS, "/pods/validate"}, {"/commands/validate"}),
+        (("custom.jobflow_enable=false",), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, set()),
+        (("custom.webhooks_namespace_selector_expressions[0].key=batch",), set(), set()),
+        (("custom.admission_enable=false", "custom.vap_enable=true"), set(), set()),
     ],
 )
-def test_the_controllers_apply_the_rules_of_the_webhooks_that_leave_them_out(helm, options, paths):
+def test_programs_apply_the_rules_of_the_webhooks_that_leave_them_out(helm, options, of_controllers, of_flows):
     documents = rendered(helm, *options)
-    settings = parse(values_schema.SETTINGS["controller"], container_of(documents, "controllers")["args"], "controllers")
-    left_out = {
-        hook["clientConfig"]["service"]["path"]
+    wanted = {"controllers": of_controllers, "jobflow": of_flows}
+    for program, paths in wanted.items():
+        if f"pyroclast-{program}" in of_kind(documents, "Deployment"):
+            settings = parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
+            assert set(settings.in_process_webhooks) == paths
+        else:
+            assert not paths
+    conditions = {
+        hook["clientConfig"]["service"]["path"]: condition["expression"]
         for each in documents
         if each["kind"].endswith("WebhookConfiguration")
         for hook in each["webhooks"]
         for condition in hook.get("matchConditions", ())
-        if condition["name"] == "not-ours"
+        if condition["name"] == "not-checked"
     }
-    assert left_out == set(settings.in_process_webhooks) == paths
+    assert set(conditions) == of_controllers | of_flows
+    for path, expression in conditions.items():
+        assert {program for program in wanted if f"pyroclast-{program}'" in expression} == {
+            program for program, paths in wanted.items() if path in paths
+        }

@@ -129,6 +129,7 @@ class MemoryClient:
         self.fault: Callable[[bool], KubeError | None] = lambda _: None
         self.latency: Callable[[], float] = lambda: LATENCY
         self.outages = 0
+        self.user_agent = "pyroclast-job-controller"
 
     def now(self) -> float:
         return self.server.now()

@@ -21,7 +21,9 @@ from pyroclast.kube.lease.scheduler_leases import SchedulerLeases
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.times import parse_time
+from pyroclast.runtime.in_process.jobs import JobCreator
 from pyroclast.runtime.metrics import new_registry
+from pyroclast.runtime.traces import Traces
 from pyroclast_job_controller.app import COMPONENT
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.cron.controller import CronController
@@ -58,7 +60,8 @@ class Controller:
         shared = Shared(
             client, recorder, shards, time, clock, self.caches, ControllerMetrics(new_registry()), SchedulerLeases(client)
         )
-        self.cron = CronController(shared, queue)
+        jobs = JobCreator(client, None, Traces("test"), webhooks=(), exempt=(), scheduler="volcano")
+        self.cron = CronController(shared, queue, jobs)
         self.informers = [informer for informer in self.caches.informers if informer.kind in (JOBS, CRON_JOBS)]
         self._tasks = [asyncio.get_running_loop().create_task(informer.run()) for informer in self.informers]
 

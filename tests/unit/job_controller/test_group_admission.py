@@ -132,5 +132,5 @@ def test_namespaces_that_webhooks_leave_out_are_left_out_here() -> None:
 
 def test_a_webhook_whose_rules_the_controllers_do_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse(ControllerSettings, ["--in-process-webhooks=/pods/validate"], "controllers")
-    assert "/pods/validate is applied by the admission service alone" in capsys.readouterr().err
+        parse(ControllerSettings, ["--in-process-webhooks=/queues/validate"], "controllers")
+    assert "/queues/validate is applied by the admission service alone" in capsys.readouterr().err

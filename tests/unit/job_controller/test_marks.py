@@ -9,6 +9,7 @@ from pyroclast.kube.basics.errors import Conflict
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.workqueue.pacing import Pace
 from pyroclast.lifecycle.effects import DeletePods, Victim
+from pyroclast.runtime.in_process.creation import pods_checked
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.pod_actions import PodActions
 
@@ -61,7 +62,8 @@ def test_a_deletion_that_the_watch_told_of_first_is_not_remembered() -> None:
         memory = JobMemory(job.metadata.uid, Pace(shared.clock))
         there = cluster.pods()[0]["metadata"]
         victims = (Victim("j-a-0", "gone-before"), Victim(there["name"], there["uid"]))
-        actions = PodActions(shared.client, shared.caches.pods, lambda _: None, lambda _: None)
+        creator = pods_checked(shared.client, (), (), ())
+        actions = PodActions(shared.client, creator, shared.caches.pods, lambda _: None, lambda _: None)
         await actions.carry_out(job, DeletePods(victims), memory, forwarding=False)
         return memory.deleted, {there["uid"]}
 

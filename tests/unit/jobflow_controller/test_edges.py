@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key, ResourceType
+from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.traces import ANNOTATION as TRACE
 from pyroclast.runtime.traces import context_within, flow_identity
+from pyroclast_jobflow_controller.settings import JobFlowSettings
 
 from .world import NS, SPEC, World
 
@@ -153,3 +154,36 @@ async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_a
     assert world.created == ["f-a"]
     assert world.flow()["status"]["state"]["phase"]
     assert world.objects[JOB_TEMPLATES, Key(NS, "a")]["status"]["jobDependsOnList"] == ["f-a"]
+
+
+class InProcess(World):
+    """The rules of Jobs are applied by the controllers; nobody calls a webhook."""
+
+    queues: tuple[dict[str, Any], ...] = ()
+
+    def __init__(self) -> None:
+        super().__init__(random.Random(1))
+        self.settings = JobFlowSettings(in_process_webhooks=("/jobs/mutate", "/jobs/validate", "/commands/validate"))
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        return b'{"major": "1", "minor": "36"}'
+
+    async def list(self, kind: ResourceType, *args: Any, field_selector: str = "", **more: Any) -> tuple[list[Any], str]:
+        if kind is not QUEUES:
+            return await super().list(kind, *args, **more)
+        return [queue for queue in self.queues if field_selector == f"metadata.name={queue['metadata']['name']}"], "1"
+
+
+@pytest.mark.looptime
+async def test_a_job_that_the_rules_refuse_is_told_of_on_its_flow_and_made_with_defaults_once_they_do_not() -> None:
+    world = InProcess()
+    world.put(JOB_TEMPLATES, "a", spec=SPEC)
+    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    async with world.controller():
+        await asyncio.sleep(10)
+        said = [condition["message"] for condition in world.flow()["status"]["conditions"].values()]
+        assert world.job("f-a") is None
+        world.queues = ({"metadata": {"name": "default"}, "spec": {}, "status": {"state": "Open"}},)
+        await asyncio.sleep(60)
+    assert said[0].startswith('admission webhook "validatejob.volcano.sh" denied the request: unable to find job queue')
+    assert world.objects[JOBS, Key(NS, "f-a")]["spec"]["schedulerName"] == "volcano"

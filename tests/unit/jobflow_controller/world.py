@@ -65,6 +65,7 @@ class World:
         """Commands that were given: nobody keeps them."""
         self.status_writes = 0
         self.events = Events()
+        self.user_agent = "pyroclast-jobflow-controller"
         self.settings = JobFlowSettings(probe_period="2s")
         self._versions, self._uids = itertools.count(1), itertools.count(1)
         self._caches: list[Caches] = []

@@ -78,7 +78,7 @@ class Client:
     ) -> None:
         self.config = config
         self.observer = observer
-        self._user_agent = user_agent
+        self.user_agent = user_agent
         self._caller = Caller(
             config,
             observer,
@@ -99,7 +99,7 @@ class Client:
 
     def apart(self) -> Client:
         """Another client of the same API server, with connections and slots of its own and no limit: for what must not wait."""
-        return Client(self.config, user_agent=self._user_agent, observer=self.observer)
+        return Client(self.config, user_agent=self.user_agent, observer=self.observer)
 
     @property
     def outages(self) -> int:

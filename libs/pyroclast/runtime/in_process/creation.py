@@ -1,0 +1,100 @@
+"""Creating objects whose rules are applied here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyroclast.api.types import COMMANDS, PODS, ResourceType
+from pyroclast.kube.basics.errors import ApiError
+from pyroclast.kube.http.client import Client
+from pyroclast.rules import commands, pods
+from pyroclast.rules.verdicts import Verdict
+from pyroclast.runtime.settings import LeaderElectionSettings
+
+__all__ = [
+    "COMMANDS_VALIDATE",
+    "PODS_VALIDATE",
+    "Creator",
+    "commands_checked",
+    "ensure_allowed",
+    "exempt_namespaces",
+    "known_paths",
+    "pods_checked",
+]
+
+PODS_VALIDATE: Final = "/pods/validate"
+COMMANDS_VALIDATE: Final = "/commands/validate"
+
+
+def exempt_namespaces(settings: LeaderElectionSettings) -> tuple[str, str]:
+    """The namespaces whose objects no webhook is called for: that of the release, and that of the cluster."""
+    return settings.lease_namespace, "kube-system"
+
+
+def known_paths(paths: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
+    """`paths`, the webhooks whose rules a program is told to apply itself.
+
+    Raises:
+        ValueError: it does not have those of one.
+    """
+    unknown = [path for path in paths if path not in known]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]} is applied by the admission service alone; leave it out, or name one of {', '.join(known)}"
+        )
+    return paths
+
+
+def ensure_allowed(webhook: str, verdict: Verdict) -> None:
+    """Let pass what is allowed.
+
+    Raises:
+        ApiError: the error that the API server makes of a denial by `webhook`.
+    """
+    if verdict.allowed:
+        return
+    status, reason = (422, "Invalid") if verdict.causes else (400, "")
+    message = f'admission webhook "{webhook}" denied the request: {verdict.sentence}'
+    raise ApiError.from_status(status, {"reason": reason, "message": message}, verb="POST")
+
+
+@dataclass(frozen=True, slots=True)
+class Creator:
+    """Creates objects of a kind, once `rule` allows it; None: the API server asks the webhook named `webhook` itself.
+
+    `exempt`: namespaces whose objects no webhook is called for.
+    """
+
+    client: Client
+    kind: ResourceType
+    webhook: str
+    rule: Callable[[Mapping[str, Any]], Verdict] | None
+    exempt: Collection[str]
+
+    async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        """Create the object; what the API server answers.
+
+        Raises:
+            KubeError: it does not take it, or nobody knows whether it has.
+        """
+        if self.rule is None or manifest["metadata"]["namespace"] in self.exempt:
+            return await self.client.create(self.kind, manifest, dry_run=dry_run)
+        ensure_allowed(self.webhook, self.rule(manifest))
+        return await self.client.create(self.kind, manifest, dry_run=dry_run, field_manager=self.client.user_agent)
+
+
+def pods_checked(client: Client, webhooks: Collection[str], exempt: Collection[str], schedulers: Collection[str]) -> Creator:
+    """Creates pods, which `schedulers` are to place."""
+
+    def rule(pod: Mapping[str, Any]) -> Verdict:
+        return pods.validate_create(pod, schedulers)
+
+    return Creator(client, PODS, "validatepod.volcano.sh", rule if PODS_VALIDATE in webhooks else None, exempt)
+
+
+def commands_checked(client: Client, webhooks: Collection[str], exempt: Collection[str]) -> Creator:
+    """Creates Commands."""
+    rule = commands.validate if COMMANDS_VALIDATE in webhooks else None
+    return Creator(client, COMMANDS, "validatecommand.volcano.sh", rule, exempt)

@@ -1,0 +1,110 @@
+"""Creating Jobs by the rules of their webhooks: for flows, CronJobs and HyperJobs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from importlib import metadata
+from typing import Any, Final
+
+import msgspec
+
+from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
+from pyroclast.api.types import JOBS
+from pyroclast.kube.http.client import Client, encode
+from pyroclast.rules import jobs
+from pyroclast.rules.lookups import QueueLookup
+from pyroclast.rules.patches import applied
+from pyroclast.rules.verdicts import Verdict
+from pyroclast.runtime.in_process.creation import ensure_allowed
+from pyroclast.runtime.in_process.queues import QueueCache, judged
+from pyroclast.runtime.in_process.server_version import has_pod_resources
+from pyroclast.runtime.traces import Traces, context_of
+
+__all__ = ["MUTATE", "PATHS", "VALIDATE", "JobCreator", "installed_plugins"]
+
+MUTATE: Final = "/jobs/mutate"
+VALIDATE: Final = "/jobs/validate"
+PATHS: Final = (MUTATE, VALIDATE)
+"""The webhooks of Jobs."""
+
+_NAME: Final = "validatejob.volcano.sh"
+
+
+class JobCreator:
+    """Creates Jobs. Where the webhooks leave out what we create, it is defaulted and checked here first.
+
+    Args:
+        client: the API server.
+        queues: all queues; None where the webhooks check Jobs.
+        traces: in which the trace of a Job begins, unless it carries one.
+        webhooks: paths of the webhooks that leave us out; the API server calls the others.
+        exempt: namespaces whose objects no webhook is called for.
+        scheduler: the name of the scheduler of Jobs that name none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        queues: QueueCache | None,
+        traces: Traces,
+        *,
+        webhooks: Collection[str],
+        exempt: Collection[str],
+        scheduler: str,
+    ) -> None:
+        self._client, self._queues, self._traces, self._scheduler = client, queues, traces, scheduler
+        self._mutates, self._validates, self._exempt = MUTATE in webhooks, VALIDATE in webhooks, frozenset(exempt)
+        self._plugins = (*BUILT_IN, *installed_plugins()) if self._validates else BUILT_IN
+        self._pod_resources: bool | None = None
+
+    async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Create the Job; what the API server answers.
+
+        Raises:
+            KubeError: it does not take it, or nobody knows whether it has.
+        """
+        if not (self._mutates or self._validates) or manifest["metadata"]["namespace"] in self._exempt:
+            return await self._client.create(JOBS, manifest)
+        job: dict[str, Any] = msgspec.json.decode(encode(manifest))  # parts of it may be JSON already, which rules do not read
+        if self._mutates:
+            job = self._defaulted(job)
+        if self._validates and self._queues is not None:
+            await self._check(job, self._queues)
+        return await self._client.create(JOBS, job, field_manager=self._client.user_agent)
+
+    def _defaulted(self, job: dict[str, Any]) -> dict[str, Any]:
+        with self._span("admission.mutate", job):
+            job = applied(job, jobs.default(job, scheduler_name=self._scheduler))
+            return job if _trace_of(job) else _annotated(job, self._traces.annotations())
+
+    async def _check(self, job: dict[str, Any], queues: QueueCache) -> None:
+        if self._pod_resources is None:
+            self._pod_resources = await has_pod_resources(self._client)
+        pod_resources = self._pod_resources
+
+        def rule(found: QueueLookup) -> Verdict:
+            return jobs.validate_create(job, found, pod_level_resources=pod_resources, plugins=self._plugins)
+
+        with self._span("admission.validate", job):
+            ensure_allowed(_NAME, await judged(rule, queues, self._client))
+
+    @contextlib.contextmanager
+    def _span(self, name: str, job: Mapping[str, Any]) -> Iterator[None]:
+        with self._traces.span(name, _trace_of(job)):
+            yield
+
+
+def installed_plugins() -> tuple[str, ...]:
+    """Names of the job plugins of others that are installed beside this process, as where all services run on one machine."""
+    return tuple(sorted(point.name for point in metadata.entry_points(group=ENTRY_POINTS)))
+
+
+def _trace_of(job: Mapping[str, Any]) -> str:
+    return context_of(job["metadata"].get("annotations") or {})
+
+
+def _annotated(job: dict[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
+    if not more:
+        return job
+    return {**job, "metadata": {**job["metadata"], "annotations": {**(job["metadata"].get("annotations") or {}), **more}}}
