@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from tests.e2e.cluster import Cluster, wait_until
+from tests.e2e.support.cluster import Cluster, wait_until
 
 FLOWS = "flow.volcano.sh/v1alpha1"
 LEFT_OUT = ("/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/pods/validate", "/commands/validate")

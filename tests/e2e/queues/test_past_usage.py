@@ -28,7 +28,7 @@ from pyroclast_recorder.database.tables import pods
 from pyroclast_recorder.past_usage import Used, past_usage
 from pyroclast_scheduler.model.past_shares import weighed
 from tests.bench.past_usage import Course, draw
-from tests.e2e.cluster import Cluster, running, wait_until
+from tests.e2e.support.cluster import Cluster, running, wait_until
 
 HOUR = 3600
 HALF_LIFE_HOURS = 24
