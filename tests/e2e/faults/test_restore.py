@@ -18,6 +18,7 @@ import pytest
 from pyroclast_standalone.ports import free_port
 from tests.e2e.faults.test_faults import phases, pods_created_twice
 from tests.e2e.jobs.test_first_light import job
+from tests.e2e.observability.test_history import ask
 from tests.e2e.support.cluster import Cluster, kubectl_is_there, started, wait_until
 from tests.e2e.support.server import RealServer, real_server
 
@@ -134,6 +135,14 @@ def check(plane: Restorable, cluster: Cluster) -> None:
     # a leader may have ended meanwhile; who comes after it does not know
     logs = [log.read_text() for log in (cluster.data / "logs").iterdir()]
     assert any('"informer.objects_gone"' in log and "default/lost" in log for log in logs)
+    wait_until(lambda: ends_in_history(cluster) == {"deleted", "lost", "new", "steady"}, "the recorder to know all of them")
+    assert ask(cluster, "usage", namespace="default")["gapSeconds"] > 0, "the recorder tells that it could not see all"
+
+
+def ends_in_history(cluster: Cluster) -> set[str]:
+    """The Jobs of which the recorder knows that they ended."""
+    items = ask(cluster, "jobs", namespace="default")["items"]
+    return {each["name"] for each in items if each["state"] in {"Completed", "Removed"}}
 
 
 def submit(cluster: Cluster, name: str, *, seconds: int) -> None:
