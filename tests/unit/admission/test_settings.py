@@ -7,12 +7,11 @@ from importlib import metadata
 import pytest
 
 from pyroclast.api.jobplugins import BUILT_IN, ENTRY_POINTS
-from pyroclast_admission import settings
 from pyroclast_admission.settings import AdmissionSettings
 
 
 def test_job_plugins_are_ours_and_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = [metadata.EntryPoint("stamp", "somewhere:Stamp", ENTRY_POINTS)]
-    monkeypatch.setattr(settings.metadata, "entry_points", lambda group: installed if group == ENTRY_POINTS else [])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: installed if group == ENTRY_POINTS else [])
     given = AdmissionSettings(webhook_url="https://here", job_plugins="audit, trace")
     assert given.options().job_plugins == (*BUILT_IN, "audit", "trace", "stamp")
