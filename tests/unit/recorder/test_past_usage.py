@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyroclast.api import crds
 from pyroclast.api.keys import QUEUE_PAST_USAGE
 from pyroclast.api.past_usage import MOST_BYTES, MOST_USERS, BadPastUsage, PastUsage, read_past_usage, written_past_usage
-from pyroclast.api.types import CRDS, QUEUES, Key
+from pyroclast.api.types import QUEUES, Key
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.following.past_usage import PastUsageWriter
@@ -96,10 +95,6 @@ def queue(name: str) -> dict[str, Any]:
 async def test_queues_are_written_when_something_new_is_to_be_said(laboratory: Laboratory) -> None:
     client, database = laboratory.client, laboratory.database
     laboratory.start()
-    await client.create(
-        CRDS, next(crd for crd in crds.custom_resource_definitions() if crd["metadata"]["name"] == QUEUES.qualified)
-    )
-    await laboratory.server.settle()
     for name in ("busy", "fresh"):
         await client.create(QUEUES, queue(name))
     now = int(client.now())
