@@ -48,7 +48,7 @@ class EndTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not installed
             lost = ""
             try:
                 await HANDLES[kind](client, *key).wait(check=False)
-            except (errors.JobFailed, errors.JobReplaced) as error:
+            except (errors.JobFailed, errors.JobReplaced, errors.NotFound) as error:
                 lost = str(error)
         yield TriggerEvent({"namespace": key[0], "name": key[1], "uid": key[2], "lost": lost})
 

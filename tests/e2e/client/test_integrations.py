@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(700)]  # the first tim
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Nodes that run the commands of containers as processes, and the embedded API server, as users of these packages have them."""
+    """The embedded API server and nodes that run the commands of containers as processes."""
     with running("embedded", tmp_path_factory.mktemp("processes"), nodes=2, mode="process") as cluster:
         yield cluster
 
