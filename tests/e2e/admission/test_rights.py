@@ -29,6 +29,8 @@ RARE = {
     "board": {
         ("authentication.k8s.io", "tokenreviews", "create"): "asked where somebody on another machine looks",
         ("authorization.k8s.io", "subjectaccessreviews", "create"): "asked where somebody on another machine looks",
+        ("scheduling.k8s.io", "podgroups", "list"): "asked where the API server has PodGroups of its own",
+        ("scheduling.k8s.io", "podgroups", "watch"): "asked where the API server has PodGroups of its own",
     },
     "jobflow": {("batch.volcano.sh", "jobs", "get"): "asked after a create whose answer was lost"},
     "recorder": {
