@@ -118,29 +118,19 @@ def test_an_index_of_rows_is_what_all_pods_say(seed):
         assert index.of(residents) == want
 
 
-def test_pods_of_a_label_of_their_own_are_counted_without_looking_at_the_others(monkeypatch):
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(lambda i: {"labels": {"run": f"r{i}"}, "anti": {"key": "zone", "run": f"r{i}"}}, id="of other labels"),
+        pytest.param(
+            lambda i: {"labels": {"app": "web"}, "ns": f"s{i}", "anti": {"key": "zone", "app": "web"}}, id="of other namespaces"
+        ),
+    ],
+)
+def test_counting_looks_at_no_pods(monkeypatch, options):
     world = World(1)
     for i in range(200):
-        options = {"labels": {"run": f"r{i}"}, "anti": {"key": "zone", "run": f"r{i}"}}
-        world.cache.pod_changed(None, objects.pod([f"x{i}", "", f"n{i % NODES}", 0.1, "1M", options]))
-    residents = world.cache.snapshot().residents
-    asked = []
-    takes_in = module.Term.takes_in
-    monkeypatch.setattr(module.Term, "takes_in", lambda self, task: asked.append(task) or takes_in(self, task))
-    counts = TermCounts(TermBook(), residents)
-    for tasks in residents:
-        for task in tasks:
-            (term,) = required(task)
-            assert counts.matching(term).sum() == 1
-            assert len([*counts.holders("podAntiAffinity", task)]) == 1
-    assert len(asked) < 200 * (200 / NODES + 3)
-
-
-def test_pods_with_a_label_that_each_namespace_has_are_counted_without_looking_at_other_namespaces(monkeypatch):
-    world = World(1)
-    for i in range(200):
-        options = {"labels": {"app": "web"}, "ns": f"s{i}", "anti": {"key": "zone", "app": "web"}}
-        world.cache.pod_changed(None, objects.pod([f"x{i}", "", f"n{i % NODES}", 0.1, "1M", options]))
+        world.cache.pod_changed(None, objects.pod([f"x{i}", "", f"n{i % NODES}", 0.1, "1M", options(i)]))
     residents = world.cache.snapshot().residents
     asked = []
     takes_in = module.Term.takes_in
