@@ -1,1 +1,1 @@
-"""All pods of a gang or none: under faults, with places before pods, and for PodGroups of Kubernetes itself."""
+"""All pods of a gang or none, under faults and with places before pods."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.e2e.support.natives import (
     OURS,
     QUEUE,
     conditions,
-    fresh_namespace,
     gang,
     group,
     group_of,
@@ -27,30 +25,11 @@ from tests.e2e.support.natives import (
     pod_spec,
     priority_class,
     writes,
-    zoned_cluster,
 )
 
 BY_ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 STILL_SECONDS = 3.0
 """So long nothing may happen that should not."""
-
-
-@pytest.fixture(scope="module")
-def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with zoned_cluster(control_plane, tmp_path_factory.mktemp("rules")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def namespace(own: Cluster) -> Iterator[str]:
-    with fresh_namespace(own) as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def cpu(own: Cluster) -> str:
-    """All that a node has."""
-    return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
 
 
 def uids(own: Cluster, namespace: str, prefix: str) -> set[str]:

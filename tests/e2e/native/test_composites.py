@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.e2e.support.natives import (
     GROUPS,
     composite,
     conditions,
-    fresh_namespace,
     gang,
     group,
     is_scheduled,
@@ -25,30 +23,11 @@ from tests.e2e.support.natives import (
     part,
     patches,
     priority_class,
-    zoned_cluster,
 )
 
 ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 STILL_SECONDS = 3.0
 STARTED = ("True", "Scheduled", "")
-
-
-@pytest.fixture(scope="module")
-def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with zoned_cluster(control_plane, tmp_path_factory.mktemp("composites")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def namespace(own: Cluster) -> Iterator[str]:
-    with fresh_namespace(own) as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def cpu(own: Cluster) -> str:
-    """All that a node has."""
-    return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
 
 
 def members(cpu: str, **sizes: int) -> list[dict[str, object]]:

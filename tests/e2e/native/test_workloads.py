@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -21,7 +20,6 @@ from tests.e2e.support.natives import (
     OURS,
     QUEUE,
     conditions,
-    fresh_namespace,
     gang,
     group,
     group_of,
@@ -34,30 +32,11 @@ from tests.e2e.support.natives import (
     pod_spec,
     volcano_job,
     writes,
-    zoned_cluster,
 )
 
 PODS_OF_A_BIG_GANG = 40
 WHOLE = pytest.mark.soak
 """Marks the full counts of a statement, of which every run of the tests shows a part."""
-
-
-@pytest.fixture(scope="module")
-def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with zoned_cluster(control_plane, tmp_path_factory.mktemp("native")) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def namespace(own: Cluster) -> Iterator[str]:
-    with fresh_namespace(own) as name:
-        yield name
-
-
-@pytest.fixture(scope="module")
-def cpu(own: Cluster) -> str:
-    """All that a node has."""
-    return str(own.get("node", "node-0")["status"]["allocatable"]["cpu"])
 
 
 def test_a_job_of_kubernetes_is_a_gang_in_one_zone(own: Cluster, namespace: str, cpu: str) -> None:

@@ -1,0 +1,1 @@
+"""Gangs that the PodGroups of Kubernetes itself describe."""
