@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,30 +18,31 @@ NAMESPACE = "traced"
 STEPS = ["job.prepare", "queue.wait", "gang.wait", "pods.start", "job.run", "job.end"]
 
 
-@pytest.mark.timeout(400)
-def test_a_job_is_one_trace_though_it_restarts_and_all_services_die(
-    control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def traced(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Cluster, Collector]]:
+    """A control plane whose services send their spans to a collector."""
     with collecting() as collector:
         monkeypatch.setenv("PYROCLAST_OTEL_ENDPOINT", collector.url)
         with running(control_plane, tmp_path, nodes=2) as cluster:
-            trace = run_through(cluster)
-            wait_until(lambda: "job.end" in {span.name for span in collector.of_trace(trace)}, "the trace to end")
-            check(collector, trace)
+            yield cluster, collector
 
 
 @pytest.mark.timeout(400)
-def test_a_flow_is_the_parent_of_its_jobs_though_all_services_die(
-    control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with collecting() as collector:
-        monkeypatch.setenv("PYROCLAST_OTEL_ENDPOINT", collector.url)
-        with running(control_plane, tmp_path, nodes=2) as cluster:
-            trace = run_flow(cluster)
-            wait_until(lambda: "flow.run" in {span.name for span in collector.of_trace(trace)}, "the trace of the flow to end")
-            ends = {span.attributes["name"]: span for span in collector.of_trace(trace) if span.name == "job.end"}
-            check_flow(collector, trace)
-            assert set(ends) == {"etl-fetch", "etl-train"}
+def test_a_job_is_one_trace_though_it_restarts_and_all_services_die(traced: tuple[Cluster, Collector]) -> None:
+    cluster, collector = traced
+    trace = run_through(cluster)
+    wait_until(lambda: "job.end" in {span.name for span in collector.of_trace(trace)}, "the trace to end")
+    check(collector, trace)
+
+
+@pytest.mark.timeout(400)
+def test_a_flow_is_the_parent_of_its_jobs_though_all_services_die(traced: tuple[Cluster, Collector]) -> None:
+    cluster, collector = traced
+    trace = run_flow(cluster)
+    wait_until(lambda: "flow.run" in {span.name for span in collector.of_trace(trace)}, "the trace of the flow to end")
+    ends = {span.attributes["name"]: span for span in collector.of_trace(trace) if span.name == "job.end"}
+    check_flow(collector, trace)
+    assert set(ends) == {"etl-fetch", "etl-train"}
 
 
 def run_flow(cluster: Cluster) -> str:
