@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -12,6 +13,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.watch.own_writes import GROUP, Recent
 from pyroclast.lifecycle.gang import members, orphans
+from pyroclast.runtime.in_process.queues import QueueCache
 
 __all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]
 
@@ -75,6 +77,11 @@ class Caches:
         ]
         self.optional: list[Informer[Any]] = []
         """Those of kinds that a cluster may lack: nothing waits for them."""
+
+    @cached_property
+    def queue_views(self) -> QueueCache:
+        """The queues as rules see them; asked for before the informers run."""
+        return QueueCache(self.queues.informer)
 
     def watch(self, informer: Informer[Any], *, optional: bool = False) -> None:
         """Run `informer` too, which only some controllers need. `optional`: the cluster may not serve its kind."""

@@ -11,7 +11,6 @@ from pyroclast.rules.jobs.defaults import DEFAULT_SCHEDULER
 from pyroclast.runtime.controllers import Controller, work_queue
 from pyroclast.runtime.in_process.creation import exempt_namespaces
 from pyroclast.runtime.in_process.jobs import VALIDATE, JobCreator
-from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.service import Service
 from pyroclast_job_controller import selection
 from pyroclast_job_controller.colocation.controller import ColocationController
@@ -34,7 +33,7 @@ def _job_creator(service: Service, settings: ControllerSettings, shared: Shared)
     webhooks = settings.in_process_webhooks
     return JobCreator(
         shared.client,
-        QueueCache(shared.caches.queues.informer) if VALIDATE in webhooks else None,
+        shared.caches.queue_views if VALIDATE in webhooks else None,
         service.traces,
         webhooks=webhooks,
         exempt=exempt_namespaces(settings),

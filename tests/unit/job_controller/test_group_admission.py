@@ -102,14 +102,15 @@ def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_group_is_
     async def scenario(cluster: MemoryCluster) -> list[str]:
         queue(cluster, "other", "Closed")
         await asyncio.sleep(1)
-        view = cluster.replica.shared.caches.queues
-        closed = view.get(Key("", "other"))
+        view = cluster.replica.shared.caches.queue_views
+        closed = view.get("other")
+        assert closed is not None
         cluster.server.patch(QUEUES, Key("", "other"), {"status": {"state": "Open"}}, PatchKind.MERGE)
         await asyncio.sleep(1)
         known = view.get
 
-        def lags(key: Key) -> Any:
-            return closed if key.name == "other" else known(key)
+        def lags(name: str) -> Any:
+            return closed if name == "other" else known(name)
 
         monkeypatch.setattr(view, "get", lags)
         cluster.job("a", queue="other")
