@@ -113,8 +113,8 @@ class Board:
 
 
 @contextlib.asynccontextmanager
-async def running_board(**settings: Any) -> AsyncIterator[Board]:
-    """A board on a free port; `login` is local unless it is given."""
+async def prepared_server() -> AsyncIterator[tuple[RunningServer, Client]]:
+    """An API server with our kinds, two namespaces, and a scheduler that leads."""
     async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
         for crd in crds.custom_resource_definitions():
             await client.create(CRDS, crd)
@@ -123,6 +123,13 @@ async def running_board(**settings: Any) -> AsyncIterator[Board]:
             await client.create(NAMESPACES, {"metadata": {"name": name}})
         spec = {"holderIdentity": "scheduler", "leaseDurationSeconds": 15, "renewTime": "2099-01-01T00:00:00.000000Z"}
         await client.create(LEASES, {"metadata": {"name": "volcano", "namespace": "default"}, "spec": spec})
+        yield server, client
+
+
+@contextlib.asynccontextmanager
+async def running_board(**settings: Any) -> AsyncIterator[Board]:
+    """A board on a free port; `login` is local unless it is given."""
+    async with prepared_server() as (server, client):
         port = free_port()
         given = {"kubeconfig": str(server.kubeconfig), "page_address": f"127.0.0.1:{port}", "login": "local", "kube_api_qps": 0.0}
         wanted = BoardSettings(**{**given, **settings})

@@ -19,18 +19,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, RichLog, Static
 
-from pyroclast.api import crds
-from pyroclast.api.types import CRDS, JOBS, LEASES, NAMESPACES, NODES, QUEUES, Key
-from pyroclast.kube.credentials.config import load_config
-from pyroclast.kube.http.client import Client
+from pyroclast.api.types import JOBS, NODES, QUEUES, Key
 from pyroclast_cli import programs
 from pyroclast_cli.context import Context
 from pyroclast_cli.flags import GLOBAL_FLAGS, parse
 from pyroclast_cli.ui.app import Explorer
 from pyroclast_cli.ui.command import UI
 from pyroclast_cli.ui.texts import TextScreen, harmless
-from pyroclast_standalone.apiserver.running import running_server
-from tests.unit.board.conftest import FULL, Board
+from tests.unit.board.conftest import FULL, Board, prepared_server
 
 WHY = FULL.partition("; ")[2]
 
@@ -38,14 +34,7 @@ WHY = FULL.partition("; ")[2]
 @contextlib.asynccontextmanager
 async def cluster() -> AsyncIterator[Board]:
     """An API server with Jobs that wait, one that runs, a queue and two equal nodes."""
-    async with running_server() as server, Client(load_config(str(server.kubeconfig))) as client:
-        for crd in crds.custom_resource_definitions():
-            await client.create(CRDS, crd)
-        await server.settle()
-        for name in ("team", "other"):
-            await client.create(NAMESPACES, {"metadata": {"name": name}})
-        lease = {"holderIdentity": "scheduler", "leaseDurationSeconds": 15, "renewTime": "2099-01-01T00:00:00.000000Z"}
-        await client.create(LEASES, {"metadata": {"name": "volcano", "namespace": "default"}, "spec": lease})
+    async with prepared_server() as (server, client):
         board = Board(server, client, "")
         spec = {"weight": 1, "capability": {"cpu": "8"}}
         await board.put(QUEUES, {"metadata": {"name": "research"}, "spec": spec, "status": {"state": "Open"}})

@@ -33,19 +33,23 @@ SETTINGS, WITHOUT_ENQUEUE = (
 )
 
 
-def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **given: Any) -> records.NativePodGroup:
-    """A PodGroup; `minimum` None: policy basic. `spec`, `labels`, `annotations`, `owner` (apiVersion, kind, uid) as given."""
-    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
-    conditions = [{"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}] if started else []
-    metadata = {
+def _metadata(name: str, age: float, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "name": name,
         "namespace": objects.NAMESPACE,
         "uid": given.get("uid", f"uid-{name}"),
-        "creationTimestamp": objects.timestamp(objects.NOW - 60),
+        "creationTimestamp": objects.timestamp(objects.NOW - age),
         "labels": given.get("labels", {}),
         "annotations": given.get("annotations", {}),
         "ownerReferences": [_owner(given["owner"])] if "owner" in given else [],
     }
+
+
+def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **given: Any) -> records.NativePodGroup:
+    """A PodGroup; `minimum` None: policy basic. `spec`, `labels`, `annotations`, `owner` (apiVersion, kind, uid) as given."""
+    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minCount": minimum}}
+    conditions = [{"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}] if started else []
+    metadata = _metadata(name, 60, given)
     body = {
         "metadata": metadata,
         "spec": {"schedulingPolicy": policy, **given.get("spec", {})},
@@ -57,30 +61,19 @@ def gang(name: str = "g", minimum: int | None = 3, *, started: bool = False, **g
 def composite(name: str = "c", minimum: int | None = 2, **given: Any) -> records.CompositePodGroup:
     """A CompositePodGroup; `minimum` None: policy basic. `spec`, `uid` and `conditions` as given."""
     policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minGroupCount": minimum}}
-    metadata = {
-        "name": name,
-        "namespace": objects.NAMESPACE,
-        "uid": given.get("uid", f"uid-{name}"),
-        "creationTimestamp": objects.timestamp(objects.NOW - 60),
-        "labels": given.get("labels", {}),
-    }
     status = {"conditions": given.get("conditions", [])}
-    body = {"metadata": metadata, "spec": {"schedulingPolicy": policy, **given.get("spec", {})}, "status": status}
+    body = {
+        "metadata": _metadata(name, 60, given),
+        "spec": {"schedulingPolicy": policy, **given.get("spec", {})},
+        "status": status,
+    }
     return msgspec.convert(body, records.CompositePodGroup)
 
 
 def pod(name: str, group: str = "g", **given: Any) -> records.Pod:
     """A pod of 1 cpu; `node`, `phase`, `labels`, `annotations`, `age`, `cpu` and `spec` as given."""
     node = given.get("node", "")
-    metadata = {
-        "name": name,
-        "namespace": objects.NAMESPACE,
-        "uid": given.get("uid", f"uid-{name}"),
-        "creationTimestamp": objects.timestamp(objects.NOW - given.get("age", 30)),
-        "labels": given.get("labels", {}),
-        "annotations": given.get("annotations", {}),
-        "ownerReferences": [_owner(given["owner"])] if "owner" in given else [],
-    }
+    metadata = _metadata(name, given.get("age", 30), given)
     requests = {"cpu": str(given.get("cpu", 1))}
     spec = {
         "schedulerName": given.get("scheduler", "volcano"),
