@@ -164,7 +164,7 @@ class Reconciler(ABC, Generic[R, F, D, M]):
         self._queue.caught_up(key)
 
     def _out_of_rounds(self, key: Key, decision: D) -> None:  # noqa: ARG002 - for those whose work takes many rounds
-        log.warning("reconcile.restless", queue=self._queue.name, key=str(key), rounds=self.ROUNDS)
+        log.warning("reconcile.too_many_rounds", queue=self._queue.name, key=str(key), rounds=self.ROUNDS)
         self._queue.add_rate_limited(key)
 
     def _gone(self, key: Key) -> None:

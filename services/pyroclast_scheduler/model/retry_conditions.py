@@ -74,10 +74,9 @@ Trigger: TypeAlias = AnyChange | Room | Eviction | Labelled | Neighbours | Queue
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """A job about which nothing is to be done or said as long as it stays as it is in `facts`, and nothing happens of …
+    """A job that needs no look while it is as in `facts`, its queue does not change, and nothing of `retry_when` happens.
 
-    … `retry_when`, beside changes of its queue. `kind`: all that rest and are of the same kind wait for the same, and one of them
-    is asked for all; None: it is alone. `reason`: why it says that it waits.
+    `kind`: jobs of one kind wait for the same, so that one of them is asked for all; None: it is alone. `reason`: why it waits.
     """
 
     facts: JobFacts
