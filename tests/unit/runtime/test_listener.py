@@ -26,6 +26,8 @@ from tests.bench.admission_server import policy
 MATERIAL = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
 WRITERS: dict[Listener, list[asyncio.StreamWriter]] = {}
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BUFFER = 64 * 1024
+"""Bytes that the system takes for each end of a connection, or about twice as many."""
 LARGE = 4 * 1024 * 1024
 """Bytes: more than the buffers of both ends take."""
 FOR_LARGE = REQUEST.replace(b"GET /", b"GET /?size=%d" % LARGE)
@@ -57,7 +59,7 @@ async def listening(*, secured: bool, **options: Any) -> AsyncIterator[Listener]
     async def answer(request: web.BaseRequest) -> web.Response:
         await asyncio.sleep(float(request.query.get("takes", "0")))
         if request.transport is not None:  # what the system takes is more than it would be over a network
-            request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)
+            request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         return web.Response(body=bytes(int(request.query.get("size", "0"))) or b"well")
 
     tls = ServingTls()
@@ -80,7 +82,12 @@ def trust() -> ssl.SSLContext:
 
 
 async def connected(listener: Listener, *, secured: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_connection("localhost", listener.port, ssl=trust() if secured else None)
+    peer = socket.socket()
+    peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)  # else the system may take all of LARGE before anybody reads
+    peer.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", listener.port))
+    secure: dict[str, Any] = {"ssl": trust(), "server_hostname": "localhost"} if secured else {}
+    reader, writer = await asyncio.open_connection(sock=peer, **secure)
     WRITERS.setdefault(listener, []).append(writer)
     return reader, writer
 
