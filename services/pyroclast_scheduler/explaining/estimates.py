@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +14,7 @@ from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
 from pyroclast_scheduler.explaining.lengths import GRID, Basis, Lengths, keys_of, remaining
 from pyroclast_scheduler.explaining.run_times import began
-from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
+from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
 from pyroclast_scheduler.model import quotas
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
@@ -134,8 +133,7 @@ class Pass:
     def step(self) -> None:
         """Run one scenario; after the last one, tell what was found."""
         if not self.is_done:
-            seed = hashlib.blake2b(f"{self.now}/{len(self._drawn)}".encode(), digest_size=8).digest()
-            self._drawn.append(scenario(self.world, np.random.default_rng(int.from_bytes(seed))))
+            self._drawn.append(scenario(self.world, len(self._drawn)))
         if self.is_done and self._drawn:
             self._conclude()
 
@@ -185,6 +183,8 @@ def begin(estimator: Estimator, scene: Scene) -> Pass:
         _stacked([estimator.lengths.of(jobs[entry.key])[0] for entry in entries], GRID),
         np.array([chains[entry.record.queue] for entry in entries], dtype=np.int64).reshape(-1, _DEPTH),
         [entry.key for entry in entries],
+        seeds(running.keys),
+        seeds(entry.key for entry in entries),
     )
     unknown = running.unknown
     why = "" if unknown is None else f"the run time of {scene.name(unknown)} is not known"
@@ -203,6 +203,7 @@ class _Running:
             started = began(facts) if facts.sums.allocated else None
             if started is not None:
                 self._elapsed.setdefault(keys_of(facts)[0], []).append(max(0.0, now - started))
+        self.keys: list[str] = []
         self.ends: list[Floats] = []
         self.held: list[Floats] = []
         self.chains: list[list[int]] = []
@@ -216,6 +217,7 @@ class _Running:
             return
         grid, basis = self._lengths.of(facts, self._elapsed.get(keys_of(facts)[0], ()))
         started = began(facts)
+        self.keys.append(facts.key)
         self.ends.append(remaining(grid, max(0.0, self._now - started) if started is not None else 0.0))
         self.held.append(allocated)
         self.chains.append(chain)

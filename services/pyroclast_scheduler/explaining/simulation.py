@@ -6,17 +6,19 @@ Room is counted in sums: of the cluster, and of each queue and those above it.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyroclast_scheduler.explaining.lengths import GRID
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Floats
 
-__all__ = ["HORIZON", "World", "drawn", "scenario"]
+__all__ = ["HORIZON", "World", "scenario", "seeds"]
 
 HORIZON: Final = 7 * 86400.0
 MOST_STARTS: Final = 2000
@@ -29,7 +31,7 @@ class World:
 
     `free`: of the cluster, by dimension; `used` and `limits`: of queues, (queues, dimensions). `ends`: what is left of jobs that
     run, (jobs, quantiles); `held`: what they hold, (jobs, dimensions); `chains`: rows of the queue of each and of those above it,
-    padded with one row that has no limit.
+    padded with one row that has no limit. `running` and `waiting`: the seeds of the jobs, one each.
     """
 
     free: Floats
@@ -42,13 +44,29 @@ class World:
     lengths: Floats
     waiting_chains: Ints
     keys: Sequence[str]
+    running: NDArray[np.uint64]
+    waiting: NDArray[np.uint64]
 
 
-def drawn(grids: Floats, chance: np.random.Generator) -> Floats:
+def seeds(keys: Iterable[str]) -> NDArray[np.uint64]:
+    """One for each job, the same at each pass: what becomes of other jobs does not change what is drawn for it."""
+    return np.array([zlib.crc32(key.encode()) for key in keys], dtype=np.uint64)
+
+
+def _chances(seeds: NDArray[np.uint64], number: int) -> Floats:
+    """A random number of each job, from 0 to 1, in the scenario of a number: splitmix64 of both."""
+    mixed = (seeds << np.uint64(16)) + np.uint64(number + 1)
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return (mixed ^ (mixed >> np.uint64(31))) * 2.0**-64
+
+
+def _drawn(grids: Floats, chances: Floats) -> Floats:
     """A value of each distribution."""
     if not len(grids):
         return np.zeros(0)
-    at = chance.random(len(grids)) * (GRID - 1)
+    at = chances * (GRID - 1)
     low = np.minimum(at.astype(np.intp), GRID - 2)
     rows, part = np.arange(len(grids)), at - low
     first = grids[rows, low]
@@ -56,12 +74,13 @@ def drawn(grids: Floats, chance: np.random.Generator) -> Floats:
     return first + part * step
 
 
-def scenario(world: World, chance: np.random.Generator) -> Floats:
-    """When each job that waits starts, in seconds from now; infinite where it does not within the horizon.
+def scenario(world: World, number: int) -> Floats:
+    """When each job that waits starts in the scenario of a number, in seconds from now; infinite where not within the horizon.
 
     Nobody starts before something has ended: who waits does not fit now, whatever sums say.
     """
-    ends, lengths = drawn(world.ends, chance), drawn(world.lengths, chance).tolist()
+    ends = _drawn(world.ends, _chances(world.running, number))
+    lengths = _drawn(world.lengths, _chances(world.waiting, number)).tolist()
     free, used = world.free.copy(), world.used.copy()
     starts = np.full(len(world.keys), np.inf)
     kinds = _Kinds(world)

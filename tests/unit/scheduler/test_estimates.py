@@ -13,7 +13,7 @@ from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
 from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
 from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Basis, Lengths, kaplan_meier, keys_of, remaining
-from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario
+from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
 from pyroclast_scheduler.model.reservations import Lock, Reservation
 from tests.bench import swf
 from tests.bench.estimates import Day, live, told_over
@@ -22,6 +22,7 @@ from tests.scenarios import objects
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
 LEVELS = np.linspace(0, 1, GRID)
+EVEN = np.linspace(0, 100, GRID)[None, :]
 ESTIMATE = "scheduling.volcano.sh/running-estimate"
 
 
@@ -46,11 +47,13 @@ def world(held, ends, asked, lengths, *, free=0.0, limits=None, queues=None):
         np.array([fixed(each) for each in lengths]).reshape(-1, GRID),
         chains,
         [f"j{i}" for i in range(len(asked))],
+        seeds(f"r{i}" for i in range(len(held))),
+        seeds(f"j{i}" for i in range(len(asked))),
     )
 
 
-def starts(given, seed=1):
-    return scenario(given, np.random.default_rng(seed)).tolist()
+def starts(given, number=1):
+    return scenario(given, number).tolist()
 
 
 def test_who_waits_starts_when_what_it_needs_has_ended():
@@ -79,6 +82,16 @@ def test_the_same_question_has_the_same_answer():
     assert starts(given) == starts(given)
 
 
+def test_what_is_drawn_for_a_job_depends_on_no_other_job():
+    keys = [f"n/j-{i}" for i in range(2000)]
+    alone = [starts(dataclasses.replace(world([4], [1], [4], [1]), ends=EVEN, running=seeds([key])))[0] for key in keys]
+    both = dataclasses.replace(
+        world([4, 4], [1, 1], [8], [1]), ends=np.concatenate([EVEN, EVEN]), running=seeds(["n/j-0", "n/j-1"])
+    )
+    assert starts(both) == [max(alone[:2])]
+    assert np.quantile(alone, [0.1, 0.5, 0.9]) == pytest.approx([10, 50, 90], abs=4), "all values are as likely"
+
+
 def test_kaplan_meier_counts_those_that_still_run():
     assert np.interp([0.0, 0.5, 1.0], LEVELS, kaplan_meier([10, 20, 30, 40], [])) == pytest.approx([10, 20, 40], abs=2)
     longer = kaplan_meier([10, 20, 30, 40], [35, 35, 35, 35])
@@ -86,9 +99,8 @@ def test_kaplan_meier_counts_those_that_still_run():
 
 
 def test_what_is_left_depends_on_what_has_passed():
-    even = np.linspace(0, 100, GRID)
-    assert np.interp([0.0, 0.5, 1.0], LEVELS, remaining(even, 60.0)) == pytest.approx([0, 20, 40], abs=1)
-    outlived = remaining(even, 200.0)
+    assert np.interp([0.0, 0.5, 1.0], LEVELS, remaining(EVEN[0], 60.0)) == pytest.approx([0, 20, 40], abs=1)
+    outlived = remaining(EVEN[0], 200.0)
     assert outlived[0] > 0
     assert outlived[-1] < 2 * 200 * 2
     assert not np.isfinite(remaining(UNKNOWN, 5.0)).any()
@@ -201,8 +213,9 @@ def scene_of(tables=TABLES, reservations=None):
     return Scene(book, cache.view(), reservations or {}, objects.NOW)
 
 
-def pass_of(estimator, **more):
-    made = begin(estimator, scene_of(**more))
+def pass_of(estimator, *, after=0.0, **more):
+    scene = scene_of(**more)
+    made = begin(estimator, dataclasses.replace(scene, now=scene.now + after))
     while not made.is_done:
         made.step()
     return made
@@ -218,6 +231,16 @@ def test_an_estimate_is_an_interval_or_a_reason():
     assert estimator.start("t/never") == "waiting alone does not help"
     assert estimator.start("t/closed") == "nobody knows when QueueClosed passes"
     assert estimator.start("t/other") == "no estimate has been made yet"
+
+
+def test_while_nothing_happens_an_estimate_stays_what_it_is():
+    found = []
+    for after in range(0, 600, 60):
+        estimator = Estimator()
+        estimator.take(pass_of(estimator, after=float(after)))
+        found.append(estimator.start("t/mine"))
+    step = (found[0].latest - found[0].earliest) / 10
+    assert all(abs(each.likely - found[0].likely) <= step for each in found), found
 
 
 def test_where_a_run_time_is_not_known_there_is_no_estimate():
