@@ -32,7 +32,7 @@ RUNNING_JOBS = 60
 NODES = 15
 """As many as the Jobs that run fill."""
 QUIET_SECONDS = 330
-"""Nothing was written for so long: all is said that is to be said of the Jobs that wait. An annotation rests for 300 s between writes."""
+"""Nothing was written for so long: all is said of the Jobs that wait. An annotation rests for 300 s between two writes."""
 CREATE_SECONDS = 600.0
 NAMESPACE = "default"
 WRITES = {"create", "update", "patch", "delete"}
