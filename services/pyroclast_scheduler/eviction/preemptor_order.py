@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from pyroclast.lifecycle.seats.pods import is_seat
+from pyroclast_scheduler.eviction.part_room import room_for_part
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.subjobs import sub_job_uid
+from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.label_domains import in_each_domain
@@ -40,15 +40,19 @@ def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None
 
     What was done is undone unless the job would be ready with it. Nobody goes for a part of it that would not start.
     """
-    statement = session.statement()
-    for part, tasks in _by_part(session, job).items():
-        own, sub_job = session.statement(), job.sub_jobs.get(sub_job_uid(job.facts.key, part)) if part else None
-        while tasks and session.job_starving(job) and not (sub_job is not None and sub_job.is_pipelined):
-            session.reorder(tasks)
-            take(own, tasks.popleft())
-        if sub_job is not None and not sub_job.is_pipelined:
-            own.discard()
-        statement.merge(own)
+    tree = job.facts.group.spec.tree
+
+    def make(sub_job: SubJob) -> Statement | None:
+        own = _taken(session, sub_job.tasks, take, lambda: not sub_job.is_pipelined)
+        if sub_job.is_pipelined:
+            return own
+        own.discard()
+        return None
+
+    if tree is None:
+        statement = _taken(session, job.tasks, take, lambda: session.job_starving(job))
+    else:
+        statement = room_for_part(session, job, tree, make) or session.statement()
     if not session.job_pipelined(job):
         statement.discard()
     has_any = bool(statement.moves)
@@ -56,14 +60,16 @@ def make_room(session: Session, job: Job, take: Callable[[Statement, Task], None
     return has_any
 
 
-def _by_part(session: Session, job: Job) -> dict[str, deque[Task]]:
-    """The waiting tasks of each part of `job`, in their order; all of them under an empty name where it has no parts."""
-    if not job.tally[TaskStatus.PENDING]:
-        return {}
-    found: dict[str, deque[Task]] = {}
-    for task in sorted((task for task in job.tasks if session.is_waiting(task)), key=session.task_key):
-        found.setdefault(task.facts.part, deque()).append(task)
-    return found
+def _taken(
+    session: Session, tasks: Iterable[Task], take: Callable[[Statement, Task], None], is_lacking: Callable[[], bool]
+) -> Statement:
+    """Let `take` make room for those of `tasks` that wait, in their order, as long as there is not enough."""
+    statement = session.statement()
+    waiting = deque(sorted((task for task in tasks if session.is_waiting(task)), key=session.task_key))
+    while waiting and is_lacking():
+        session.reorder(waiting)
+        take(statement, waiting.popleft())
+    return statement
 
 
 def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:

@@ -14,6 +14,7 @@ from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.subjobs import sub_job_uid
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.label_domains import NO_DOMAIN, best_domain, forget_errors
+from pyroclast_scheduler.session.part_order import lacking
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
@@ -71,14 +72,16 @@ class _Attempt:
     def _place_in(self, part: GroupPart, within: Bools | None) -> Statement | None:
         if not part.parts:
             return self._place_members(part, within)
-        whole = self.session.statement()
-        for each in sorted(part.parts, key=self._rank):
-            statement = self.place(each, within)
-            if statement is not None:
-                whole.merge(statement)
-        if self._is_ready(part):
-            return whole
-        whole.discard()
+        by_order, by_size = (sorted(part.parts, key=key) for key in (self._rank, partial(lacking, self.job)))
+        for parts in [by_order] if by_order == by_size else [by_order, by_size]:  # large ones may leave too few of them room
+            whole = self.session.statement()
+            for each in parts:
+                statement = self.place(each, within)
+                if statement is not None:
+                    whole.merge(statement)
+            if self._is_ready(part):
+                return whole
+            whole.discard()
         return None
 
     def _place_members(self, part: GroupPart, within: Bools | None) -> Statement | None:

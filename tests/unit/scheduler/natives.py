@@ -10,13 +10,13 @@ import msgspec
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.configuration import Configuration, parse
 from tests.scenarios import objects
 
-__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "composite", "gang", "namespace", "pod", "world"]
+__all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "composite", "gang", "namespace", "pod", "settings", "world"]
 
 _TEXT = """
-actions: "{actions}allocate, preempt, reclaim, backfill"
+actions: "{actions}"
 tiers:
 - plugins:
   - name: priority
@@ -28,9 +28,15 @@ tiers:
   - name: capacity
   - name: nodeorder
 """
-SETTINGS, WITHOUT_ENQUEUE = (
-    parse(_TEXT.format(actions=actions), actions=registry.actions(), plugins=registry.plugins()) for actions in ("enqueue, ", "")
-)
+_ACTIONS = "allocate, preempt, reclaim, backfill"
+
+
+def settings(actions: str) -> Configuration:
+    """A configuration with these actions."""
+    return parse(_TEXT.format(actions=actions), actions=registry.actions(), plugins=registry.plugins())
+
+
+SETTINGS, WITHOUT_ENQUEUE = settings(f"enqueue, {_ACTIONS}"), settings(_ACTIONS)
 
 
 def _metadata(name: str, age: float, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,9 +20,10 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import committed, decided
-from tests.unit.scheduler.natives import SETTINGS, WITHOUT_ENQUEUE, composite, gang, pod, world
+from tests.unit.scheduler.natives import SETTINGS, composite, gang, pod, settings, world
 
 KEY = composite_key(objects.NAMESPACE, "c")
+QUEUE = "scheduling.volcano.sh/queue-name"
 Tree = Mapping[str, Any]
 
 
@@ -61,8 +62,8 @@ def cause(cache: Cache, key: str = KEY) -> str:
     return next(each.message for each in outcome.statuses[key].conditions if each.type == "Unschedulable")
 
 
-def evicted(cache: Cache) -> set[str]:
-    _, commits = committed(cache, WITHOUT_ENQUEUE)
+def evicted(cache: Cache, action: str = "preempt, reclaim") -> set[str]:
+    _, commits = committed(cache, settings(f"allocate, {action}, backfill"))
     return {each.task.name for commit in commits for each in commit.evictions}
 
 
@@ -88,6 +89,9 @@ CASES = {
     "the larger one where only it is complete": Case({"n": 4}, {"c": (1, {}, {"g": (2, {}, 1), "h": (3, {}, 3)})}, {"h": 3}),
     "beyond the minimum groups start whole": Case(
         {"n": 5}, {"c": (1, {}, {"g": (2, {}, 2), "h": (2, {}, 2), "k": (2, {}, 2)})}, {"g": 2, "h": 2}
+    ),
+    "two small groups where a large one leaves no room for a second": Case(
+        {"n": 4}, {"c": (2, {}, {"g": (3, {}, 3), "h": (2, {}, 2), "k": (2, {}, 2)})}, {"h": 2, "k": 2}
     ),
     "policy basic asks for one group": Case({"n": 3}, {"c": (None, {}, {"g": (2, {}, 2), "h": (2, {}, 2)})}, {"g": 2}),
     "basic groups in a gang of groups need a pod each": Case(
@@ -313,6 +317,59 @@ def test_room_is_made_for_whole_parts_alone_and_only_if_the_whole_starts():
             cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
         add(cache, {"c": (minimum, high, {"g": (5, {}, 5), "h": (2, {}, 2)})}, priority=9)
         assert len(evicted(cache)) == want
+
+
+CHOICES = {
+    "the part that fits, not the first one": (4, 1, {"g": (5, {}, 5), "h": (2, {}, 2)}, 2),
+    "the smallest part, although it comes last": (4, 1, {"g": (3, {}, 3), "h": (2, {}, 2)}, 2),
+    "two small parts, where a large one leaves no room for a second": (4, 2, {"g": (3, {}, 3), "h": (2, {}, 2), "k": (2, {}, 2)}, 4),
+    "no pod beyond the minimum of a part": (4, 1, {"g": (2, {}, 4)}, 2),
+    "nothing for a part of a part that fails": (4, 1, {"d": (2, {}, {"g": (1, {}, 1), "h": (5, {}, 5)}), "k": (4, {}, 4)}, 4),
+    "parts of parts": (4, 2, {"d": (1, {}, {"g": (1, {}, 1), "h": (4, {}, 4)}), "k": (2, {}, 2)}, 3),
+    "a part that lacks pods is passed over": (4, 1, {"g": (2, {}, 1), "h": (3, {}, 3)}, 3),
+    "nobody, where too few parts have room": (4, 2, {"g": (3, {}, 3), "h": (2, {}, 2)}, 0),
+}
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt"])
+@pytest.mark.parametrize(("nodes", "minimum", "parts", "want"), CHOICES.values(), ids=CHOICES.keys())
+def test_room_is_made_for_as_many_parts_as_are_needed(action: str, nodes: int, minimum: int, parts: Tree, want: int):
+    cache = world({f"n{i}": 1 for i in range(nodes)})
+    for i in range(nodes):
+        cache.natives.group_changed(None, gang(f"low-{i}", 1))
+        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node=f"n{i}"))
+    add(cache, {"c": (minimum, {"priority": 9}, parts)}, priority=9)
+    assert len(evicted(cache, action)) == want
+
+
+RECLAIMS = {
+    "the part that fits": (1, {"g": (5, {}, 5), "h": (2, {}, 2)}, 2),
+    "no more than the queue deserves": (1, {"g": (3, {}, 3)}, 0),
+    "two small parts": (2, {"g": (2, {}, 2), "h": (1, {}, 1), "k": (1, {}, 1)}, 2),
+}
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(("minimum", "parts", "want"), RECLAIMS.values(), ids=RECLAIMS.keys())
+def test_a_queue_takes_back_room_for_as_many_parts_as_are_needed(action: str, minimum: int, parts: Tree, want: int):
+    cache = world({f"n{i}": 1 for i in range(4)}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
+    for i in range(4):
+        cache.natives.group_changed(None, gang(f"low-{i}", 1, labels={QUEUE: "qa"}))
+        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node=f"n{i}"))
+    add(cache, {"c": (minimum, {}, parts)}, labels={QUEUE: "qb"})
+    assert len(evicted(cache, action)) == want
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_a_part_that_its_queue_may_not_take_back_is_passed_over(action: str):
+    """The part of one large pod lacks fewest pods, and asks for more than the queue deserves."""
+    cache = world({"n": 4}, *(["q" + each, {"deserved": {"cpu": "2"}}] for each in "ab"))
+    for i in range(4):
+        cache.natives.group_changed(None, gang(f"low-{i}", 1, labels={QUEUE: "qa"}))
+        cache.pod_changed(None, pod(f"low-{i}", f"low-{i}", node="n"))
+    add(cache, {"c": (1, {}, {"g": (1, {}, 0), "h": (2, {}, 2)})}, labels={QUEUE: "qb"})
+    cache.pod_changed(None, pod("g-0", "g", cpu=3, labels={QUEUE: "qb"}))
+    assert len(evicted(cache, action)) == 2
 
 
 def test_room_is_made_in_a_domain_that_can_hold_the_part():
