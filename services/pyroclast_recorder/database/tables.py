@@ -17,7 +17,6 @@ __all__ = [
     "METADATA",
     "PREPARED",
     "SCHEDULED",
-    "TRACE_STEPS",
     "Merge",
     "Row",
     "cursors",
@@ -35,6 +34,7 @@ __all__ = [
     "predictions",
     "queue_minutes",
     "reservations",
+    "trace_step",
     "usage_days",
     "usage_hours",
 ]
@@ -52,6 +52,12 @@ class Merge(Enum):
     FIRST = "first"
     LAST = "last"
     LATEST = "latest"
+
+
+def trace_step(name: str) -> str:
+    """`Prepared` or `Scheduled`, if a row of `job_causes` of that name is such a step of a trace; empty for a cause."""
+    step = name.partition(" ")[0]
+    return step if step in _TRACE_STEPS else ""
 
 
 def merge_of(column: Column[Any]) -> Merge:
@@ -108,8 +114,11 @@ job_causes: Final = Table(
 
 PREPARED: Final = "Prepared"
 SCHEDULED: Final = "Scheduled"
-TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
-"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang."""
+_TRACE_STEPS: Final = frozenset({PREPARED, SCHEDULED})
+"""Names of rows of `job_causes` that are no causes, of traced Jobs: when the PodGroup was made, and what placed the gang.
+
+`Scheduled` is followed by a blank and the session, as several may place the gang in one second.
+"""
 
 FLOW_ENDED: Final = "FlowEnded"
 """The name of rows of `job_phases` that say that a traced flow, whose uid is in `job`, has ended, and its span was sent."""

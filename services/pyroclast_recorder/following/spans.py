@@ -13,7 +13,7 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.runtime.traces import PastSpan, SpanEvent
-from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, TRACE_STEPS, Row
+from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, Row, trace_step
 
 __all__ = ["Told", "spans_of"]
 
@@ -98,11 +98,11 @@ def _steps(trace: _Trace, told: Told) -> Iterator[PastSpan]:
 def _decisions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
     """A span for each decision to place the gang, with the code for which it waited before."""
     before = ""
-    for cause in sorted(told.causes, key=lambda row: (row["at"], row["name"] in TRACE_STEPS)):
-        name, message = cause["name"], cause["message"] or ""
-        if name not in TRACE_STEPS:
+    for cause in sorted(told.causes, key=lambda row: (row["at"], bool(trace_step(row["name"])), row.get("version") or 0)):
+        name, message, step = cause["name"], cause["message"] or "", trace_step(cause["name"])
+        if not step:
             before = name if name in set(PendingReason) else pending.reason_of(message) or name
-        elif name == SCHEDULED and (decision := decisions.parse(message)) is not None:
+        elif step == SCHEDULED and (decision := decisions.parse(message)) is not None:
             session, nodes = decision
             more: dict[str, str | int] = {"session": session, "code_before": before, "nodes_tried": nodes}
             yield trace.span("gang.decide", session, cause["at"], cause["at"], more)

@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from pyroclast.api import decisions
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
@@ -72,7 +73,9 @@ class JobTracer:
         for each in group.status.conditions:
             at = seconds(each.last_transition_time)
             if each.type == SCHEDULED and each.message and at is not None:
-                yield job_causes, None, {"job": job, "at": at, "name": SCHEDULED, "message": clipped(each.message)}
+                decision = decisions.parse(each.message)
+                name = SCHEDULED if decision is None else clipped(f"{SCHEDULED} {decision.session}", 63)
+                yield job_causes, None, {"job": job, "at": at, "name": name, "message": clipped(each.message)}
 
     def flow_rows(self, flow: JobFlow, now: int, *, is_deleted: bool) -> Seen:
         """The row by which is known that the span of a flow was sent; none of a flow that goes on."""

@@ -13,7 +13,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import (
-    TRACE_STEPS,
     Row,
     gaps,
     job_causes,
@@ -26,6 +25,7 @@ from pyroclast_recorder.database.tables import (
     predictions,
     queue_minutes,
     reservations,
+    trace_step,
 )
 from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.hourly_usage import HOUR, held
@@ -319,9 +319,7 @@ async def _steps(connection: AsyncConnection, table: Any, cluster: str, job: str
     chosen = select(table).where(table.c.cluster == cluster, table.c.job == job)
     found = sorted((await connection.execute(chosen)).mappings(), key=lambda row: (row["at"], _rank(row["name"]), row["name"]))
     return [
-        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]}
-        for row in found
-        if row["name"] not in TRACE_STEPS
+        {"at": _time(row["at"]), "name": row["name"], "message": row["message"]} for row in found if not trace_step(row["name"])
     ]
 
 

@@ -185,9 +185,8 @@ async def test_a_collector_that_is_away_gets_the_spans_later(new_database: NewDa
         assert len(collector.spans) == 2
 
 
-@ON_SQLITE
-async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_database: NewDatabase) -> None:
-    collector = Collector()
+def placed_by(session: str) -> PodGroup:
+    """The PodGroup of the Job as the session of that name placed it; all of them do in one second."""
     owner = OwnerReference(api_version="batch.volcano.sh/v1alpha1", kind="Job", name="train", uid="u", controller=True)
     meta = Meta(
         name="train-u",
@@ -197,23 +196,46 @@ async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_datab
         annotations={ANNOTATION: PARENT},
         owner_references=(owner,),
     )
-    condition = PodGroupCondition(
-        type="Scheduled", status="True", message="session s-1 tried 7 nodes", last_transition_time="2026-01-01T00:00:30Z"
-    )
-    group = PodGroup(metadata=meta, status=PodGroupStatus(phase=PodGroupPhase.RUNNING, conditions=(condition,)))
+    message, at = f"session {session} tried 7 nodes", "2026-01-01T00:00:30Z"
+    condition = PodGroupCondition(type="Scheduled", status="True", message=message, last_transition_time=at)
+    return PodGroup(metadata=meta, status=PodGroupStatus(phase=PodGroupPhase.RUNNING, conditions=(condition,)))
+
+
+async def see_groups(tracer: JobTracer, database: Database, *versions: tuple[int, PodGroup]) -> None:
+    batch = Batch(database.cluster)
+    for version, group in versions:
+        for table, own, row in tracer.group_rows(group, 1_767_225_640, is_deleted=False):
+            batch.add(table, version if own is None else own, row)
+    batch.add(pods, 1, pod(0, 1_767_225_631, job="u", namespace="team", requests="{}"))
+    await database.write(batch, 0)
+
+
+@ON_SQLITE
+async def test_what_the_database_and_the_last_batch_know_becomes_spans(new_database: NewDatabase) -> None:
+    collector = Collector()
     async with new_database() as database:
-        tracer = JobTracer(database, collector)
-        batch = Batch(database.cluster)
-        for table, version, row in tracer.group_rows(group, 1_767_225_640, is_deleted=False):
-            batch.add(table, version or 1, row)
-        batch.add(pods, 1, pod(0, 1_767_225_631, job="u", namespace="team", requests="{}"))
-        await database.write(batch, 0)
+        await see_groups(JobTracer(database, collector), database, (1, placed_by("s-1")))
         await see(JobTracer(database, collector), database, (5, job("Completed", "2026-01-01T00:02:00Z")))
         names = ["job.prepare", "queue.wait", "pods.start", "job.end", "gang.decide", "gang.bind"]
         assert [span.name for span in collector.spans if span.name != "gang.wait"] == names
         async with database.reading() as connection:
             (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
         assert found["causes"] == [], "steps of a trace are no causes"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True], ids=["in one batch", "by two recorders"])
+async def test_two_decisions_of_one_second_are_two_spans_in_their_order(new_database: NewDatabase, is_restarted: bool) -> None:
+    collector = Collector()
+    first, second = (7, placed_by("z")), (8, placed_by("a"))
+    async with new_database() as database:
+        for versions in [[first], [first, second]] if is_restarted else [[first, second, second]]:
+            await see_groups(JobTracer(database, collector), database, *versions)
+        await see(JobTracer(database, collector), database, (9, job("Completed", "2026-01-01T00:02:00Z")))
+        decided = [span for span in collector.spans if span.name == "gang.decide"]
+        assert [span.attributes["session"] for span in decided] == ["z", "a"]
+        async with database.reading() as connection:
+            (found,) = await tries(connection, database.cluster, "team", "train", 1_767_225_800)
+        assert found["causes"] == []
 
 
 @ON_SQLITE
