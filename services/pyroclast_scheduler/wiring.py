@@ -169,8 +169,7 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
     """Wait for all that is watched; the PodGroups of Kubernetes itself too, which are followed once the API server has them."""
     if settings.native_workloads:
         take = cache.natives.group_changed if isinstance(taker, Cache) else taker.native_group_changed
-        watch, is_alone = partial(service.watch, is_needed=False), isinstance(taker, Cache)
-        natives = NativeWatch(client, cache, take, watch, has_composites=is_alone)
+        natives = NativeWatch(client, cache, take, partial(service.watch, is_needed=False))
         await natives.start()
         service.spawn("native-groups", natives.run())
     await service.synced()

@@ -6,30 +6,38 @@ Belongs to the cache's thread.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyroclast.api import records
 from pyroclast.api.types import ResourceType
+from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers.composite import Child, Leaf, Node
 from pyroclast_scheduler.cache.objects import is_older
+from pyroclast_scheduler.model.groups import Hold
 
 __all__ = ["GroupTrees", "Root"]
 
 _Key = tuple[str, str]  # namespace and name
+_FIELD: Final = "spec.parentCompositePodGroupName"
+_DIVIDED: Final = "schedulers that share Jobs by a hash do not serve CompositePodGroups"
 
 
 class Root(NamedTuple):
-    """The highest CompositePodGroup above a PodGroup; without one `obstacle` says why there is none."""
+    """The highest CompositePodGroup above a PodGroup; without one `obstacle` says why nothing of it may be placed."""
 
     key: _Key | None
-    obstacle: str = ""
+    obstacle: Hold | None = None
 
 
 class GroupTrees:
-    """Keeps CompositePodGroups, and PodGroups that name a parent."""
+    """Keeps CompositePodGroups, and PodGroups that name a parent.
+
+    `is_served`: the API server has CompositePodGroups. `is_divided`: several schedulers divide pods and nodes among them, so that
+    none has all that is below one.
+    """
 
     def __init__(self) -> None:
-        self.is_served = False
+        self.is_served = self.is_divided = False
         self._composites: dict[_Key, tuple[records.CompositePodGroup, ResourceType]] = {}
         self._leaves: dict[_Key, tuple[records.NativePodGroup, ResourceType]] = {}
         self._composites_below: dict[_Key, dict[_Key, None]] = {}
@@ -60,20 +68,32 @@ class GroupTrees:
 
     def root(self, leaf: records.NativePodGroup) -> Root:
         """What is above a PodGroup that names a parent."""
-        namespace, parent = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
-        field = "spec.parentCompositePodGroupName"
+        if self.is_divided:
+            return _without_root(_DIVIDED)
+        above = self.above(leaf)
+        highest = leaf if not above else self._composites[above[-1]][0]
+        parent = highest.spec.parent_composite_pod_group_name
         if not self.is_served:
-            return Root(None, f"{field}: CompositePodGroup {parent} is not served by this scheduler; leave the field empty")
-        seen: list[str] = []
-        while parent:
-            found = self._composites.get((namespace, parent))
-            if found is None:
-                return Root(None, f"{field}: CompositePodGroup {parent} does not exist")
-            if parent in seen:
-                return Root(None, f"{field}: CompositePodGroup {parent} is above itself")
-            seen.append(parent)
-            parent = found[0].spec.parent_composite_pod_group_name
-        return Root((namespace, seen[-1]))
+            return _without_root(f"{_FIELD}: CompositePodGroup {parent} is not served by this scheduler; leave the field empty")
+        if not parent:
+            return Root(above[-1])
+        if (leaf.metadata.namespace, parent) in above:
+            return _without_root(f"{_FIELD}: CompositePodGroup {parent} is above itself", is_layout=True)
+        return _without_root(f"{_FIELD}: CompositePodGroup {parent} does not exist")
+
+    def above(self, leaf: records.NativePodGroup) -> list[_Key]:
+        """The CompositePodGroups above a PodGroup, as far as they are there, the lowest first."""
+        found: list[_Key] = []
+        key = leaf.metadata.namespace, leaf.spec.parent_composite_pod_group_name
+        while key in self._composites and key not in found:
+            found.append(key)
+            key = key[0], self._composites[key][0].spec.parent_composite_pod_group_name
+        return found
+
+    def obstacle_above(self, key: _Key) -> Hold | None:
+        """Why nothing below a CompositePodGroup may be placed; None if there is nothing in the way, or nothing below it."""
+        leaves = self.leaves_below(key)
+        return self.root(self._leaves[leaves[0]][0]).obstacle if leaves else None
 
     def top(self, key: _Key) -> _Key:
         """The highest CompositePodGroup above one, as far as they are there; itself without a parent."""
@@ -111,9 +131,17 @@ class GroupTrees:
         found = self._composites.get(key)
         return None if found is None else found[0]
 
+    def alone(self, key: _Key) -> Node:
+        """A CompositePodGroup without what is below it."""
+        return Node(*self._composites[key])
+
     def records(self) -> Iterator[records.CompositePodGroup]:
         """All CompositePodGroups."""
         return (record for record, _ in self._composites.values())
+
+
+def _without_root(text: str, *, is_layout: bool = False) -> Root:
+    return Root(None, Hold(PendingReason.LEFT_OUT, text, is_error=is_layout, is_layout=is_layout))
 
 
 def _link(below: dict[_Key, dict[_Key, None]], key: _Key, parent: str) -> None:

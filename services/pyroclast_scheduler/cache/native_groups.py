@@ -55,7 +55,7 @@ class _Source:
             names=groups.names,
             queues=groups.queues,
             fixed_queue="" if entry.group is None else entry.group.spec.queue,
-            obstacle=groups.trees.root(self.record).obstacle if self.parent else "",
+            obstacle=groups.trees.root(self.record).obstacle if self.parent else None,
         )
         return (None, False) if found is None else found
 
@@ -159,7 +159,7 @@ class NativeGroups:
         if not self.trees.composite_changed(slot, new, kind):
             return
         source = None
-        if new is not None and not new.spec.parent_composite_pod_group_name:
+        if new is not None and not new.spec.parent_composite_pod_group_name and not self.trees.is_divided:
             source = _TreeSource(slot, new.metadata.uid, self)
         if new is not None and known is not None and _reads_alike(known, new):
             if source is not None:
@@ -240,7 +240,7 @@ class NativeGroups:
 
     def mirrors(self, key: str) -> bool:
         """Whether other objects tell of the group `key` too: one that a Job made to show its gang, or those of its parts."""
-        if key in self._of_gang:
+        if key in self._of_gang or self._above(key):
             return True
         entry = self._jobs.entries.get(key)
         return entry is not None and isinstance(entry.source, _TreeSource)
@@ -249,8 +249,15 @@ class NativeGroups:
         """The keys of the objects, see `shown`, that tell of the group `key`."""
         entry = self._jobs.entries.get(key)
         if entry is None or not isinstance(entry.source, _TreeSource):
-            return [key]
+            return [key, *self._above(key)]
         return [key, *(_key_of(each) for each in self.trees.node(entry.source.slot).below())]
+
+    def _above(self, key: str) -> list[str]:
+        """The keys of the CompositePodGroups above a PodGroup that has no root, so that it speaks for them."""
+        source = self._sources.get(key)
+        if source is None or not source.parent or key in self._root_of:
+            return []
+        return [composite_key(*each) for each in self.trees.above(source.record)]
 
     def gone_whole(self, task: TaskFacts) -> list[str]:
         """The keys of the PodGroups that lose all their pods when `task` is evicted, as their disruption mode says."""
@@ -278,7 +285,7 @@ class NativeGroups:
         entry = self._jobs.entries.get(key)
         group = None if entry is None else entry.current
         if group is None or not group.keeps_phase:
-            return self._part_shown(key) or group
+            return self._part_shown(key) or group or self._held(key)
         return self._mirror_of(key, group)
 
     def _part_shown(self, key: str) -> Group | None:
@@ -290,6 +297,16 @@ class NativeGroups:
         tree = self.trees.node(entry.source.slot)
         node = next((each for each in (tree, *tree.below()) if _key_of(each) == key), None)
         return None if node is None else composite.shown(node, group, tuple(entry.tasks.values()))
+
+    def _held(self, key: str) -> Group | None:
+        """A CompositePodGroup that nothing can be placed below, where one of the PodGroups there is ours."""
+        slot = composite.slot_of(key)
+        if slot is None or self.trees.composite(slot) is None:
+            return None
+        hold = self.trees.obstacle_above(slot)
+        entries = (self._jobs.entries.get(native_key(*each)) for each in self.trees.leaves_below(slot))
+        group = next((entry.group for entry in entries if entry is not None and entry.group is not None), None)
+        return None if hold is None or group is None else composite.held(self.trees.alone(slot), group, hold)
 
     def _root_above(self, key: str) -> str | None:
         """The key of the root that a PodGroup or a CompositePodGroup belongs to."""

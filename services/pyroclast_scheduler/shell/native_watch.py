@@ -34,8 +34,7 @@ class Taker(Protocol):
 class NativeWatch:
     """Looks for them until they are there, and follows them from then on with the objects that name queues for them.
 
-    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks. `has_composites`: groups of groups
-    are followed too; members of a ring, which divide the groups among them, do without.
+    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks.
     """
 
     def __init__(
@@ -46,14 +45,12 @@ class NativeWatch:
         watch: Callable[[Informer[Any]], None],
         *,
         pause: float = LOOK_SECONDS,
-        has_composites: bool = True,
     ) -> None:
         self._client = client
         self._cache = cache
         self._take = take
         self._watch = watch
         self._pause = pause
-        self._has_composites = has_composites
         self._followed: dict[ResourceType, Informer[Any]] = {}
         self._is_absence_told = False
         self._trouble = ""
@@ -78,7 +75,7 @@ class NativeWatch:
         """Ask the API server once, and follow what it has and is not followed yet."""
         try:
             kind = await kind_served(self._client)
-            composites = await composite_kind_served(self._client) if kind is not None and self._has_composites else None
+            composites = await composite_kind_served(self._client) if kind is not None else None
         except KubeError as error:  # the next look may succeed
             if self._trouble != str(error):
                 self._trouble = str(error)

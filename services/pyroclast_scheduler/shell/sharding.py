@@ -121,6 +121,7 @@ class RingMember:
         self._cache = cache
         self._names = frozenset(names)
         self._elsewhere = Cache(names, default_queue=default_queue)
+        cache.natives.trees.is_divided = True
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None:
         """A node came, changed, or went."""

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
+from pyroclast_scheduler.model.ring import Ring
 from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.replay.decide import decided as decided_again
 from pyroclast_scheduler.replay.state import encoded, read
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
+from pyroclast_scheduler.shell.sharding import RingMember
 from tests.scenarios import objects
 from tests.unit.scheduler.deciding import committed, decided
 from tests.unit.scheduler.natives import SETTINGS, composite, gang, pod, settings, world
@@ -198,6 +201,60 @@ def test_a_group_whose_composite_is_missing_or_its_own_ancestor_says_so():
     assert placed(cache) == {}
 
 
+PARENT = "parentCompositePodGroupName"
+ABOVE_ITSELF = f"spec.{PARENT}: CompositePodGroup c is above itself"
+MISSING = f"spec.{PARENT}: CompositePodGroup e does not exist"
+
+
+@pytest.mark.parametrize(
+    ("parents", "reason", "on_pod_group", "text"),
+    [
+        ({"c": "d", "d": "c"}, "Invalid", "SchedulerError", ABOVE_ITSELF),
+        ({"c": "c"}, "Invalid", "SchedulerError", ABOVE_ITSELF),
+        ({"c": "d", "d": "e"}, "Unschedulable", "Unschedulable", MISSING),
+    ],
+    ids=["a cycle", "itself", "a missing one"],
+)
+def test_a_composite_that_cannot_be_placed_says_why(parents: Mapping[str, str], reason: str, on_pod_group: str, text: str):
+    cache = world({"n": 9})
+    add(cache, {"g": (1, {PARENT: "c"}, 1)})
+    for name, parent in parents.items():
+        cache.natives.composite_changed(None, composite(name, spec={PARENT: parent}))
+    keys = [composite_key("t", name) for name in parents]
+    assert cache.natives.told_of(native_key("t", "g")) == [native_key("t", "g"), *keys]
+    for key in keys:
+        found = said(cache, key)
+        assert found["CompositePodGroupInitiallyScheduled"] == ("False", reason, text)
+        assert found["pyroclast.dev/Queued"] == ("True", "LeftOut", text)
+    assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == ("False", on_pod_group, text)
+    cache.pod_changed(pod("g-0", "g"), None)
+    assert decided(cache, SETTINGS)[0].statuses == {}
+    assert [cache.natives.shown(key) for key in keys] == [None] * len(keys)  # it has no pods of ours any more
+
+
+def test_a_composite_says_no_longer_that_its_parent_is_missing_once_it_is_there():
+    cache = world({"n": 9})
+    add(cache, {"g": (1, {PARENT: "c"}, 1)})
+    cache.natives.composite_changed(None, composite("c", 1, spec={PARENT: "d"}))
+    cache.natives.composite_changed(None, composite("d", 2))
+    text = "CompositePodGroup d: 1 of 2 groups are there"
+    assert said(cache, KEY)["CompositePodGroupInitiallyScheduled"] == ("False", "Unschedulable", text)
+
+
+def test_schedulers_of_a_ring_refuse_composites_and_every_object_says_so():
+    cache = world({"n": 9})
+    ring = RingMember(Ring("s-0", 1), cache, ("volcano",), default_queue="default")
+    for name, parent in (("c", ""), ("d", "c")):
+        cache.natives.composite_changed(None, composite(name, 1, spec={PARENT: parent}))
+    ring.native_group_changed(None, gang("g", 1, spec={PARENT: "d"}), NATIVE_POD_GROUPS)
+    ring.pod_changed(None, pod("g-0", "g"))
+    assert placed(cache) == {}
+    want = ("False", "Unschedulable", "schedulers that share Jobs by a hash do not serve CompositePodGroups")
+    for name in ("c", "d"):
+        assert said(cache, composite_key("t", name))["CompositePodGroupInitiallyScheduled"] == want
+    assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == want
+
+
 def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
     cache = world({"n": 5})
     add(cache, TREE)
@@ -322,7 +379,7 @@ def test_room_is_made_for_whole_parts_alone_and_only_if_the_whole_starts():
 CHOICES = {
     "the part that fits, not the first one": (4, 1, {"g": (5, {}, 5), "h": (2, {}, 2)}, 2),
     "the smallest part, although it comes last": (4, 1, {"g": (3, {}, 3), "h": (2, {}, 2)}, 2),
-    "two small parts, where a large one leaves no room for a second": (4, 2, {"g": (3, {}, 3), "h": (2, {}, 2), "k": (2, {}, 2)}, 4),
+    "two small parts, as a large one leaves no room for another": (4, 2, {"g": (3, {}, 3), "h": (2, {}, 2), "k": (2, {}, 2)}, 4),
     "no pod beyond the minimum of a part": (4, 1, {"g": (2, {}, 4)}, 2),
     "nothing for a part of a part that fails": (4, 1, {"d": (2, {}, {"g": (1, {}, 1), "h": (5, {}, 5)}), "k": (4, {}, 4)}, 4),
     "parts of parts": (4, 2, {"d": (1, {}, {"g": (1, {}, 1), "h": (4, {}, 4)}), "k": (2, {}, 2)}, 3),

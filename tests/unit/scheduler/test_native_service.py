@@ -109,11 +109,14 @@ async def test_a_gang_starts_whole_once_all_of_it_is_there(cluster: Cluster):
         await cluster.until(is_whole)
         await cluster.until(is_counted)
         await cluster.until(is_told)
+        listed, _ = await cluster.client.list(PODS)
+        queues = [pod["metadata"]["annotations"].get("scheduling.volcano.sh/queue-name") for pod in listed]
+        assert queues == ["default"] * 3
 
 
 async def test_absence_is_told_once_and_what_comes_later_is_found(cluster: Cluster, monkeypatch):
     monkeypatch.setattr(native_watch, "LOOK_SECONDS", 0.2)
-    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2, "has_composites": True})
+    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
     logs = captured(monkeypatch, native_watch)
     async with cluster.scheduler():
         await cluster.node("n1")
@@ -149,7 +152,7 @@ async def test_the_best_version_is_taken(cluster: Cluster):
 
 
 async def test_groups_of_groups_are_found_also_when_they_are_served_later(cluster: Cluster, monkeypatch):
-    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2, "has_composites": True})
+    monkeypatch.setattr(native_watch.NativeWatch.__init__, "__kwdefaults__", {"pause": 0.2})
     parent = {"parentCompositePodGroupName": "c"}
     await serve(cluster, "v1beta1")
     await cluster.node("n1")
@@ -187,6 +190,29 @@ async def test_groups_of_groups_are_found_also_when_they_are_served_later(cluste
         await cluster.until(is_whole)
         await cluster.until(is_told)
         await cluster.until(is_written)
+
+
+async def test_a_composite_without_a_root_is_told_why(cluster: Cluster):
+    await serve(cluster, "v1beta1")
+    await serve(cluster, "v1alpha3", kind=COMPOSITE_POD_GROUPS)
+    await cluster.node("n1")
+    body = {
+        "apiVersion": COMPOSITE_POD_GROUPS.api_version,
+        "kind": COMPOSITE_POD_GROUPS.kind,
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 1}}, "parentCompositePodGroupName": "c"},
+    }
+    await cluster.client.create(COMPOSITE_POD_GROUPS, body, namespace="default")
+    await make_group(cluster, "g", {"gang": {"minCount": 1}}, parentCompositePodGroupName="c")
+    await make_pods(cluster, "g", range(1))
+
+    async def is_written() -> bool:
+        """Tried, as above."""
+        return bool(cluster.server.requests()["patch", COMPOSITE_POD_GROUPS.plural])
+
+    async with cluster.scheduler():
+        await cluster.until(is_written)
+        assert await bound(cluster, "") == 0
 
 
 async def test_switched_off_nothing_is_asked(cluster: Cluster):

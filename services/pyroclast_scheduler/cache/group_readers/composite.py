@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.parts import GroupPart
 from pyroclast_scheduler.model.statuses import SCHEDULED
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "part_name", "read", "shown", "slot_of"]
+__all__ = ["Child", "Leaf", "Node", "composite_key", "has_part_started", "held", "part_name", "read", "shown", "slot_of"]
 
 _SUFFIX: Final = f"@{COMPOSITE_POD_GROUPS.qualified}"
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
@@ -156,6 +156,18 @@ def shown(node: Child, group: Group, tasks: Sequence[TaskFacts]) -> Group:
         status = msgspec.structs.replace(status, phase=PodGroupPhase.INQUEUE, conditions=(waits,))
     record = node.record
     return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=record.status.conditions, status=status)
+
+
+def held(node: Node, group: Group, hold: Hold) -> Group:
+    """What is to be said on a CompositePodGroup that nothing can be placed below, where `group` is.
+
+    `hold`: why nothing can.
+    """
+    waits = GroupCondition(type=PodGroupConditionType.UNSCHEDULABLE, status="True", message=f"{hold.reason}: {hold.text}")
+    status = msgspec.structs.replace(group.status, phase=PodGroupPhase.PENDING, conditions=(waits,))
+    record, spec = node.record, msgspec.structs.replace(group.spec, hold=hold)
+    said = record.status.conditions
+    return msgspec.structs.replace(group, kind=node.kind, metadata=record.metadata, said=said, status=status, spec=spec)
 
 
 def has_part_started(part: GroupPart, tasks: Sequence[TaskFacts]) -> bool:

@@ -110,7 +110,7 @@ def read(
     names: Collection[str],
     queues: QueueSources,
     fixed_queue: str = "",
-    obstacle: str = "",
+    obstacle: Hold | None = None,
 ) -> Reading | None:
     """The group that `record` describes with these members; None as long as it has none that our scheduler places.
 
@@ -121,16 +121,13 @@ def read(
         names: those of our scheduler.
         queues: where its queue is looked up.
         fixed_queue: the queue in which something of it is bound.
-        obstacle: why nothing of it may be placed, whoever its pods are; empty if there is nothing in the way.
+        obstacle: why nothing of it may be placed, whoever its pods are; None if there is nothing in the way.
     """
     tasks, spec = members.tasks, record.spec
     if not is_ours(tasks, names):
         return None
     found = quorum(record, tasks, members.settled_seconds)
-    hold = mismatch(spec.priority, found.living, members.elsewhere)
-    if hold is None and obstacle:
-        hold = Hold(PendingReason.LEFT_OUT, obstacle)
-    hold = hold or gated(found.living)
+    hold = mismatch(spec.priority, found.living, members.elsewhere) or obstacle or gated(found.living)
     if hold is None and not found.is_there:
         hold = Hold(PendingReason.PODS_MISSING, found.text)
     group = common(record, [], found.living, tasks, kind=kind, queues=queues, fixed_queue=fixed_queue)
