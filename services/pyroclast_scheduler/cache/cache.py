@@ -492,6 +492,11 @@ class Cache:
         tables = self.nodes, self._jobs, self.queues, self._holds, self.objects
         return view_of(*tables, features=self._features, is_coupled=self._shapes.is_any_coupled)
 
+    def queue_of(self, job: str) -> str:
+        """The queue of the job of that key, as sessions saw it last; empty where there is no such job."""
+        facts = self._jobs.facts(job)
+        return "" if facts is None else facts.queue
+
     def facts(self) -> Mapping[str, JobFacts]:
         """All jobs by key as sessions saw them last; it stays as it is."""
         return self._jobs.all_facts()

@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from pyroclast.api import records
-from pyroclast.api.keys import GROUP_NAME
+from pyroclast.api.keys import GROUP_NAME, SCHEDULING_QUEUE_NAME
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.deadline import Deadline
@@ -260,6 +260,13 @@ class Binder:
         if writes:
             self._cache.stale()
 
+    def _queue_annotation(self, task: TaskFacts) -> dict[str, str]:
+        """The queue of a pod whose group belongs to another API, so that those who count usage need not look for it."""
+        group, queue = self._cache.group(task.job), self._cache.queue_of(task.job)
+        if group is None or group.keeps_phase or task.pod.metadata.annotations.get(SCHEDULING_QUEUE_NAME) == queue:
+            return {}
+        return {SCHEDULING_QUEUE_NAME: queue} if queue else {}
+
     async def _bind(self, bind: _Bind) -> bool:
         """Send one bind; whether the pod is bound. An API server takes one to a node that is gone, so that is not sent."""
         task = bind.task
@@ -272,6 +279,7 @@ class Binder:
         start = time.perf_counter()
         metadata: dict[str, Any] = {"namespace": task.namespace, "name": task.name, "uid": task.uid}
         annotations = {key: value for each in bind.preparations for key, value in each.annotations.items()}
+        annotations |= self._queue_annotation(task)
         if annotations:
             metadata["annotations"] = annotations
         try:
