@@ -197,7 +197,7 @@ def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, expl
         trials,
         trials.fits,
         leads=lambda: explainer.is_at_work,
-        belongs_to=cache.natives.belongs_to,
+        belongs_to=cache.natives.explained_by,
     )
 
 

@@ -206,6 +206,19 @@ class NativeGroups:
         """The key of the job that the pods belong to which name the group of that key: it may be a part of a larger one."""
         return self._root_of.get(group, group)
 
+    def explained_by(self, key: str) -> str:
+        """The key of the job that is told of who asks for a PodGroup, or a CompositePodGroup, of that key.
+
+        It is the root above it; where there is none, a PodGroup below it, which waits alone.
+        """
+        slot = composite.slot_of(key)
+        if slot is None or self.trees.composite(slot) is None:
+            return self.belongs_to(key)
+        if self.trees.obstacle_above(slot) is None:
+            return composite_key(*self.trees.top(slot))
+        below = (native_key(*each) for each in self.trees.leaves_below(slot))
+        return next((each for each in below if self._jobs.facts(each) is not None), key)
+
     def guarded(self, task: TaskFacts) -> TaskFacts:
         """The task as a member of its job; a pod of a group that another scheduler placed is evicted by that one alone."""
         spec, root = task.pod.spec, self._root_of.get(task.job)

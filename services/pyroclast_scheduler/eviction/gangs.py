@@ -6,21 +6,21 @@ Actions gangpreempt and gangreclaim differ in who may have to go.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.part_room import room_for_part
+from pyroclast_scheduler.eviction.part_room import least_request, request_of, room_for_part
 from pyroclast_scheduler.eviction.preemptor_order import starving, take_turns
 from pyroclast_scheduler.eviction.victim_groups import Bundle, allowed, ordered, split
 from pyroclast_scheduler.eviction.victims import Residents
 from pyroclast_scheduler.model.dimensions import CPU, MEMORY, Ints
 from pyroclast_scheduler.model.hypernodes import HyperNode
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.parts import GroupPart
 from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
@@ -28,7 +28,7 @@ from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
 from pyroclast_scheduler.session.extension_points import GangEviction, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
-from pyroclast_scheduler.session.part_order import lacking, missing, sub_job_of_part
+from pyroclast_scheduler.session.part_order import missing
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
@@ -36,8 +36,6 @@ from pyroclast_scheduler.session.statement import Statement
 __all__ = ["GangKind", "make_room"]
 
 _MOST_DOMAINS: Final = 8
-_ENDLESS: Final = 1 << 50
-"""More of a resource than there is; sums of it stay in range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +98,11 @@ class _Search:
         order = sorted(sheets, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
         self.sheets: Sheets = {uid: sheets[uid] for uid in order[: 1 if self.was_ready else None]}
         tree = job.facts.group.spec.tree
-        self.need: Ints = self._request(task for tasks in self.sheets.values() for task in tasks)
-        if tree is not None:
-            self.need = np.minimum(self.need, self._least_request(tree))
+        self.need: Ints = (
+            request_of(session, chain.from_iterable(self.sheets.values()))
+            if tree is None
+            else least_request(session, job, tree, self.sheets)
+        )
         self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
@@ -222,30 +222,13 @@ class _Search:
         """Promise as many pods of a part places as it needs; None where they have none, or its queue may not take them back."""
         session, tasks = self.session, list(self.sheets.get(sub_job.uid, ()))[: missing(sub_job)]
         queue = session.queues[self.job.facts.queue]
-        if self.kind.is_reclaim and not session.preemptive(queue, self._request(tasks)):
+        if self.kind.is_reclaim and not session.preemptive(queue, request_of(session, tasks)):
             return None
         trial = session.statement()
         if self._promise_all(trial, domain, tasks) and sub_job.is_pipelined:
             return trial
         trial.discard()
         return None
-
-    def _request(self, tasks: Iterable[Task]) -> Ints:
-        """What `tasks` ask for together."""
-        session = self.session
-        requests = [session.dimensions.vector(task.facts.shape.request) for task in tasks]
-        return np.sum(requests, axis=0) if requests else np.zeros(len(session.dimensions), dtype=np.int64)
-
-    def _least_request(self, part: GroupPart) -> Ints:
-        """Of each resource so much as `part` needs at least to start, whichever of its parts do."""
-        if part.parts:
-            each = np.sort(np.stack([self._least_request(each) for each in part.parts]), axis=0)
-            least: Ints = each[: part.minimum].sum(axis=0)
-            return least
-        sub_job = sub_job_of_part(self.job, part)
-        if lacking(self.job, part) and (sub_job is None or sub_job.uid not in self.sheets):
-            return np.full(len(self.session.dimensions), _ENDLESS, dtype=np.int64)
-        return self._request(list(self.sheets.get(sub_job.uid, ()))[: missing(sub_job)] if sub_job is not None else ())
 
     def _promise_all(self, trial: Statement, hyper_node: HyperNode, tasks: list[Task]) -> bool:
         session, job = self.session, self.job

@@ -52,7 +52,7 @@ class ExplainServer:
     Args:
         source: what answers are made from, as of now.
         find: the key of the PodGroup of a Job by namespace and name, or of a PodGroup by its own name; empty for none.
-        belongs_to: the key of the group that a PodGroup of Kubernetes is a part of, its own where it is none, by its key.
+        belongs_to: the key of the group that tells of a PodGroup of Kubernetes, or of a group of these, by the key of that.
         access: says who may read what.
         changes: finds out which changes would help; asked for with `changes=true`.
         fits: finds out what would become of a Job that does not exist.
@@ -109,7 +109,8 @@ class ExplainServer:
             case [_, "podgroups", namespace, name]:
                 return await self._job(request.query, reader, namespace, self._belongs_to(native_key(namespace, name)))
             case [_, "compositepodgroups", namespace, name]:
-                return await self._job(request.query, reader, namespace, composite_key(namespace, name))
+                key = self._belongs_to(composite_key(namespace, name))
+                return await self._job(request.query, reader, namespace, key)
             case [_, "queues", queue]:
                 return await self._queue(request.query, reader, queue)
         return None

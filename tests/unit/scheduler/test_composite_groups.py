@@ -227,6 +227,7 @@ def test_a_composite_that_cannot_be_placed_says_why(parents: Mapping[str, str], 
         assert found["CompositePodGroupInitiallyScheduled"] == ("False", reason, text)
         assert found["pyroclast.dev/Queued"] == ("True", "LeftOut", text)
     assert said(cache, native_key("t", "g"))["PodGroupInitiallyScheduled"] == ("False", on_pod_group, text)
+    assert {cache.natives.explained_by(key) for key in keys} == {native_key("t", "g")}
     cache.pod_changed(pod("g-0", "g"), None)
     assert decided(cache, SETTINGS)[0].statuses == {}
     assert [cache.natives.shown(key) for key in keys] == [None] * len(keys)  # it has no pods of ours any more
@@ -463,6 +464,7 @@ def test_each_object_of_the_tree_says_what_becomes_of_it():
     add(cache, {"c": (1, {}, {"d": (1, {}, {"g": (2, {}, 2)}), "h": (3, {}, 2)})})
     keys = {"c": KEY, "d": composite_key("t", "d"), "g": native_key("t", "g"), "h": native_key("t", "h")}
     assert set(cache.natives.told_of(KEY)) == set(keys.values())
+    assert {cache.natives.explained_by(key) for key in keys.values()} == {KEY}
     for i in range(2):
         cache.pod_changed(pod(f"g-{i}", "g"), pod(f"g-{i}", "g", node="n"))
     found = {name: said(cache, key) for name, key in keys.items()}
