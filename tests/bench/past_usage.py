@@ -29,10 +29,12 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.bench import scheduler as bench
 from tests.scenarios.taking import take
 
-__all__ = ["Course", "draw", "live"]
+__all__ = ["HOURS", "WEIGHTS", "Course", "draw", "live"]
 
 HOUR: Final = 3600
 HALF_LIFE_HOURS: Final = 24
+HOURS: Final = 72
+WEIGHTS: Final = (0.0, 1.0, 3.0)
 NODES: Final = 10
 CPU: Final = 16
 POD_CPU: Final = 4
@@ -188,8 +190,8 @@ def _panel(course: Course, top: int) -> Iterable[str]:
 def main() -> int:
     """Print a line per setting."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hours", type=int, default=72)
-    parser.add_argument("--weights", type=float, nargs="+", default=[0, 1, 3])
+    parser.add_argument("--hours", type=int, default=HOURS)
+    parser.add_argument("--weights", type=float, nargs="+", default=WEIGHTS)
     parser.add_argument("--plot", type=Path, help="write the plot into this file")
     options = parser.parse_args()
     courses = [live(weight, options.hours) for weight in options.weights]

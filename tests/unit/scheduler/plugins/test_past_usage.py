@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from pyroclast.api.past_usage import PastUsage, written_past_usage
 from pyroclast_scheduler.model.past_shares import weighed
 from pyroclast_scheduler.model.queues import QueueFacts
-from tests.bench.past_usage import draw, live
+from tests.bench.past_usage import HOURS, WEIGHTS, draw, live
 from tests.scenarios import objects
+from tests.unit.docs.pages import DOCS, ROOT
 from tests.unit.scheduler.session.test_causes import decide
 
+PLOT = DOCS / "how-to" / "share-fairly-over-time.svg"
 KEY = "scheduling.volcano.sh/past-usage"
 PLUGINS = """
 actions: "enqueue, allocate"
@@ -26,12 +28,15 @@ def past(held=None, **users):
 
 
 def test_after_a_day_of_the_other_a_queue_has_more_until_both_had_the_same():
-    without, course = live(0, 4), live(1, 48)
+    """The plot of the documentation is of these courses."""
+    courses = [live(weight, HOURS) for weight in WEIGHTS]
+    without, *weighted = courses
     assert set(without.parts) == {0.5}
-    assert course.parts[0] > 0.9
-    assert sum(course.parts[:12]) / 12 > 0.65
-    assert sum(course.parts[-12:]) / 12 == pytest.approx(0.5, abs=0.05)
-    assert draw([without, course]).count("<path") == 4
+    for course, least in zip(weighted, (0.65, 0.85), strict=True):
+        assert course.parts[0] > 0.9
+        assert sum(course.parts[:12]) / 12 > least
+        assert sum(course.parts[-12:]) / 12 == pytest.approx(0.5, abs=0.05)
+    assert draw(courses) == PLOT.read_text(), f"python -m tests.bench.past_usage --plot {PLOT.relative_to(ROOT)}"
 
 
 def placed_of(queues, plugins, users=("ann", "bob")):
