@@ -23,6 +23,7 @@ __all__ = [
     "native_state",
     "own_groups",
     "queue_of",
+    "queue_of_pod",
     "running_native_rows",
     "waiting_native_rows",
 ]
@@ -96,6 +97,7 @@ def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any
         rows.append(
             {
                 **_name(each),
+                "queue": queue_of(each) or next(filter(None, (queue_of_pod(pod["metadata"]) for pod in own)), None),
                 "pods": len(own),
                 "ready": sum((pod.get("status") or {}).get("phase") == "Running" for pod in own),
                 "nodes": nodes_of(own),
@@ -168,6 +170,14 @@ def queue_of(group: Group) -> str | None:
     """The queue that it names itself; another object may name it, which only the scheduler looks up."""
     meta = group["metadata"]
     for given in (meta.get("labels"), meta.get("annotations")):
+        if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
+            return str(name)
+    return None
+
+
+def queue_of_pod(meta: Mapping[str, Any]) -> str | None:
+    """The queue of a pod: the one that the scheduler wrote as it was bound, else the one that its label asks for."""
+    for given in (meta.get("annotations"), meta.get("labels")):
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
             return str(name)
     return None

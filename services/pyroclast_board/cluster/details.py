@@ -1,11 +1,13 @@
-"""What only the page of one Job shows: its whole manifest, pods and events, read when asked for and shared for a moment."""
+"""What only the page of one Job, or PodGroup, shows: manifest, pods and events, read when asked for and shared for a moment."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pyroclast.api import keys
@@ -22,7 +24,7 @@ MOST_EVENTS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """`job` is None when it has gone; `missing` says what could not be read."""
+    """`job` is None when it has gone, or was not asked for; `missing` says what could not be read."""
 
     job: dict[str, Any] | None
     pods: tuple[dict[str, Any], ...] = ()
@@ -35,15 +37,22 @@ class Details:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: OrderedDict[Key, tuple[float, asyncio.Task[JobDetails]]] = OrderedDict()
+        self._known: OrderedDict[tuple[Key, str], tuple[float, asyncio.Task[JobDetails]]] = OrderedDict()
 
     async def of(self, key: Key) -> JobDetails:
         """The details of a Job."""
-        begun, task = self._known.get(key, (float("-inf"), None))
+        return await self._shared((key, ""), partial(self._read, key))
+
+    async def events_of(self, key: Key, uid: str) -> JobDetails:
+        """The events of an object that is no Job, and nothing else."""
+        return await self._shared((key, uid), partial(self._read_events, key, uid))
+
+    async def _shared(self, slot: tuple[Key, str], read: Callable[[], Coroutine[Any, Any, JobDetails]]) -> JobDetails:
+        begun, task = self._known.get(slot, (float("-inf"), None))
         if task is None or (task.done() and time.monotonic() - begun > FRESH_SECONDS):
-            task = asyncio.create_task(self._read(key))
-            self._known[key] = (time.monotonic(), task)
-            self._known.move_to_end(key)
+            task = asyncio.create_task(read())
+            self._known[slot] = (time.monotonic(), task)
+            self._known.move_to_end(slot)
             while len(self._known) > MOST:
                 self._known.popitem(last=False)
         return await asyncio.shield(task)
@@ -57,14 +66,20 @@ class Details:
         except KubeError as error:
             return JobDetails(None, missing=f"the Job: {error}")
         pods: list[dict[str, Any]] = []
-        events: list[dict[str, Any]] = []
         try:
             pods, _ = await client.list(PODS, key.namespace, label_selector=f"{keys.JOB_NAME}={key.name}")
         except KubeError as error:
             missing.append(f"its pods: {error}")
+        told = await self._read_events(key)
+        missing += [told.missing] if told.missing else []
+        return JobDetails(job, tuple(pods), told.events, "; ".join(missing))
+
+    async def _read_events(self, key: Key, uid: str = "") -> JobDetails:
+        """The events of what has that name, the newest first; with `uid` of that object alone."""
         try:
-            events, _ = await client.list(EVENTS, key.namespace, field_selector=f"involvedObject.name={key.name}")
+            found, _ = await self._client.list(EVENTS, key.namespace, field_selector=f"involvedObject.name={key.name}")
         except KubeError as error:
-            missing.append(f"its events: {error}")
+            return JobDetails(None, missing=f"its events: {error}")
+        events = [each for each in found if uid in {"", each["involvedObject"].get("uid")}]
         events.sort(key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""), reverse=True)
-        return JobDetails(job, tuple(pods), tuple(events[:MOST_EVENTS]), "; ".join(missing))
+        return JobDetails(None, events=tuple(events[:MOST_EVENTS]))

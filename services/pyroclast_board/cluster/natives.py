@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.kube.http.native_groups import LOOK_SECONDS, kind_served
 from pyroclast.kube.watch.informer import Informer
-from pyroclast.views.native_groups import native_state, own_groups
+from pyroclast.views.native_groups import native_state, own_groups, queue_of_pod
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.records import ShownNative, ShownPod
 
@@ -38,6 +38,7 @@ class NativeGangs:
         self._groups: dict[Key, ShownNative] = {}
         self._pods: dict[Key, tuple[Key, str]] = {}
         self._phases: dict[Key, Counter[str]] = {}
+        self._queues: dict[Key, dict[Key, str]] = {}
 
     def group(self, uid: str) -> ShownNative | None:
         """The group of a uid."""
@@ -58,12 +59,16 @@ class NativeGangs:
         if old is not None and (known := self._pods.pop(old.key, None)) is not None:
             of, phase = known
             self._phases[of][phase] -= 1
+            self._queues.get(of, {}).pop(old.key, None)
             if not self._phases[of].total():
                 del self._phases[of]
+                self._queues.pop(of, None)
             changed.add(of)
         if new is not None and (group := group_of(new)) is not None and new.status.phase not in ENDED:
             self._pods[new.key] = (group, new.status.phase)
             self._phases.setdefault(group, Counter())[new.status.phase] += 1
+            if queue := queue_of_pod({"annotations": new.metadata.annotations, "labels": new.metadata.labels}):
+                self._queues.setdefault(group, {})[new.key] = queue
             changed.add(group)
         for each in changed:
             self._renew(each)
@@ -71,7 +76,8 @@ class NativeGangs:
     def _renew(self, key: Key) -> None:
         group = self._groups.get(key)
         if group is not None:
-            self._put_row(group.metadata.uid, _row(group, self._phases.get(key, Counter())))
+            queue = next(iter(self._queues.get(key, {}).values()), "")
+            self._put_row(group.metadata.uid, _row(group, self._phases.get(key, Counter()), queue))
 
 
 def group_of(pod: ShownPod) -> Key | None:
@@ -103,8 +109,11 @@ async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[In
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _row(group: ShownNative, phases: Counter[str]) -> JobRow | None:
-    """None for one that shows a Job of ours, that no scheduler of ours looks at, or whose pods have ended."""
+def _row(group: ShownNative, phases: Counter[str], queue: str) -> JobRow | None:
+    """None for one that shows a Job of ours, that no scheduler of ours looks at, or whose pods have ended.
+
+    `queue`: that of its pods, which counts where the group names none.
+    """
     found = as_object(group)
     state = native_state(found) if own_groups([found]) else None
     if state is None or (not state.code and not phases.total()):
@@ -115,7 +124,7 @@ def _row(group: ShownNative, phases: Counter[str]) -> JobRow | None:
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
-        queue=state.queue,
+        queue=state.queue or queue,
         user="",
         flow="",
         phase="Pending" if state.code else "Running",

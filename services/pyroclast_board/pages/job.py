@@ -65,18 +65,22 @@ def job(
     return Page(f"Job {key}", "jobs", sections)
 
 
-def native_gang(cluster: Cluster, templates: Templates, row: JobRow) -> Page:
-    """A PodGroup of Kubernetes itself, by its conditions."""
+def native_gang(
+    cluster: Cluster, templates: Templates, row: JobRow, *, events: JobDetails, told: Mapping[str, Any] | None = None
+) -> Page:
+    """A PodGroup of Kubernetes itself. `told`: why it waits by the scheduler; without it its conditions must do."""
     key = Key(row.namespace, row.name)
     pods = [
         (each.metadata.name, each.spec.node_name, each.status.phase) for each in cluster.pods.values() if group_of(each) == key
     ]
     group = cluster.natives.group(row.uid)
-    told = None if group is None else native_explanation(as_object(group), cluster.now())
+    by_conditions = None if group is None else native_explanation(as_object(group), cluster.now())
+    why = templates.macro(OF, "native_why")(by_conditions) if told is None else templates.macro(OF, "why")(told)
     sections = [
-        Section("job", templates.macro(OF, "native_about")(row)),
-        Section("why", templates.macro(OF, "native_why")(told)),
+        Section("job", templates.macro(OF, "native_about")(row, events.missing)),
+        Section("why", why),
         Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
+        Section("events", templates.macro(OF, "events")([_event(each) for each in events.events])),
     ]
     return Page(f"PodGroup {key}", "jobs", sections)
 

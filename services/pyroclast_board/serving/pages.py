@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from pyroclast.api.types import Key
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import Details
+from pyroclast_board.cluster.jobs import JobRow
 from pyroclast_board.pages.base import Page, Scope, Templates, checked
 from pyroclast_board.pages.flows import flow, flows
 from pyroclast_board.pages.history import history, history_questions
@@ -92,11 +93,16 @@ class Pages:
         if not scope.sees(row.namespace):
             return None
         if row.kind:
-            return native_gang(self.cluster, self._templates, row)
+            return await self._native(scope, row)
         details = await self._details.of(Key(row.namespace, row.name))
         runs = await self._runs(row.namespace, row.name)
         told = await self.scheduler.explanation(scope, row.namespace, row.name) if row.is_waiting else None
         return job(self.cluster, self._templates, scope, row, details=details, runs=runs, told=told, trace_url=self._trace_url)
+
+    async def _native(self, scope: Scope, row: JobRow) -> Page:
+        events = await self._details.events_of(Key(row.namespace, row.name), row.uid)
+        told = await self.scheduler.explanation(scope, row.namespace, row.name, "podgroups") if row.is_waiting else None
+        return native_gang(self.cluster, self._templates, row, events=events, told=told)
 
     async def _past_job(self, scope: Scope, uid: str) -> Page | None:
         found = await self._recorder.job(scope, uid)

@@ -45,9 +45,12 @@ class Scheduler:
         if self._peers is not None:
             await self._peers.__aexit__()
 
-    async def explanation(self, scope: Scope, namespace: str, name: str) -> dict[str, Any] | None:
-        """The document `Explanation` of a Job; None where the scheduler knows nothing of it, or does not answer."""
-        path = f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+    async def explanation(self, scope: Scope, namespace: str, name: str, kind: str = "jobs") -> dict[str, Any] | None:
+        """The document `Explanation` of a Job, or of a PodGroup by its own name, where `kind` is `podgroups`.
+
+        None where the scheduler knows nothing of it, or does not answer.
+        """
+        path = f"{kind}/{quote(namespace, safe='')}/{quote(name, safe='')}"
         answer = await self.ask(scope, path, {"changes": "true"})
         return None if answer is None or answer[0] != 200 else dict(orjson.loads(answer[1]))
 

@@ -7,10 +7,13 @@ import contextlib
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from pyroclast.api.types import CRDS, NATIVE_POD_GROUPS, PODS, Key
+from pyroclast.api.keys import SCHEDULING_QUEUE_NAME as QUEUE
+from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.runtime.listener import Listener
 
 from .conftest import FULL, POD, Board, running_board
 
@@ -89,7 +92,8 @@ async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_t
         assert "ranks" in await board.get("/jobs?code=NodesFull&queue=research&state=waiting")
         assert "ranks" not in await board.get("/jobs?code=QueueFull")
         page = await board.get(own)
-        for words in (WHY, "<b>NodesFull</b>", "0 of 3 run", "vcctl explain -n team podgroup/ranks", "<p>None.</p>"):
+        about = "0 of 3 run", "vcctl explain -n team podgroup/ranks", "<p>None.</p>", "<h2>Events</h2>"
+        for words in (WHY, "<b>NodesFull</b>", *about):
             assert words in page
         for number in range(2):
             await board.put(PODS, pod(f"ranks-{number}", "ranks"))
@@ -102,6 +106,62 @@ async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_t
             await board.client.delete(PODS, Key("team", f"ranks-{number}"), grace_seconds=0)
         await board.until("/jobs", "<b>1</b> Jobs")
         assert "there is no history" in await board.get(own, status=503)
+
+
+async def test_where_a_gang_names_no_queue_that_of_its_pods_is_shown() -> None:
+    async with running_board() as board:
+        await serve(board)
+        for name, waits in (("waits", True), ("runs", False)):
+            await board.put(NATIVE_POD_GROUPS, group(name, waits=waits))
+            made = pod(f"{name}-0", name)
+            await board.put(PODS, {**made, "metadata": {**made["metadata"], "annotations": {QUEUE: f"for-{name}"}}})
+        for name in ("waits", "runs"):
+            page = await board.until(f"/jobs?queue=for-{name}", f">{name}</a> (PodGroup of Kubernetes)")
+            assert f'<a href="/queues/for-{name}">' in page
+
+
+async def test_the_scheduler_and_events_tell_of_a_gang_that_waits() -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append((request.path, request.query_string))
+        position = {"position": 2, "total": 5}
+        return web.json_response(
+            {
+                "code": "NodesFull",
+                "never": False,
+                "sentence": "as the scheduler says",
+                "position": position,
+                "complete": True,
+                "ahead": {"jobs": [], "others": 1},
+                "holders": [],
+                "resources": [],
+                "start": None,
+                "startReason": "it is not estimated",
+                "help": "",
+            }
+        )
+
+    scheduler = Listener(answer)
+    await scheduler.start("127.0.0.1", 0)
+    try:
+        async with running_board(scheduler_url=f"http://127.0.0.1:{scheduler.port}") as board:
+            await serve(board)
+            made = await board.put(NATIVE_POD_GROUPS, group("ranks"))
+            uid = made["metadata"]["uid"]
+            about = {"apiVersion": NATIVE_POD_GROUPS.api_version, "kind": "PodGroup", "namespace": "team", "name": "ranks"}
+            for number, of in enumerate((uid, "another")):
+                told = {"metadata": {"namespace": "team", "name": f"e{number}"}, "involvedObject": {**about, "uid": of}}
+                reason = "Unschedulable" if of == uid else "OfAnother"
+                await board.client.create(EVENTS, {**told, "type": "Warning", "reason": reason, "message": "no room"})
+            page = await board.until(
+                f"/jobs/{uid}", "as the scheduler says", "2 of 5 in its queue by the scheduler", "Unschedulable"
+            )
+            assert "OfAnother" not in page
+            assert WHY not in page
+            assert ("/explain/podgroups/team/ranks", "changes=true") in asked
+    finally:
+        await scheduler.stop()
 
 
 async def test_gangs_of_others_are_counted_and_never_named() -> None:

@@ -71,6 +71,20 @@ def test_those_that_run_are_listed_while_they_have_pods():
     assert (row["name"], row["pods"], row["ready"], row["nodes"], row["elapsedSeconds"]) == ("g", 2, 1, 2, 480)
 
 
+QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "want"),
+    [({"labels": {QUEUE: "asked"}}, "asked"), ({"labels": {QUEUE: "asked"}, "annotations": {QUEUE: "told"}}, "told"), ({}, None)],
+)
+def test_where_it_names_no_queue_its_pods_do(of_pod, want):
+    bound = pod("a", "g")
+    bound["metadata"] |= of_pod
+    (row,) = running_native_rows([group("g", *RUNS)], [bound], NOW)
+    assert row["queue"] == want
+
+
 @pytest.mark.parametrize(
     ("owner", "is_own"),
     [
