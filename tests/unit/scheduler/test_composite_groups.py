@@ -269,6 +269,27 @@ def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
     assert {job.key for job in cache.snapshot().all_jobs.values()} == {KEY}
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(("c", "g", "h", "pods"))), ids="-".join)
+def test_nothing_is_left_of_a_tree_in_whatever_order_it_goes(order: Sequence[str]):
+    cache = world({"n": 5})
+    add(cache, TREE)
+    assert placed(cache) == {"g": 2, "h": 3}
+    for each in order:
+        if each == "c":
+            cache.natives.composite_changed(composite(), None)
+        elif each == "pods":
+            for name, size in (("g", 2), ("h", 3)):
+                for number in range(size):
+                    cache.pod_changed(pod(f"{name}-{number}", name), None)
+        else:
+            cache.natives.group_changed(gang(each, 2 if each == "g" else 3, spec={PARENT: "c"}), None)
+        assert placed(cache) == {}
+    assert not cache.tasks
+    assert not cache.facts()
+    assert not [*cache.natives.records(), *cache.natives.trees.records()]
+    assert [cache.group(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
+
+
 def test_a_tree_that_was_half_bound_is_completed_and_a_lost_member_replaced():
     cache = world({"n": 5})
     add(cache, TREE)

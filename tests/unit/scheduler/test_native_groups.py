@@ -134,6 +134,23 @@ def test_a_group_that_goes_and_comes_again_starts_once():
     assert cache.gone() == {KEY}
 
 
+def test_nothing_is_left_of_a_group_that_went_and_came_again():
+    cache = world({"n": 3})
+    cache.natives.group_changed(None, gang())
+    add(cache, 3)
+    cache.natives.group_changed(gang(), None)
+    cache.natives.group_changed(None, gang(uid="another"))
+    assert len(binds(cache)) == 3
+    cache.natives.group_changed(gang(uid="another"), None)
+    for i in range(3):
+        cache.pod_changed(pod(f"g-{i}"), None)
+    assert binds(cache) == {}
+    assert not cache.tasks
+    assert not cache.facts()
+    assert not list(cache.natives.records())
+    assert cache.group(KEY) is None
+
+
 def test_groups_of_one_name_in_both_apis_are_two():
     cache = world({"n": 2})
     cache.natives.group_changed(None, gang())
