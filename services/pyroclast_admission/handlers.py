@@ -74,7 +74,11 @@ def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
 
 def _default_job(review: Review, known: Known) -> Answer:
     names = known.options.scheduler_names
-    defaults = jobs.default(review.object, scheduler_name=names[0] if names else "volcano")
+    scheduler = names[0] if names else "volcano"
+    if review.operation == "UPDATE":
+        defaults = jobs.default_update(review.object, review.old_object, scheduler_name=scheduler)
+    else:
+        defaults = jobs.default(review.object, scheduler_name=scheduler)
     return Answer(patch=[*defaults, *_stamp(review, known)])
 
 
@@ -83,6 +87,8 @@ def _write_submitter(review: Review, known: Known) -> Answer:
 
 
 def _stamp(review: Review, known: Known) -> Patch:
+    if review.operation == "UPDATE":
+        return submitters.restore(review.object, review.old_object)
     return submitters.stamp(review.object, review.user, ours=submitters.is_ours(review.user, known.options.namespace))
 
 
@@ -125,7 +131,10 @@ def _with_schedulers(verdict: Verdict, spec: Json, path: str, known: Known) -> V
 def _default_pod_group(review: Review, known: Known) -> Answer:
     if not podgroups.takes_queue_of_namespace(review.object):
         return Answer()
-    return Answer(patch=podgroups.default(review.object, known.namespaces.annotations(review.namespace)))
+    annotations = known.namespaces.annotations(review.namespace)
+    if review.operation == "UPDATE":
+        return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
+    return Answer(patch=podgroups.default(review.object, annotations))
 
 
 def _check_pod_group(review: Review, known: Known) -> Answer:
@@ -221,11 +230,11 @@ _INVALID_FOR_QUEUE = "invalid operation `{}`, expect operation to be `CREATE`, `
 _M, _V = Mode.MUTATING, Mode.VALIDATING
 
 WEBHOOKS: tuple[Webhook, ...] = (
-    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
+    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _WRITE, _ONLY_CREATE, _default_job),
     Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job),
-    Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _CREATE, _ONLY_CREATE, _write_submitter),
+    Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook("/cronjobs/validate", "validatecronjob.volcano.sh", _V, CRON_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_cron_job),
-    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
+    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _WRITE, _INVALID, _default_pod_group),
     Webhook(
         "/podgroups/validate",
         "validatepodgroup.volcano.sh",
@@ -240,7 +249,7 @@ WEBHOOKS: tuple[Webhook, ...] = (
     Webhook("/pods/mutate", "mutatepod.volcano.sh", _M, PODS, _CREATE, _ONLY_CREATE, _default_pod),
     Webhook("/pods/validate", "validatepod.volcano.sh", _V, PODS, _CREATE, _ONLY_CREATE.strip(), _check_pod),
     Webhook("/hypernodes/validate", "validatehypernode.volcano.sh", _V, HYPER_NODES, _WRITE, "", _check_hyper_node),
-    Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _CREATE, _ONLY_CREATE, _write_submitter),
+    Webhook("/jobflows/mutate", "mutatejobflow.volcano.sh", _M, JOB_FLOWS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook("/jobflows/validate", "validatejobflow.volcano.sh", _V, JOB_FLOWS, _ALL, _CREATE_OR_UPDATE, _check_flow),
     Webhook(
         "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template

@@ -13,7 +13,7 @@ from pyroclast.rules.topology import BOTH_TIERS, check_topology
 from pyroclast.rules.values import mapping, mappings, text
 from pyroclast.rules.verdicts import Finding, Patch, Verdict, found, verdict_of
 
-__all__ = ["default", "takes_queue_of_namespace", "validate_create"]
+__all__ = ["default", "default_update", "takes_queue_of_namespace", "validate_create"]
 
 DEFAULT_QUEUE = "default"
 
@@ -29,6 +29,14 @@ def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, An
     if not takes_queue_of_namespace(pod_group) or not isinstance(queue, str):
         return []
     return [{"op": "add", "path": "/spec/queue", "value": queue}]
+
+
+def default_update(pod_group: Mapping[str, Any], old: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
+    """The same for a spec that replaces that of `old` and leaves the queue out, as operators do at each sync.
+
+    A PodGroup that was in queue `default` stays there.
+    """
+    return [] if takes_queue_of_namespace(old) else default(pod_group, namespace_annotations)
 
 
 def validate_create(pod_group: Mapping[str, Any], queues: QueueLookup) -> Verdict:

@@ -13,7 +13,7 @@ from pyroclast.rules.errors import forbidden
 from pyroclast.rules.values import mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, field_verdict
 
-__all__ = ["is_ours", "stamp", "validate"]
+__all__ = ["is_ours", "restore", "stamp", "validate"]
 
 PATH = f"metadata.annotations[{keys.SUBMITTED_BY}]"
 POINTER = "/metadata/annotations/" + keys.SUBMITTED_BY.replace("/", "~1")
@@ -32,6 +32,12 @@ def stamp(body: Mapping[str, Any], user: str, *, ours: bool) -> Patch:
     if not isinstance(annotations, dict):
         return [{"op": "add", "path": "/metadata/annotations", "value": {keys.SUBMITTED_BY: user}}]
     return [] if annotations.get(keys.SUBMITTED_BY) == user else [{"op": "add", "path": POINTER, "value": user}]
+
+
+def restore(body: Mapping[str, Any], old: Mapping[str, Any]) -> Patch:
+    """Writes again who submitted `old`, where an update leaves that out: clients send their own manifest once more."""
+    user = _said(old)
+    return stamp(body, user, ours=False) if isinstance(user, str) and _said(body) is None else []
 
 
 def validate(body: Mapping[str, Any], old: Mapping[str, Any] | None, user: str, *, ours: bool) -> Verdict:

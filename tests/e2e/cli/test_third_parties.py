@@ -250,6 +250,36 @@ async def test_a_spec_without_our_defaults_changes_no_decision(api: client.ApiCl
     await all_run(api, namespace, 1)
 
 
+async def test_a_spec_without_a_queue_stays_in_the_queue_of_its_namespace(
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
+) -> None:
+    queue = {"apiVersion": "/".join(GROUPS), "kind": "Queue", "metadata": {"name": namespace}, "spec": {"weight": 1}}
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(queue))
+    cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={namespace}")
+    deadline = time.monotonic() + SECONDS
+    while (made := await groups.post(podgroup("p", {"minMember": 1}), dry_run="All"))["spec"]["queue"] != namespace:
+        assert time.monotonic() < deadline, "the webhook does not see the annotation"
+        await asyncio.sleep(0.2)
+    await groups.post(podgroup("p", {"minMember": 1, "minResources": ENOUGH}))
+    there = await groups.reaches("p", "Inqueue")
+    there["spec"] = {"minMember": 1, "minResources": ENOUGH}
+    replaced = await groups.put(there)
+    assert (replaced["spec"]["queue"], version_of(replaced)) == (namespace, version_of(made := await groups.get("p")))
+    assert made["spec"]["queue"] == namespace
+
+
+async def test_the_manifest_of_a_job_can_be_sent_again(cluster: Cluster, namespace: str, jobs: Objects) -> None:
+    body = torchx_job("again", ("a", 2))
+    del body["spec"]["schedulerName"], body["spec"]["queue"], body["spec"]["maxRetry"]
+    for task in body["spec"]["tasks"]:
+        del task["maxRetry"]
+    await jobs.post(body)
+    there = await jobs.reaches("again", "Running")
+    cluster.kubectl("replace", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+    again = await jobs.get("again")
+    assert (again["spec"], again["metadata"]["generation"]) == (there["spec"], there["metadata"]["generation"])
+
+
 async def test_kuberay_posts_a_status_and_shrinks_the_group_at_the_end(
     api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:

@@ -94,10 +94,10 @@ def test_the_admission_service_may_change_its_own_webhook_configurations_only():
 
 
 WEBHOOKS = {
-    "/jobs/mutate": ("mutatejob.volcano.sh", "jobs", ["CREATE"]),
+    "/jobs/mutate": ("mutatejob.volcano.sh", "jobs", ["CREATE", "UPDATE"]),
     "/jobs/validate": ("validatejob.volcano.sh", "jobs", ["CREATE", "UPDATE"]),
     "/cronjobs/validate": ("validatecronjob.volcano.sh", "cronjobs", ["CREATE", "UPDATE"]),
-    "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
+    "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE", "UPDATE"]),
     "/podgroups/validate": ("validatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
     "/queues/mutate": ("mutatequeue.volcano.sh", "queues", ["CREATE"]),
     "/queues/validate": ("validatequeue.volcano.sh", "queues", ["CREATE", "UPDATE", "DELETE"]),

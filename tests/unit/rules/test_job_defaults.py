@@ -81,6 +81,23 @@ def test_nothing_to_do_and_nothing_to_do_it_to() -> None:
     assert jobs.default({}) == jobs.default({"spec": None}) == jobs.default({"spec": 5}) == []
 
 
+def updated(job: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+    return applied({"spec": job}, jobs.default_update({"spec": job}, {"spec": old}, scheduler_name="another"))["spec"]
+
+
+def test_the_manifest_that_made_a_job_changes_nothing_when_it_is_sent_again() -> None:
+    given = {"queue": "q", "maxRetry": 3, "tasks": [{"replicas": 2}], "plugins": {"mpi": []}}
+    made = defaulted(given)
+    assert updated(given, made) == made
+    assert jobs.validate_update({"spec": updated(given, made)}, {"spec": made}).allowed
+
+
+def test_an_update_keeps_what_it_has() -> None:
+    given = {"queue": "q", "schedulerName": "mine", "maxRetry": 0, "minAvailable": 0, "tasks": [{"replicas": 2, "name": "a"}]}
+    want = {**given, "tasks": [{"replicas": 2, "name": "a", "minAvailable": 2, "maxRetry": 3}]}
+    assert updated(given, defaulted(given)) == want
+
+
 def test_wrong_types_are_left_to_the_schema() -> None:
     spec = {"queue": 5, "maxRetry": "x", "minAvailable": 1.5, "schedulerName": [], "plugins": [], "tasks": [7, {"replicas": "x"}]}
     assert [operation["path"] for operation in jobs.default({"spec": spec})] == ["/spec/tasks/1/name", "/spec/tasks/1/maxRetry"]

@@ -53,6 +53,15 @@ def test_a_pod_group_takes_the_queue_of_its_namespace() -> None:
     assert podgroups.default({"spec": {"queue": "default"}}, {}) == []
 
 
+def test_a_spec_that_replaces_one_and_leaves_the_queue_out_takes_that_of_the_namespace_again() -> None:
+    annotations, left_out = {"scheduling.volcano.sh/queue-name": "team"}, {"spec": {"queue": "default"}}
+    want = [{"op": "add", "path": "/spec/queue", "value": "team"}]
+    assert podgroups.default_update(left_out, {"spec": {"queue": "team"}}, annotations) == want
+    assert podgroups.default_update(left_out, left_out, annotations) == []  # it was there before the annotation
+    assert podgroups.default_update({"spec": {"queue": "own"}}, {"spec": {"queue": "team"}}, annotations) == []
+    assert podgroups.default_update(left_out, {"spec": {"queue": "own"}}, {}) == []
+
+
 def cron_job(schedule: str = "* * * * *", zone: str | None = None, name: str = "nightly") -> dict[str, Any]:
     spec = {"schedule": schedule, "jobTemplate": {"spec": job()["spec"]}}
     return {"metadata": {"name": name}, "spec": spec if zone is None else {**spec, "timeZone": zone}}

@@ -47,6 +47,16 @@ def test_nobody_else_changes_it(new: dict[str, Any], old: dict[str, Any] | None,
         assert verdict.message.startswith("metadata.annotations[pyroclast.dev/submitted-by]: Forbidden: ")
 
 
+@pytest.mark.parametrize("given", [body(), body(team="a"), {"metadata": {"annotations": None}}])
+def test_an_update_that_leaves_it_out_keeps_it(given: dict[str, Any]) -> None:
+    after = applied(given, submitters.restore(given, body("ann")))
+    assert submitters.validate(after, body("ann"), "eve", ours=False).allowed
+
+
+def test_an_update_restores_nothing_that_is_there_or_was_not() -> None:
+    assert submitters.restore(body("eve"), body("ann")) == submitters.restore(body(), body()) == []
+
+
 @pytest.mark.parametrize(
     ("user", "expected"),
     [

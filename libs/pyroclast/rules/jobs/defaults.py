@@ -1,14 +1,14 @@
-"""Defaults of a new Job, as targeted patches: nothing that the user wrote is written again."""
+"""Defaults of a Job, as targeted patches: nothing that the user wrote is written again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from pyroclast.rules.values import Json, integer, items, mapping, mappings
+from pyroclast.rules.values import Json, integer, items, mapping, mappings, text
 from pyroclast.rules.verdicts import Patch
 
-__all__ = ["DEFAULT_MAX_RETRY", "DEFAULT_QUEUE", "DEFAULT_SCHEDULER", "default", "task_minimum"]
+__all__ = ["DEFAULT_MAX_RETRY", "DEFAULT_QUEUE", "DEFAULT_SCHEDULER", "default", "default_update", "task_minimum"]
 
 DEFAULT_QUEUE = "default"
 DEFAULT_SCHEDULER = "volcano"
@@ -41,6 +41,15 @@ def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) 
         patch.append(_add("/spec/minAvailable", sum(task_minimum(task) for _, task in mappings(spec.get("tasks")))))
     patch += _default_plugins(spec.get("plugins"))
     return patch
+
+
+def default_update(job: Mapping[str, Any], old: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
+    """The operations that complete a spec which replaces that of `old`, so that the manifest of a Job can be sent again.
+
+    What is there stays, a 0 too. The scheduler is that of `old`, whatever new Jobs get by now.
+    """
+    patch = default(job, scheduler_name=text(mapping(old.get("spec")).get("schedulerName")) or scheduler_name)
+    return [operation for operation in patch if not _is_there(job, operation["path"])]
 
 
 def task_minimum(task: Mapping[str, Any]) -> int:
@@ -76,6 +85,13 @@ def _default_plugins(plugins: Json) -> Patch:
     if "ssh" not in plugins and any(name in plugins for name in _NEEDS_SSH):
         patch.append(_add("/spec/plugins/ssh", []))
     return patch
+
+
+def _is_there(document: Json, path: str) -> bool:
+    """Whether the document has the field at `path`; the names in the paths of defaults need no escapes."""
+    for part in path.split("/")[1:]:
+        document = document[int(part)] if isinstance(document, list) else mapping(document).get(part)
+    return document is not None
 
 
 def _unset(value: Json, zero: str | int) -> bool:
