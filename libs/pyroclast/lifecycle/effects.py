@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 __all__ = [
     "AnnotateJob",
+    "AskSeats",
     "CreateClaims",
     "CreateGroup",
     "CreatePods",
@@ -88,6 +89,15 @@ class PatchGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class AskSeats:
+    """Publish the seats of the PodGroup anew. `slots`: those for which pods are to be made; None: all, when it is let in."""
+
+    name: str
+    generation: int
+    slots: tuple[Slot, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteGroup:
     """Give up the PodGroup, that very one."""
 
@@ -123,6 +133,7 @@ class DeletePods:
 
 Effect: TypeAlias = (
     AnnotateJob
+    | AskSeats
     | NameClaims
     | CreateClaims
     | PreparePlugins

@@ -17,6 +17,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.lifecycle.effects import (
     AnnotateJob,
+    AskSeats,
     CreateClaims,
     CreateGroup,
     CreatePods,
@@ -28,6 +29,7 @@ from pyroclast.lifecycle.effects import (
     PatchGroup,
     PreparePlugins,
     RemovePlugins,
+    Slot,
 )
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
@@ -90,6 +92,9 @@ class JobActions:
                 await self._natives.resize(facts.group, dict(patch))
                 await self._patch_group(Key(job.metadata.namespace, name), dict(patch))
                 memory.carried = podgroups.inherited(job)
+            case AskSeats(name):
+                patch = await self._seats.asked(facts, effect, forwarding=preparation.forwards(facts))
+                await self._patch_group(Key(job.metadata.namespace, name), patch)
             case DeleteGroup(name, uid):
                 await self._delete_group(Key(job.metadata.namespace, name), uid)
             case AnnotateJob(annotations):
@@ -110,8 +115,11 @@ class JobActions:
             seating = self._seats.seating(facts, memory, self._caches.groups.get)
             with seating.closing_when_refused():
                 await self._pods.carry_out(job, effect, memory, forwarding=forwarding, seating=seating, native_group=native)
+            seating.memory.seated.update(Slot(slot.task, slot.index) for slot in effect.slots)
             return
         await self._pods.carry_out(job, effect, memory, forwarding=forwarding, native_group=native)
+        if isinstance(effect, CreatePods):
+            memory.seats(facts.group).seated.update(effect.slots)  # none on a node: the scheduler has none for them
         if isinstance(effect, DeletePods) and effect.gives_back:
             log.info("gang.gave_back", job=str(job.key), pods=len(effect.victims))
             memory.gave_back(facts.now)

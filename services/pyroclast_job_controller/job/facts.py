@@ -44,7 +44,7 @@ def facts_of(
         priorities={each.metadata.name: each.value for each in caches.priorities.values()},
         marks=marks_of(job),
         orders=(*map(_order_of, commands), *((memory.given_up,) if memory.given_up else ())),
-        memory=memory.snapshot(now, group.metadata.uid if group is not None else ""),
+        memory=memory.snapshot(now, group),
         schedulers=schedulers,
         own_schedulers=own_schedulers,
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from pyroclast.api.records import Job
+from pyroclast.api.records import Job, PodGroup
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.effects import Slot
+from pyroclast.lifecycle.gang import seating
 from pyroclast.lifecycle.gang.podgroups import Inherited
 from pyroclast.lifecycle.job.facts import JobDecision, Order, Remembered
 from pyroclast.lifecycle.job.job_events import Occurrence
@@ -82,9 +83,11 @@ class JobMemory(Memory):
     nodes_asked: float = -math.inf
     """When it was asked last whether the nodes of pods that do not go are there, in seconds since the epoch."""
     seats_of: str = ""
-    """The uid of the PodGroup that the next two are about."""
+    """Which seats of which PodGroup the next three are about."""
     seated: set[Slot] = field(default_factory=set)
-    """The seats on which a pod was created."""
+    """The seats for which a pod was made as the scheduler has said of them."""
+    asked_since: float | None = None
+    """Since when seats are asked for and the scheduler has not answered, in seconds since the epoch."""
     seats_refused: str = ""
     """Why no further pod is to be created on a seat, in one word."""
     closed: int = 0
@@ -92,15 +95,19 @@ class JobMemory(Memory):
     closed_until: float = 0.0
     """Until when nothing is tried because of that, in seconds since the epoch."""
 
-    def seats(self, group: str) -> JobMemory:
-        """This memory, with what it has of the seats of the PodGroup of that uid and of no other."""
-        if self.seats_of != group:
-            self.seats_of, self.seated, self.seats_refused = group, set(), ""
+    def seats(self, group: PodGroup | None) -> JobMemory:
+        """This memory, with what it has of the present seats of `group` and of no others."""
+        if self.seats_of != (now := seating.standing(group)):
+            self.seats_of, self.seated, self.seats_refused, self.asked_since = now, set(), "", None
         return self
 
-    def snapshot(self, now: float, group: str = "") -> Remembered:
-        """For a decision at `now`, in seconds since the epoch. `group`: the uid of the PodGroup, if there is one."""
+    def snapshot(self, now: float, group: PodGroup | None = None) -> Remembered:
+        """For a decision at `now`, in seconds since the epoch. `group`: the PodGroup, if there is one."""
         self.seats(group)
+        if not seating.awaits(group):
+            self.asked_since = None
+        elif self.asked_since is None:
+            self.asked_since = now
         return Remembered(
             tuple(self.occurrences),
             self.prepared,
@@ -112,6 +119,7 @@ class JobMemory(Memory):
             gives_back=self.short_since is not None and now >= self.short_since + HALF_GANG,
             seated=frozenset(self.seated),
             seats_refused=self.seats_refused,
+            asked_since=self.asked_since,
         )
 
     def got_on(self) -> None:

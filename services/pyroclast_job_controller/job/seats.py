@@ -17,11 +17,11 @@ from pyroclast.api import keys
 from pyroclast.api.records import Job, Pod, PodGroup, Task
 from pyroclast.api.types import Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.lifecycle.effects import Slot
+from pyroclast.lifecycle.effects import AskSeats, Slot
 from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.jobplugins import PluginError
-from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, SeatsError, TaskSeats, encode
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, SeatsError, TaskSeats, asking, encode
 from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast.runtime.in_process.creation import Creator
@@ -73,11 +73,22 @@ class SeatPublisher:
         meta = group["metadata"]
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.SEATS: text}}}
 
+    async def asked(self, facts: JobFacts, ask: AskSeats, *, forwarding: bool) -> dict[str, Any]:
+        """The patch of the PodGroup that publishes the seats of its Job anew, as admission makes the pods now."""
+        try:
+            found = await self._seats(facts.job, forwarding=forwarding) if self._is_enabled else Seats(way=Way.STARTED)
+            slots = None if ask.slots is None or found.way else asking(Seat(slot.task, slot.index) for slot in ask.slots)
+            text = encode(msgspec.structs.replace(found, generation=ask.generation, asked=slots))
+        except SeatsError:
+            text = encode(Seats(generation=ask.generation, way=Way.SIZE))
+        uid = facts.group.metadata.uid if facts.group is not None else None
+        return {"metadata": {"uid": uid, "annotations": {keys.SEATS: text, keys.PLACEMENT: None}}}
+
     def seating(self, facts: JobFacts, memory: JobMemory, group_now: Callable[[Key], PodGroup | None]) -> Seating:
         """The seats of a Job whose pods are to be created now; `group_now`: a PodGroup as it is while that goes on."""
         group, seats = facts.group, seating.seats_of(facts.group)
         if group is None or seats is None:
-            return Seating({}, memory.seats(""), lambda: False, lambda _: None)
+            return Seating({}, memory.seats(group), lambda: False, lambda _: None)
         placement = group.metadata.annotations.get(keys.PLACEMENT)
 
         def stands() -> bool:
@@ -85,7 +96,7 @@ class SeatPublisher:
             return now is not None and now.metadata.annotations.get(keys.PLACEMENT) == placement
 
         templates = {task.role: task.pod for task in seats.tasks}
-        return Seating(templates, memory.seats(group.metadata.uid), stands, lambda role: self._distrust(facts.job, role))
+        return Seating(templates, memory.seats(group), stands, lambda role: self._distrust(facts.job, role))
 
     async def _seats(self, job: Job, *, forwarding: bool) -> Seats:
         way = way_of_job(job, schedulers=self._schedulers, forwarding=forwarding)

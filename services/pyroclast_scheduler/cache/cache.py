@@ -483,6 +483,7 @@ class Cache:
         self._refresh()
         self._wakes.rouse(self.queues)
         self._snapshots += 1
+        self.seats.session_begins()
         lines, touched, seen = self._wakes.lines(), self._wakes.touched(), self.objects.for_session()
         return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 

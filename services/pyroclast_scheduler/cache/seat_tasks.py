@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyroclast.api import records
@@ -36,6 +36,7 @@ class SeatTasks:
 
     def __init__(self, jobs: JobTable, port: TaskPort, *, is_enabled: bool) -> None:
         self.table = SeatTable(is_enabled=is_enabled)
+        self._in_session: frozenset[str] = frozenset()
         self._jobs = jobs
         self._port = port
 
@@ -54,6 +55,19 @@ class SeatTasks:
         key = group_of(pod)
         if key in self.table:
             self._carry_out(self.table.pod(key, pod.metadata.name, self._port.now(), is_there=is_there))
+
+    def session_begins(self) -> None:
+        """A session is about to look at what there is now."""
+        self._in_session = self.table.asking()
+
+    def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
+        """A session has looked at `seen`: those PodGroups of them that ask for seats get what is claimed for them, or nothing.
+
+        `may`: whether that can be written.
+        """
+        for key in self._in_session & self.table.asking():
+            if key in seen and may(key):
+                self._carry_out(self.table.seal(key))
 
     def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
         """The (UID, node) pairs of seats of PodGroup `job`, assumed already, are to be written; until then they count."""

@@ -1,8 +1,8 @@
 """The table of seats: places for pods that do not exist yet, each a task like any pod until its pod is there.
 
 All of it follows from what the API server shows, so that a scheduler that starts anew finds the same: a seat is *used* when the
-PodGroup has it placed and no pod of its name exists; it is *open*, to be placed, while the PodGroup is Pending and has no pods.
-What was decided and is not written yet is *claimed*.
+PodGroup has it placed and no pod of its name exists; it is *open*, to be placed, while the PodGroup is Pending and has no pods,
+or while the PodGroup asks for it anew and no placement answers that. What was decided and is not written yet is *claimed*.
 """
 
 from __future__ import annotations
@@ -13,7 +13,17 @@ from typing import Final, NamedTuple
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.lifecycle.seats.contract import Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats, placed
+from pyroclast.lifecycle.seats.contract import (
+    Placement,
+    Seat,
+    Seats,
+    SeatsError,
+    encode,
+    nodes_of,
+    parse_placement,
+    parse_seats,
+    placed,
+)
 from pyroclast.lifecycle.seats.pods import pod_of, uid_of
 from pyroclast_scheduler.model.groups import Group
 
@@ -52,7 +62,10 @@ class _Shown(NamedTuple):
 
 @dataclass(slots=True)
 class _Gang:
-    """The seats of one PodGroup. `shown`: those that are tasks, by the name of the pod; `present`: the pods that exist."""
+    """The seats of one PodGroup. `shown`: those that are tasks, by the name of the pod; `present`: the pods that exist.
+
+    `asked`: which of them are asked for after the gang was let in, if any are; `is_sealed`: what is claimed is all they get.
+    """
 
     group: Group
     present: set[str]
@@ -63,6 +76,8 @@ class _Gang:
     placed: dict[Seat, str] = field(default_factory=dict)
     withdrawn: str = ""
     is_open: bool = False
+    asked: frozenset[Seat] | None = None
+    is_sealed: bool = False
     claimed: dict[str, str] = field(default_factory=dict)
     shown: dict[str, _Shown] = field(default_factory=dict)
 
@@ -72,7 +87,8 @@ class _Gang:
         if seat is None or name in self.present:
             return None
         node = self.placed.get(seat) or self.claimed.get(name)
-        return node or ("" if self.is_open and not self.present else None)
+        is_open = self.is_open and (not self.present if self.asked is None else seat in self.asked and not self.is_sealed)
+        return node or ("" if is_open else None)
 
 
 class SeatTable:
@@ -85,6 +101,7 @@ class SeatTable:
         self.problems: dict[str, str] = {}
         self._is_enabled = is_enabled
         self._gangs: dict[str, _Gang] = {}
+        self._asking: set[str] = set()
         self._lingering: dict[str, float] = {}
 
     def __contains__(self, key: object) -> bool:
@@ -103,8 +120,8 @@ class SeatTable:
         elif _says_the_same(gang.group, group):
             gang.group = group
             return []
-        self._read(key, gang, group, now)
-        changes = self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
+        changes = self._read(key, gang, group, now)
+        changes += self._refresh(gang, [*gang.names, *(name for name in gang.shown if name not in gang.names)])
         if not gang.shown and not has_seats(group):
             del self._gangs[key]
         return changes
@@ -132,26 +149,51 @@ class SeatTable:
     def unclaim(self, key: str) -> list[Change]:
         """What was claimed for PodGroup `key` could not be written."""
         gang = self._gangs.get(key)
-        if gang is None or not gang.claimed:
+        if gang is None or not (gang.claimed or gang.is_sealed):
             return []
-        names, gang.claimed = list(gang.claimed), {}
-        return self._refresh(gang, names)
+        gang.is_sealed, gang.claimed = False, {}
+        return self._refresh(gang, gang.names)
 
     def claims(self) -> list[str]:
-        """The PodGroups for which something is claimed."""
-        return [key for key, gang in self._gangs.items() if gang.claimed]
+        """The PodGroups for which something is claimed, or that get nothing, which is to be said."""
+        return [key for key, gang in self._gangs.items() if gang.claimed or gang.is_sealed]
+
+    def asking(self) -> frozenset[str]:
+        """The PodGroups that ask for seats after they were let in, and have no answer."""
+        return frozenset(self._asking)
+
+    def answers(self) -> list[str]:
+        """Those of them of which it is known what they get, to be written."""
+        return [key for key in self._asking if self._gangs[key].is_sealed]
+
+    def seal(self, key: str) -> list[Change]:
+        """A session has looked at PodGroup `key`, which asks for seats: what is claimed is all that it gets."""
+        gang = self._gangs.get(key)
+        if gang is None or key not in self._asking or gang.is_sealed:
+            return []
+        gang.is_sealed = True
+        return self._refresh(gang, gang.names)
 
     def placement(self, key: str) -> str:
-        """The annotation that gives PodGroup `key` what is claimed for it; empty if nothing is.
+        """The annotation that gives PodGroup `key` what is claimed for it; empty if nothing is to be said.
 
         Raises:
             SeatsError: it would be too long.
         """
         gang = self._gangs.get(key)
-        if gang is None or not gang.claimed:
+        if gang is None or not (gang.claimed if gang.asked is None else gang.is_sealed):
             return ""
-        nodes = {gang.names[name]: node for name, node in gang.claimed.items() if name in gang.names}
+        nodes = dict.fromkeys(gang.asked or (), "")
+        nodes |= {gang.names[name]: node for name, node in gang.claimed.items() if name in gang.names}
         return encode(placed(gang.seats.generation, nodes))
+
+    def emptied(self, key: str) -> str | None:
+        """The annotation of PodGroup `key` once nobody needs its placement any more, None for none at all.
+
+        Without any answer, what it asks for would be placed again.
+        """
+        gang = self._gangs.get(key)
+        return None if gang is None or gang.asked is None else encode(Placement(generation=gang.seats.generation))
 
     def is_used_up(self, key: str) -> bool:
         """Whether PodGroup `key` has a placement of which every seat has its pod, so that it says nothing any more."""
@@ -171,7 +213,7 @@ class SeatTable:
             tasks = {task.role: task for task in gang.seats.tasks}
             seats = (gang.names[name] for name, shown in gang.shown.items() if shown.node and name not in gang.claimed)
             nodes = {
-                gang.placed[seat]: pod_of(gang.group.metadata, tasks[seat.role], seat.index)
+                gang.placed[seat]: pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index)
                 for seat in seats
                 if seat in gang.placed
             }
@@ -189,6 +231,7 @@ class SeatTable:
         """PodGroup `key` is no more: what was written still counts for a while."""
         gang = self._gangs.pop(key)
         self.problems.pop(key, None)
+        self._asking.discard(key)
         changes = []
         for name, shown in gang.shown.items():
             if shown.node and name not in gang.claimed:
@@ -197,8 +240,8 @@ class SeatTable:
                 changes.append(Change(shown.uid, None, ""))
         return changes
 
-    def _read(self, key: str, gang: _Gang, group: Group, now: float) -> None:
-        """Take up what the annotations say."""
+    def _read(self, key: str, gang: _Gang, group: Group, now: float) -> list[Change]:
+        """Take up what the annotations say. Seats of another generation are no more, whatever was decided about them."""
         annotations = group.metadata.annotations
         gang.group = group
         self.problems.pop(key, None)
@@ -216,16 +259,24 @@ class SeatTable:
             annotation = keys.PLACEMENT if seats.tasks else keys.SEATS
             self.problems[key] = f"metadata.annotations[{annotation}]: {error}; it is ignored"
             seats, nodes = _NOTHING, {}
+        changes = []
+        if seats.generation != gang.seats.generation:
+            changes = [Change(shown.uid, None, "") for shown in gang.shown.values()]
+            gang.shown, gang.claimed, gang.is_sealed, gang.placed_at = {}, {}, False, None
         if has_placement and gang.placed_at is None:
             gang.since = gang.placed_at = now
         if gang.withdrawn and not was_withdrawn:
             gang.since = now
         if seats is not gang.seats:
             gang.names = dict(seats.names())
+            gang.asked = None if seats.asked is None else seats.wanted()
         gang.seats, gang.placed = seats, nodes
         if has_placement:
-            gang.claimed = {}
-        gang.is_open = self._is_enabled and _is_pending(group) and not has_placement
+            gang.claimed, gang.is_sealed = {}, False
+        may_be_open = self._is_enabled and not has_placement and not group.metadata.is_terminating
+        gang.is_open = may_be_open and (_is_pending(group) if gang.asked is None else bool(gang.asked))
+        (self._asking.add if gang.is_open and gang.asked else self._asking.discard)(key)
+        return changes
 
     def _refresh(self, gang: _Gang, names: Iterable[str]) -> list[Change]:
         """What is to be done so that the seats of these pods are tasks as they should be."""
@@ -238,11 +289,11 @@ class SeatTable:
                     del gang.shown[name]
                     changes.append(Change(shown.uid, None, ""))
                 continue
-            uid = uid_of(gang.group.metadata, seat)
+            uid = uid_of(gang.group.metadata, gang.seats.generation, seat)
             if shown != (uid, node):
                 self._lingering.pop(uid, None)
                 gang.shown[name] = _Shown(uid, node)
-                changes.append(Change(uid, pod_of(gang.group.metadata, tasks[seat.role], seat.index), node))
+                changes.append(Change(uid, pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index), node))
         return changes
 
 
@@ -250,11 +301,11 @@ def _says_the_same(old: Group, new: Group) -> bool:
     """Whether nothing changed that seats follow from; counts and conditions change often."""
     a, b = old.metadata, new.metadata
     said = all(a.annotations.get(key) == b.annotations.get(key) for key in (keys.SEATS, keys.PLACEMENT))
-    return said and _is_pending(old) is _is_pending(new)
+    return said and _is_pending(old) is _is_pending(new) and a.is_terminating is b.is_terminating
 
 
 def _is_pending(group: Group) -> bool:
-    return group.status.phase is PodGroupPhase.PENDING and not group.metadata.is_terminating
+    return group.status.phase is PodGroupPhase.PENDING
 
 
 def has_seats(group: Group) -> bool:

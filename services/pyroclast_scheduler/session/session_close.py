@@ -28,6 +28,7 @@ from pyroclast_scheduler.session.waiting_records import record_of
 __all__ = ["close", "left_out_status"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
+_STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
 _RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
@@ -141,9 +142,18 @@ def _phase(job: Job) -> PodGroupPhase:
     scheduled = tally.scheduled + (job.facts.releasing_on_node if tally[TaskStatus.RELEASING] else 0)
     if tally[TaskStatus.RUNNING] and PodGroupConditionType.UNSCHEDULABLE in job.conditions:
         return PodGroupPhase.UNKNOWN
+    if scheduled < job.facts.min_available and job.phase in _STARTED_PHASES:
+        scheduled += _seated(job)
     if scheduled >= job.facts.min_available:
         return PodGroupPhase.COMPLETED if scheduled == tally.finished else PodGroupPhase.RUNNING
     return PodGroupPhase.INQUEUE if job.phase is PodGroupPhase.INQUEUE else PodGroupPhase.PENDING
+
+
+def _seated(job: Job) -> int:
+    """How many places it has for pods that are made again or anew: they come on their nodes, and nobody has to let them in."""
+    if not job.tally[TaskStatus.ALLOCATED] and not job.tally[TaskStatus.BINDING]:
+        return 0
+    return sum(is_seat(task.uid) for task in job.tasks if task.status in (TaskStatus.ALLOCATED, TaskStatus.BINDING))
 
 
 def _worded(old: Sequence[GroupCondition], new: Condition, cause: Cause | None, *, now: float) -> Condition:

@@ -58,7 +58,8 @@ class Placements:
             guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}
             return {**(patch or {}), "metadata": {**guard, "annotations": {keys.PLACEMENT: text}}}
         if patch is not None and table.is_used_up(key):  # every pod is there: the write that is due anyway takes it along
-            return {**patch, "metadata": {"uid": meta.uid, "annotations": {keys.PLACEMENT: None}}}
+            guard = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # it may be that of seats asked for since
+            return {**patch, "metadata": {**guard, "annotations": {keys.PLACEMENT: table.emptied(key)}}}
         return patch
 
     async def settled(self, key: str, body: dict[str, Any] | None) -> dict[str, Any] | None:

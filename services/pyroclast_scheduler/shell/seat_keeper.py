@@ -68,7 +68,7 @@ class SeatKeeper:
             idle = self._now() - seats.since
             if seats.withdrawn:
                 if idle >= ABANDONED_SECONDS:
-                    await self._write(key, seats.group, None)
+                    await self._write(key, seats.group, self._cache.seats.table.emptied(key))
             elif any(self._is_lost(name, pod) for name, pod in seats.nodes.items()):
                 await self._withdraw(key, seats, Way.NODE_LOST)
             elif idle >= PATIENCE_SECONDS:

@@ -210,6 +210,20 @@ class Writer:
                 self._groups.drop(key)
             if self._cache.natives.mirrors(key):
                 self._wish_natives(key, now)
+        self._answer_seats(outcome, now)
+
+    def _answer_seats(self, outcome: Outcome, now: float) -> None:
+        """Let PodGroups that ask for seats know what they get: who makes their pods waits for that."""
+
+        def status(key: str) -> GroupStatus | None:
+            group = self._cache.group(key)
+            found = outcome.statuses.get(key) or (None if group is None else group.status)
+            return None if found is None or found.phase is PodGroupPhase.PENDING else found
+
+        self._cache.seats.seal(outcome.seen, may=lambda key: status(key) is not None)
+        for key in self._cache.seats.table.answers():
+            if (found := status(key)) is not None:
+                self._groups.wish(key, found, now, mark="seats", is_urgent=True)
 
     async def _take_waiting(self, outcome: Outcome, now: float) -> None:
         waiting = await self._who_waits(outcome)

@@ -107,6 +107,26 @@ def test_a_gang_that_does_not_fit_when_it_is_let_in_is_bound_later(own: Cluster,
     assert made(own, space) == {"pod": NODES + 2, "binding": 2}
 
 
+def test_a_pod_that_is_made_again_and_those_of_a_larger_scale_cost_one_write_each(own: Cluster, space: str) -> None:
+    create(own, space, gang("j", 6, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
+    runs(own, space, "j", 6)
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods(own, space)}
+    own.kubectl("delete", "pod", "j-worker-2", "-n", space, "--wait=false")
+
+    def is_made_again() -> bool:
+        now = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in pods(own, space)}
+        return now.keys() == before.keys() and {name for name in now if now[name] != before[name]} == {"j-worker-2"}
+
+    wait_until(is_made_again, "the pod to be made again", seconds=60)
+    runs(own, space, "j", 6)
+    scale = [{"op": "replace", "path": "/spec/tasks/0/replicas", "value": 10}]
+    own.kubectl("patch", "vcjob", "j", "-n", space, "--type=json", "-p", json.dumps(scale))
+    runs(own, space, "j", 10)
+    assert made(own, space) == {"pod": 11}
+    assert annotation(own, space, keys.SEATS).get("way", "") == ""
+    assert over_committed(own) == []
+
+
 @pytest.mark.parametrize("service", ["scheduler", "job-controller", "apiserver"])
 @pytest.mark.parametrize("point", SEEN)
 def test_whoever_is_killed_at_whatever_point_the_gang_is_whole_soon(own: Cluster, space: str, service: str, point: str) -> None:

@@ -260,12 +260,51 @@ def scale(cluster, replicas):
     cluster.server.patch(JOBS, Key(NS, "j"), {"spec": spec}, PatchKind.MERGE)
 
 
-def test_a_pod_that_is_made_again_is_bound_like_any_and_the_group_says_why():
+def asked(cluster):
+    """The seats that are asked for, by index, and the generation."""
+    found = published(cluster)
+    return sorted(seat.index for seat in found.wanted()), found.generation
+
+
+EVICTED = {"event": "PodEvicted", "action": "RestartPod"}
+
+
+def test_a_pod_that_is_made_again_gets_a_new_seat_each_time():
     async def scenario(cluster):
-        await started(cluster, {"event": "PodEvicted", "action": "RestartPod"})
+        await started(cluster, EVICTED)
+        for generation, node in ((2, "n2"), (3, "n3")):
+            cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+            await cluster.until(lambda generation=generation: asked(cluster) == ([1], generation))
+            await asyncio.sleep(2)
+            assert set(nodes(cluster)) == {"j-a-0"}  # where it goes is not known yet
+            place(cluster, {("a", 1): node})
+            await cluster.until(lambda node=node: nodes(cluster) == {"j-a-0": "n1", "j-a-1": node})
+            cluster.run_pods()
+            await cluster.until(lambda: cluster.status("j").get("running") == 2)
+        assert writes(cluster, "dry run", PODS) == 1
+
+    seats(scenario)
+
+
+def test_a_pod_for_which_there_is_no_place_is_created_without_a_node_and_the_next_one_asks_again():
+    async def scenario(cluster):
+        await started(cluster, EVICTED)
         cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: asked(cluster) == ([1], 2))
+        place(cluster, {("a", 1): ""})
         await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
-        assert (published(cluster).way, published(cluster).tasks) == ("Started", ())
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: asked(cluster) == ([1], 3))
+
+    seats(scenario)
+
+
+def test_without_an_answer_the_pods_come_and_the_group_says_why():
+    async def scenario(cluster):
+        await started(cluster, EVICTED)
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: published(cluster).way == "Unanswered", within=15)
+        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
         before = writes(cluster, "patch", POD_GROUPS)
         cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
         await cluster.until(lambda: cluster.status("j").get("running") == 1)
@@ -275,13 +314,68 @@ def test_a_pod_that_is_made_again_is_bound_like_any_and_the_group_says_why():
     seats(scenario)
 
 
-def test_pods_of_a_larger_scale_are_bound_like_any_and_the_group_says_why():
+def test_a_withdrawn_seat_of_a_pod_that_is_made_again_leaves_the_others_alone():
+    async def scenario(cluster):
+        await started(cluster, EVICTED, size=3)
+        before = {pod["metadata"]["uid"] for pod in cluster.pods() if pod["metadata"]["name"] != "j-a-1"}
+        cluster.server.admit = refusing
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: asked(cluster) == ([1], 2) or published(cluster).way)
+        place(cluster, {("a", 1): "n2"})
+        withdraw(cluster, "NodeLost")
+        await cluster.until(lambda: published(cluster).way)
+        cluster.server.admit = lambda _, item: item
+        await cluster.until(lambda: nodes(cluster).get("j-a-1") == "", within=30)
+        assert before < {pod["metadata"]["uid"] for pod in cluster.pods()}
+
+    seats(scenario)
+
+
+def refusing(kind, item):
+    if kind == PODS and not item["metadata"]["name"].endswith("-seats"):
+        raise ServerError(500, "InternalError", "the webhook is down")
+    return item
+
+
+def test_pods_of_a_larger_scale_get_seats_too():
     async def scenario(cluster):
         await started(cluster)
         scale(cluster, 4)
+        await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
+        place(cluster, {("a", 2): "n2", ("a", 3): ""})
         await cluster.until(lambda: len(nodes(cluster)) == 4)
-        assert [nodes(cluster)[f"j-a-{index}"] for index in range(4)] == ["n1", "n1", "", ""]
-        assert published(cluster).way == "Scaled"
+        assert [nodes(cluster)[f"j-a-{index}"] for index in range(4)] == ["n1", "n1", "n2", ""]
+
+    seats(scenario)
+
+
+def test_a_scale_that_is_taken_back_frees_the_seats_that_nobody_takes():
+    async def scenario(cluster):
+        await started(cluster)
+        scale(cluster, 4)
+        await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
+        scale(cluster, 2)
+        await asyncio.sleep(1)
+        place(cluster, {("a", 2): "n2", ("a", 3): "n2"})
+        await cluster.until(lambda: published(cluster).generation == 3)
+        assert asked(cluster) == ([], 3)
+        assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
+        await asyncio.sleep(20)
+        assert (asked(cluster), published(cluster).way) == (([], 3), "")
+        assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
+
+    seats(scenario)
+
+
+def test_where_the_switch_is_off_by_now_pods_made_again_are_bound_as_before():
+    async def scenario(cluster):
+        await started(cluster, EVICTED)
+        await cluster.replica.kill()
+        cluster.seats = False
+        await cluster.start_controller()
+        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+        assert published(cluster).way == "Started"
 
     seats(scenario)
 
@@ -331,14 +425,30 @@ def test_a_controller_that_starts_anew_goes_on_with_the_placement():
     seats(scenario)
 
 
-def test_a_gang_that_was_scaled_before_it_was_placed_gives_its_seats_up():
+def test_a_gang_that_is_scaled_before_it_is_placed_publishes_its_seats_anew():
     async def scenario(cluster):
         cluster.job("j", task("a", 2))
         await cluster.until(lambda: published(cluster))
         scale(cluster, 3)
+        await cluster.until(lambda: published(cluster).generation == 2)
+        assert (published(cluster).tasks[0].count, published(cluster).asked) == (3, None)
+        place(cluster, {("a", index): "n1" for index in range(3)})
+        await cluster.until(lambda: set(nodes(cluster).values()) == {"n1"} and len(nodes(cluster)) == 3)
+
+    seats(scenario)
+
+
+def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_up():
+    async def scenario(cluster):
+        cluster.job("j", task("a", 2))
+        await cluster.until(lambda: published(cluster))
+        cluster.server.admit = refusing
+        place(cluster, {("a", index): "n1" for index in range(2)})
+        await asyncio.sleep(2)
+        scale(cluster, 3)
         await cluster.until(lambda: published(cluster).way == "Scaled")
-        cluster.admit()
-        await cluster.until(lambda: len(nodes(cluster)) == 3)
+        cluster.server.admit = lambda _, item: item
+        await cluster.until(lambda: len(nodes(cluster)) == 3, within=20)
         assert set(nodes(cluster).values()) == {""}
 
     seats(scenario)

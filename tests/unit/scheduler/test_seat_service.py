@@ -2,12 +2,13 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.types import EVENTS, NODES, POD_GROUPS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
-from pyroclast.lifecycle.seats.contract import Seats, TaskSeats, encode, parse_placement
+from pyroclast.lifecycle.seats.contract import Seat, Seats, TaskSeats, asking, encode, parse_placement
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast_scheduler.shell import seat_keeper
 from tests.unit.scheduler.conftest import GROUP
@@ -89,6 +90,46 @@ async def test_the_placement_comes_with_the_phase_in_one_write(cluster):
         requests = cluster.server.requests()
         assert (requests["create", "pods"], requests["patch", "pods"]) == (6, 0)
         assert requests["patch", "podgroups"] <= 3
+
+
+async def ask(cluster, name, count, indices, generation):
+    """Publish the seats of a gang that runs anew: these are to be placed."""
+    wanted = asking(Seat("w", index) for index in indices)
+    text = encode(msgspec.structs.replace(seats(name, count, 1), generation=generation, asked=wanted))
+    body = {"metadata": {"annotations": {keys.SEATS: text, keys.PLACEMENT: None}}}
+    await cluster.client.patch(POD_GROUPS, Key("default", name), body, PatchKind.MERGE)
+
+
+def answered(cluster, name, generation):
+    async def look():
+        found = await placement(cluster, name)()
+        return found if found is not None and found.generation == generation else None
+
+    return look
+
+
+async def test_a_gang_that_runs_gets_places_for_what_it_asks_for_and_is_told_of_what_gets_none(cluster):
+    await cluster.node("n1")
+    async with cluster.scheduler(**PLACES):
+        await group(cluster, "g", 2)
+        await cluster.until(placement(cluster, "g"))
+        for index in range(2):
+            await create(cluster, "g", index, "n1")
+        await cluster.until(no_placement(cluster, "g"))
+        await ask(cluster, "g", 5, [2, 3, 4], 2)
+        found = await cluster.until(answered(cluster, "g", 2))
+        assert list(found.seats().values()) == ["n1", "n1"]
+        assert set(found.answers()) >= {Seat("w", index) for index in (2, 3, 4)}
+        for seat in found.seats():
+            await create(cluster, "g", seat.index, "n1")
+
+        async def emptied():
+            return (await placement(cluster, "g")()).nodes == {}
+
+        await cluster.until(emptied)
+        assert (await cluster.group("g"))["status"]["phase"] == "Running"
+        await ask(cluster, "g", 5, [4], 3)
+        assert (await cluster.until(answered(cluster, "g", 3))).seats() == {}
 
 
 async def test_two_gangs_get_different_room_and_a_restart_finds_it_taken(cluster):

@@ -5,7 +5,7 @@ import pytest
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, encode, parse_placement, placed
+from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, TaskSeats, asking, encode, parse_placement, placed
 from pyroclast.lifecycle.seats.pods import is_seat, template_of
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
@@ -26,10 +26,12 @@ def pod(index, *, cpu=2, node=""):
     return changed(made, spec__nodeName=node, metadata__annotations={**made.metadata.annotations, keys.TASK_SPEC: "w"})
 
 
-def group(count=2, *, nodes=None, phase=PodGroupPhase.PENDING, seats=None, placement=None, generation=1):
-    """A PodGroup with seats; `nodes`: by index, where they are placed."""
-    tasks = (TaskSeats(role="w", prefix="g-w-", count=count, pod=template_of(pod(0))),)
-    annotations = {keys.SEATS: seats or encode(Seats(tasks=tasks))}
+def group(count=2, *, nodes=None, phase=PodGroupPhase.PENDING, seats=None, placement=None, generation=1, asked=None, cpu=2):
+    """A PodGroup with seats; `nodes`: by index, where they are placed. `asked`: the indices that it asks for."""
+    tasks = (TaskSeats(role="w", prefix="g-w-", count=count, pod=template_of(pod(0, cpu=cpu))),)
+    wanted = None if asked is None else asking(Seat("w", index) for index in asked)
+    published = Seats(tasks=tasks, asked=wanted, generation=1 if asked is None else generation)
+    annotations = {keys.SEATS: seats or encode(published)}
     if nodes is not None or placement:
         found = {Seat("w", index): node for index, node in (nodes or {}).items()}
         annotations[keys.PLACEMENT] = placement or encode(placed(generation, found))
@@ -207,6 +209,90 @@ def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
     ours = cache.group("t/g")
     assert has_seats(ours)
     assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))
+
+
+RUNNING = PodGroupPhase.RUNNING
+
+
+def running(cache, *indices, count=3):
+    """A gang that runs with the pods of these indices."""
+    for index in indices:
+        cache.pod_changed(None, pod(index, node="n1"))
+    cache.group_changed(None, group(count, phase=RUNNING))
+
+
+def answer(cache):
+    """What is written of the seats that the gang asks for, after a session."""
+    cache.seats.session_begins()
+    cache.seats.seal({"t/g"}, may=lambda _: True)
+    return parse_placement(cache.seats.table.placement("t/g"))
+
+
+def test_seats_that_a_gang_asks_for_after_it_was_let_in_are_tasks_too(cache):
+    running(cache, 0, 1)
+    assert seats_of(cache) == {}
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2))
+    assert seats_of(cache) == {"g-w-2": OPEN}  # 1 is there
+    cache.pod_changed(pod(1, node="n1"), None)
+    assert seats_of(cache) == {"g-w-1": OPEN, "g-w-2": OPEN}
+
+
+def test_the_answer_says_of_each_of_them_where_it_is_or_that_it_is_nowhere(cache):
+    running(cache, 0)
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2))
+    assert cache.seats.table.placement("t/g") == ""  # no session has looked
+    claim(cache, {"g-w-2": "n2"})
+    found = answer(cache)
+    assert (found.generation, found.nodes) == (2, {"w": (("", 2), ("n2", 1))})
+    assert seats_of(cache) == {"g-w-2": on("n2")}
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2, nodes={1: "", 2: "n2"}))
+    assert seats_of(cache) == {"g-w-2": on("n2")}
+    assert cache.seats.table.claims() == []
+    cache.pod_changed(None, pod(2, node="n2"))
+    assert cache.seats.table.is_used_up("t/g")
+    emptied = cache.seats.table.emptied("t/g")
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2, placement=emptied))
+    cache.pod_changed(pod(2, node="n2"), None)
+    assert seats_of(cache) == {}  # until it asks again
+
+
+def test_a_session_answers_what_was_asked_before_it_began(cache):
+    running(cache, 0)
+    cache.seats.session_begins()
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=2))
+    cache.seats.seal({"t/g"}, may=lambda _: True)
+    assert cache.seats.table.answers() == []
+    cache.seats.session_begins()
+    cache.seats.seal({"another"}, may=lambda _: True)
+    cache.seats.seal({"t/g"}, may=lambda _: False)
+    assert cache.seats.table.answers() == []
+    cache.seats.seal({"t/g"}, may=lambda _: True)
+    assert cache.seats.table.answers() == ["t/g"]
+    cache.seats.unclaim("t/g")
+    assert seats_of(cache) == {"g-w-1": OPEN}
+
+
+def test_what_was_decided_of_seats_of_another_generation_is_void(cache):
+    running(cache, 0)
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=2))
+    claim(cache, {"g-w-1": "n2"})
+    before = {task.name: uid for uid, task in cache.tasks.items()}["g-w-1"]
+    cache.group_changed(None, group(3, phase=RUNNING, asked=[1], generation=3, cpu=3))
+    assert seats_of(cache) == {"g-w-1": OPEN}
+    assert used(cache, "n2") == 0
+    assert before not in cache.tasks  # a session that still has it places nothing with it
+    assert cache.seats.table.claims() == []
+
+
+def test_a_gang_that_goes_asks_for_nothing(cache):
+    running(cache, 0)
+    there = group(3, phase=RUNNING, asked=[1], generation=2)
+    cache.group_changed(None, there)
+    cache.group_changed(there, changed(there, metadata__deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert (seats_of(cache), cache.seats.table.asking()) == ({}, frozenset())
+    cache.group_changed(there, None)
+    cache.group_changed(None, group(3, phase=RUNNING))
+    assert cache.seats.table.asking() == frozenset()
 
 
 def gang_named(name, node):

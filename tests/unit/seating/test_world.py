@@ -12,7 +12,7 @@ from pyroclast.kube.basics.errors import ConnectionFailed, Forbidden, ServerErro
 from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 from tests.unit.job_controller.cluster import NS, task
-from tests.unit.job_controller.memory_cluster import VirtualLoop
+from tests.unit.job_controller.memory_cluster import VirtualLoop, key_of
 from tests.unit.seating.world import World
 
 QUIET_SECONDS = 150.0  # seats are withdrawn after 30 s, and a quota keeps Jobs waiting for a minute
@@ -185,10 +185,69 @@ def test_a_gang_that_is_restarted_or_scaled_is_whole_again(action):
         assert running(world, "j") == 4
         scale(world, "j", 7)
         await world.cluster.until(lambda: running(world, "j") == 7)
-        again = {"RestartJob": (8, 3), "RestartTask": (4, 7), "RestartPod": (4, 4)}  # a Job that starts over has new seats
-        assert (world.judge.made_on_node, world.judge.bound) == again[action]
+        again = {"RestartJob": 8, "RestartTask": 8, "RestartPod": 5}[action]  # and three of the scale
+        assert (world.judge.made_on_node, world.judge.bound) == (again + 3, 0)
 
     in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+
+
+@pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
+@pytest.mark.parametrize("after", range(0, 120, 8))
+def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_whole_soon(who, after):
+    """`after`: hundredths of a second since a pod failed and the Job was scaled."""
+
+    async def scenario(world):
+        submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": "RestartPod"}])
+        await settled(world)
+        world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
+        scale(world, "j", 7)
+        await asyncio.sleep(after / 100)
+        if who != "controller":
+            await world.scheduler.kill()
+        if who != "scheduler":
+            await world.cluster.replica.kill()
+        await asyncio.sleep(1.0)
+        if who != "controller":
+            await world.scheduler.start()
+        if who != "scheduler":
+            await world.cluster.start_controller()
+        await world.cluster.until(lambda: running(world, "j") == 7, within=15)
+        assert len(world.cluster.pods()) == 7
+
+    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+
+
+def test_a_pod_made_again_that_fits_nowhere_waits_as_a_pod():
+    async def scenario(world):
+        submit(world, "j", 2, 2000, minimum=1, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+        await settled(world)
+        lost = next(pod for pod in world.cluster.pods() if pod["spec"]["nodeName"] == "n1")
+        world.cordon("n1", closed=True)
+        world.cluster.server.delete(PODS, key_of(lost), grace=0)
+        await world.cluster.until(lambda: any(not pod["spec"].get("nodeName") for pod in world.cluster.pods()), within=10)
+        world.cordon("n1", closed=False)
+        await world.cluster.until(lambda: running(world, "j") == 2, within=20)
+        assert (world.judge.made_on_node, world.judge.bound) == (2, 1)
+        world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
+        await world.cluster.until(lambda: world.judge.made_on_node == 3, within=20)  # the next one has a seat again
+
+    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+
+
+def test_without_the_scheduler_pods_made_again_come_after_a_while():
+    async def scenario(world):
+        submit(world, "j", 2, 500, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+        await settled(world)
+        await world.scheduler.kill()
+        world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
+        await asyncio.sleep(5)
+        assert len(world.cluster.pods()) == 1
+        await world.cluster.until(lambda: len(world.cluster.pods()) == 2, within=10)
+        await world.scheduler.start()
+        await settled(world, within=10)
+        assert (running(world, "j"), world.judge.made_on_node, world.judge.bound) == (2, 2, 1)
+
+    in_world(scenario, {"n0": 2000})
 
 
 class Chaos:

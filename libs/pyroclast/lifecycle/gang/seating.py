@@ -1,21 +1,25 @@
-"""Pods of a Job on seats: where a pod may be created on its node at once, and when seats are given up."""
+"""Pods of a Job on seats: where a pod may be created on its node at once, when seats are asked for anew, and when given up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Job, Pod, PodGroup
-from pyroclast.lifecycle.effects import DeletePods, Effect, PatchGroup, Slot
+from pyroclast.lifecycle.effects import AskSeats, DeletePods, Effect, PatchGroup, Slot
 from pyroclast.lifecycle.gang import members, plan
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
 from pyroclast.lifecycle.seats.eligibility import Way
 
-__all__ = ["closing", "nodes", "placement_of", "seats_of"]
+__all__ = ["ANSWER_SECONDS", "Seated", "awaits", "closing", "placement_of", "seated", "seats_of", "standing"]
 
+ANSWER_SECONDS: Final = 10.0
+"""How long pods that are made again or anew wait until the scheduler has said where they go: then they are bound as ever."""
 _STARTED: Final = frozenset({JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
@@ -32,62 +36,99 @@ def seats_of(group: PodGroup | None) -> Seats | None:
 
 
 def placement_of(group: PodGroup, seats: Seats) -> Placement | None:
-    """The placement of `seats`; None where there is none, also where what it says makes no sense."""
+    """What the scheduler says of `seats`; None where it says nothing, also where that makes no sense."""
     text = group.metadata.annotations.get(keys.PLACEMENT)
     if not text:
         return None
     try:
         placement = parse_placement(text)
-        return placement if nodes_of(seats, placement) else None
+        nodes_of(seats, placement)
     except SeatsError:
         return None
+    return placement if placement.generation == seats.generation else None
 
 
-def nodes(group: PodGroup | None, used: Collection[Slot], refused: str) -> Mapping[Seat, str]:
-    """The node of each seat on which a pod may be created; `used`: a pod was, so that the next one is placed anew.
+def standing(group: PodGroup | None) -> str:
+    """What seats of `group` stand for: what is remembered of others says nothing of these. A later placement is another."""
+    seats = seats_of(group)
+    if group is None or seats is None:
+        return group.metadata.uid if group is not None else ""
+    placement = placement_of(group, seats)
+    return f"{group.metadata.uid}:{seats.generation}:{'placed' if placement is not None and placement.seats() else ''}"
 
-    `refused`: why none may be, in one word; empty when they may.
+
+def awaits(group: PodGroup | None) -> bool:
+    """Whether `group` asks for seats, and the scheduler has not said where they are: no pod is created meanwhile."""
+    seats = seats_of(group)
+    return group is not None and seats is not None and bool(seats.asked) and placement_of(group, seats) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Seated:
+    """Pods that are missing, divided: `slots` are created now, those that have a node on it; `ask`: for the others first."""
+
+    slots: tuple[Slot, ...] = ()
+    ask: AskSeats | None = None
+
+
+def seated(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], missing: Iterable[Slot], used: Iterable[Slot]) -> Seated:
+    """How the `missing` pods of `job` are made; `used`: for which a pod was made, as the scheduler has said of them.
+
+    Pods of a gang that has started get seats of their own: those on which pods of before were are no more.
     """
     seats = seats_of(group)
-    placement = placement_of(group, seats) if group is not None and seats is not None else None
-    if placement is None or placement.withdrawn or refused:
-        return {}
+    if group is None or seats is None:
+        return Seated(tuple(missing))
+    placement = placement_of(group, seats) or Placement(generation=seats.generation)
+    nodes = {} if placement.withdrawn else placement.seats()
     taken = {Seat(slot.task, slot.index) for slot in used}
-    return {seat: node for seat, node in placement.seats().items() if seat not in taken}
+    asked, answers = seats.wanted(), placement.answers()
+    now, later = [], []
+    for slot in missing:
+        seat = Seat(slot.task, slot.index)
+        is_bound = job.status.state.phase not in _STARTED or (seat in asked and seat in answers)
+        if seat not in taken and nodes.get(seat):
+            now.append(dataclasses.replace(slot, node=nodes[seat]))
+        elif is_bound and (seat not in taken or job.status.state.phase not in _STARTED):
+            now.append(slot)
+        else:
+            later.append(slot)
+    if now:
+        return Seated(tuple(now))
+    expected = {Seat(slot.task, slot.index) for slot in later}
+    left = [name for name, seat in seats.names() if nodes.get(seat) and name not in pods and seat not in expected]
+    if later or (left and job.status.state.phase in _STARTED):  # a seat that no pod is to take any more holds a place
+        return Seated(ask=AskSeats(group.metadata.name, seats.generation + 1, tuple(later)))
+    return Seated()
 
 
-def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: str) -> Iterator[Effect]:
+def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: str, *, is_late: bool) -> Iterator[Effect]:
     """Give the seats up, if that is due: then no pod is created on them any more, which frees those that were not taken.
 
     A gang that never ran and is not whole by then starts over: its pods would hold places for nothing, or run without the others.
+    `refused`: why no pod may be made on them, in one word; `is_late`: nobody has said where those are that were asked for.
     """
     seats = seats_of(group)
     if group is None or seats is None or group.metadata.is_terminating:
         return
     placement = placement_of(group, seats)
-    why = refused or (placement.withdrawn if placement is not None else "")
-    why = why or _outgrown(job, group, seats, pods) or ""
+    is_placed = placement is not None and bool(placement.seats())
+    is_scaled = _counts(job) != {task.role: task.count for task in seats.tasks}
+    why = refused or (placement.withdrawn if placement is not None else "") or (Way.UNANSWERED if is_late else "")
+    if not why and is_scaled and job.status.state.phase not in _STARTED:
+        if group.status.phase is PodGroupPhase.PENDING and not is_placed:
+            yield AskSeats(group.metadata.name, seats.generation + 1)
+        elif is_placed:
+            why = Way.SCALED
     if not why:
         return
     living = [pod for pod in pods.values() if not pod.metadata.is_terminating]
     whole = len(living) >= min_available(job.spec)
     half = [pod for pod in living if pod.spec.node_name and not members.is_finished(pod)]
-    if placement is not None and half and not whole and job.status.state.phase is JobPhase.PENDING:
+    never_ran = seats.asked is None and job.status.state.phase is JobPhase.PENDING
+    if is_placed and half and not whole and never_ran:
         yield DeletePods(plan.victims_of(half))
     yield PatchGroup(group.metadata.name, _closed(group, seats, why))
-
-
-def _outgrown(job: Job, group: PodGroup, seats: Seats, pods: Mapping[str, Pod]) -> Way | None:
-    """Why `seats` are not those of the pods that are to come; None if they are.
-
-    Pods that are made after the gang has started are bound as ever: to publish and place seats again costs as much as it saves.
-    """
-    is_scaled = _counts(job) != {task.role: task.count for task in seats.tasks}
-    if placement_of(group, seats) is not None or group.status.phase is PodGroupPhase.PENDING:
-        return Way.SCALED if is_scaled else None
-    if job.status.state.phase not in _STARTED or not any(plan.plan(job, pods).missing):
-        return None
-    return Way.SCALED if is_scaled else Way.STARTED
 
 
 def _counts(job: Job) -> dict[str, int]:

@@ -27,7 +27,6 @@ from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
 from pyroclast.lifecycle.job.progress import Change, following_phase
 from pyroclast.lifecycle.job.waiting import with_waiting
 from pyroclast.lifecycle.notices import Notice, normal, warning
-from pyroclast.lifecycle.seats.contract import Seat
 
 __all__ = ["decide"]
 
@@ -52,7 +51,9 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
         decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
     order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
     begins = retries.waits_until(facts.job, facts.now)
-    times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ())]
+    asked = facts.memory.asked_since
+    answer = [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
+    times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ()), *answer]
     again = min(times, default=None)
     return dataclasses.replace(
         decision, armed=outlook.later, look_again_at=again, order=order, forget=outlook.forget, needless=outlook.needless
@@ -177,9 +178,10 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
-    if is_early or (effects and phase is JobPhase.RESTARTING):
+    awaits = seating.awaits(facts.group)
+    if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
         change = None  # pods of before may still be there
-    complete = not (effects or obstacle or facts.memory.held or is_early)
+    complete = not (effects or obstacle or facts.memory.held or is_early or awaits)
     return JobDecision(status=_synchronised(facts, counts, change, complete=complete), obstacle=obstacle)
 
 
@@ -216,7 +218,8 @@ def _reason_of(pods: tuple[Pod, ...]) -> JobReason:
 def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
     """What is to go, to be prepared and to come; `blocked`: the Job cannot get on, so nothing new is made."""
     job, remembered = facts.job, facts.memory
-    if given_up := tuple(seating.closing(job, facts.group, facts.pods, remembered.seats_refused)):
+    closing = seating.closing(job, facts.group, facts.pods, remembered.seats_refused, is_late=_is_late(facts))
+    if given_up := tuple(closing):
         return given_up
     going: list[Effect] = []
     if job.status.state.phase is JobPhase.RESTARTING:
@@ -228,12 +231,17 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
         return (*going, *prepared)
     awaited = volumes.examine(job, facts.claims).awaited
     following = plan.plan(job, facts.pods)
-    if blocked or awaited or not podgroups.is_admitted(facts.group):
-        following = dataclasses.replace(following, missing=())
-    elif placed := seating.nodes(facts.group, remembered.seated, remembered.seats_refused):
-        missing = (dataclasses.replace(slot, node=placed.get(Seat(slot.task, slot.index), "")) for slot in following.missing)
-        following = dataclasses.replace(following, missing=tuple(missing))
-    return tuple(following.effects())
+    if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits(facts.group):
+        return tuple(dataclasses.replace(following, missing=()).effects())
+    found = seating.seated(job, facts.group, facts.pods, following.missing, remembered.seated)
+    following = dataclasses.replace(following, missing=found.slots)
+    return (*following.effects(), *([found.ask] if found.ask is not None else ()))
+
+
+def _is_late(facts: JobFacts) -> bool:
+    """Whether the scheduler has not said for too long where pods go that are made again or anew."""
+    asked = facts.memory.asked_since
+    return asked is not None and facts.now >= asked + seating.ANSWER_SECONDS
 
 
 def _synchronised(facts: JobFacts, counts: Counts, change: Change | None, *, complete: bool) -> JobStatus | None:

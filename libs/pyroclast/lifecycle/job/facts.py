@@ -54,9 +54,11 @@ class Remembered:
     gives_back: bool = False
     """A gang of which none has started has to let go of its pods: it was kept from being complete for too long."""
     seated: frozenset[Slot] = frozenset()
-    """The seats of the present PodGroup on which a pod was created."""
+    """The seats of the present PodGroup for which a pod was made as the scheduler has said of them."""
     seats_refused: str = ""
     """Why no further pod is created on a seat of the present PodGroup, in one word; empty when they are."""
+    asked_since: float | None = None
+    """Since when seats are asked for and the scheduler has not answered, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ that any controller can take part.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -28,6 +28,7 @@ __all__ = [
     "Seats",
     "SeatsError",
     "TaskSeats",
+    "asking",
     "encode",
     "nodes_of",
     "parse_placement",
@@ -47,6 +48,9 @@ _T = TypeVar("_T")
 
 Run: TypeAlias = tuple[str, int]
 """A node, and how many seats in a row are on it; an empty node: they are on none."""
+
+Row: TypeAlias = tuple[int, int]
+"""An index, and how many seats there are from it on."""
 
 
 class SeatsError(ValueError):
@@ -81,13 +85,15 @@ class TaskSeats(Wire, frozen=True, kw_only=True):
 class Seats(Wire, frozen=True, kw_only=True):
     """What the pods of a gang will ask for. `way`: why they are made without seats instead, in one word; then there are no tasks.
 
-    A later `generation` takes the place of an earlier one, and of what was placed for that.
+    A later `generation` takes the place of an earlier one, and of what was placed for that. `asked`: of which seats pods are to
+    be made, by role, after the gang had been let in; who makes them waits for an answer. None: of all, when it is let in.
     """
 
     version: int = VERSION
     generation: int = 1
     tasks: tuple[TaskSeats, ...] = ()
     way: str = ""
+    asked: Mapping[str, tuple[Row, ...]] | None = None
 
     def names(self) -> Iterator[tuple[str, Seat]]:
         """The names of the pods, each with its seat."""
@@ -98,6 +104,11 @@ class Seats(Wire, frozen=True, kw_only=True):
     def task(self, role: str) -> TaskSeats | None:
         """The seats of that role; None if there are none."""
         return next((task for task in self.tasks if task.role == role), None)
+
+    def wanted(self) -> frozenset[Seat]:
+        """The seats of `asked`."""
+        rows = ((role, row) for role, rows in (self.asked or {}).items() for row in rows)
+        return frozenset(Seat(role, index) for role, (first, count) in rows for index in range(first, first + count))
 
 
 class Placement(Wire, frozen=True, kw_only=True):
@@ -113,12 +124,15 @@ class Placement(Wire, frozen=True, kw_only=True):
 
     def seats(self) -> dict[Seat, str]:
         """The node of each seat that has one."""
+        return {seat: node for seat, node in self.answers().items() if node}
+
+    def answers(self) -> dict[Seat, str]:
+        """The node of each seat of which something is said; empty for one that got none."""
         found: dict[Seat, str] = {}
         for role, runs in self.nodes.items():
             index = 0
             for node, count in runs:
-                if node:
-                    found.update((Seat(role, at), node) for at in range(index, index + count))
+                found.update((Seat(role, at), node) for at in range(index, index + count))
                 index += count
         return found
 
@@ -138,8 +152,20 @@ def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
     return found
 
 
+def asking(seats: Iterable[Seat]) -> dict[str, tuple[Row, ...]]:
+    """`seats` as they are asked for, in rows."""
+    found: dict[str, list[Row]] = {}
+    for seat in sorted(seats, key=lambda each: (each.role, each.index)):
+        rows = found.setdefault(seat.role, [])
+        if rows and sum(rows[-1]) == seat.index:
+            rows[-1] = (rows[-1][0], rows[-1][1] + 1)
+        else:
+            rows.append((seat.index, 1))
+    return {role: tuple(rows) for role, rows in found.items()}
+
+
 def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
-    """The placement that gives each seat its node."""
+    """The placement that gives each seat its node; an empty one: it gets none."""
     by_role: dict[str, dict[int, str]] = {}
     for seat, node in nodes.items():
         by_role.setdefault(seat.role, {})[seat.index] = node
@@ -198,6 +224,11 @@ def parse_seats(text: str) -> Seats:
     _require(total <= MOST_SEATS, f"tasks: {total} seats are more than {MOST_SEATS}")
     _require(len({task.role for task in seats.tasks}) == len(seats.tasks), "tasks: two have one role")
     _require(len({name for name, _ in seats.names()}) == total, "tasks: two pods would have one name")
+    counts = {task.role: task.count for task in seats.tasks}
+    for role, rows in (seats.asked or {}).items():
+        for first, count in rows:
+            is_there = first >= 0 and count >= 1 and first + count <= counts.get(role, 0)
+            _require(is_there, f"asked.{role}: there are no {count} seats from {first} on")
     return seats
 
 

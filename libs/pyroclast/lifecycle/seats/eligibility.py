@@ -43,7 +43,7 @@ class Way(StrEnum):
     RESOURCE_CLAIMS = "ResourceClaims"
     """A pod uses a resource claim."""
     SCALED = "Scaled"
-    """The tasks changed after the seats had been published."""
+    """The tasks changed while pods were created on their seats."""
     SCHEDULER = "Scheduler"
     """Another scheduler places the pods."""
     SIZE = "Size"
@@ -51,9 +51,11 @@ class Way(StrEnum):
     STALLED = "Stalled"
     """The pods were not created in time."""
     STARTED = "Started"
-    """Pods are created after the gang has started: one that is restarted, say."""
+    """Pods are made again or anew, and those of gangs are no longer placed before they exist."""
     TOPOLOGY = "Topology"
     """The gang, or a part of it, has to be close together."""
+    UNANSWERED = "Unanswered"
+    """The scheduler did not say where pods go that are made again or anew."""
 
 
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})

@@ -32,9 +32,9 @@ def name_of(task: TaskSeats, index: int) -> str:
     return f"{task.prefix}{index}"
 
 
-def uid_of(group: records.Meta, seat: Seat) -> str:
+def uid_of(group: records.Meta, generation: int, seat: Seat) -> str:
     """What stands for the uid of the pod of a seat of a PodGroup with this metadata: none that an API server gives."""
-    return f"{_UID}{group.uid}:{seat.role}/{seat.index}"
+    return f"{_UID}{group.uid}:{generation}:{seat.role}/{seat.index}"
 
 
 def is_seat(uid: str) -> bool:
@@ -42,14 +42,14 @@ def is_seat(uid: str) -> bool:
     return uid.startswith(_UID)
 
 
-def pod_of(group: records.Meta, task: TaskSeats, index: int) -> records.Pod:
+def pod_of(group: records.Meta, generation: int, task: TaskSeats, index: int) -> records.Pod:
     """The pod of a seat of the PodGroup with this metadata as it will be; it waits for a node, since the gang was made."""
     own = {keys.TASK_INDEX: str(index)}
     return records.Pod(
         metadata=records.Meta(
             name=name_of(task, index),
             namespace=group.namespace,
-            uid=uid_of(group, Seat(task.role, index)),
+            uid=uid_of(group, generation, Seat(task.role, index)),
             creation_timestamp=group.creation_timestamp,
             labels={**task.pod.labels, **own},
             annotations=_annotations(task.pod.annotations, group) | own,

@@ -16,6 +16,7 @@ from pyroclast.lifecycle.seats.contract import (
     Seats,
     SeatsError,
     TaskSeats,
+    asking,
     encode,
     parse_placement,
     parse_seats,
@@ -52,7 +53,25 @@ def any_seats(draw):
         for i in range(count)
     )
     way = draw(st.sampled_from(["", "Claims"])) if not tasks else ""
-    return Seats(generation=draw(st.integers(1, 9)), tasks=tasks, way=way)
+    every = [Seat(task.role, index) for task in tasks for index in range(task.count)]
+    asked = draw(st.none() | (st.sets(st.sampled_from(every), max_size=20) if every else st.just(set())))
+    return Seats(generation=draw(st.integers(1, 9)), tasks=tasks, way=way, asked=None if asked is None else asking(asked))
+
+
+@given(any_seats())
+def test_what_is_asked_for_reads_back_as_the_same_seats(seats):
+    assert asking(parse_seats(encode(seats)).wanted()) == (seats.asked or {})
+
+
+def test_indices_in_a_row_are_one_entry():
+    assert asking(Seat("w", index) for index in (7, 3, 1, 2, 9)) == {"w": ((1, 3), (7, 1), (9, 1))}
+
+
+def test_a_seat_that_got_no_node_is_told_of_and_is_no_place():
+    found = parse_placement(encode(placed(2, {Seat("w", 2): "", Seat("w", 4): "n1"})))
+    assert found.seats() == {Seat("w", 4): "n1"}
+    assert Seat("w", 2) in found.answers()
+    assert Seat("w", 5) not in found.answers()
 
 
 @given(any_seats())
@@ -95,6 +114,9 @@ def test_for_any_text_nothing_but_its_own_error_is_raised(text):
         pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":1},{"role":"a","prefix":"b-","count":1}]}', "role", id="twice"),
         pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":1},{"role":"b","prefix":"a-","count":1}]}', "name", id="names"),
         pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":"x"}]}', "count", id="no number"),
+        pytest.param('{"asked":{"a":[[0,1]]}}', "asked.a: there are no 1 seats from 0 on", id="asked of no task"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":2}],"asked":{"a":[[1,2]]}}', "asked.a", id="asked beyond"),
+        pytest.param('{"tasks":[{"role":"a","prefix":"a-","count":2}],"asked":{"a":[[-1,1]]}}', "asked.a", id="asked below"),
         pytest.param("[]", "object", id="a list"),
         pytest.param(" " * (LONGEST + 1), "characters", id="long"),
     ],

@@ -69,7 +69,7 @@ def test_a_seat_stands_for_the_pod_that_will_be_made():
     made = pod(nodeSelector={"a": "b"}, tolerations=[{"key": "t", "tolerationSeconds": 300}])
     seats = Seats(tasks=(TaskSeats(role="w", prefix="j-w-", count=5, pod=template_of(made)),))
     group = records.Meta(name="g", namespace="n", uid="u")
-    found = pod_of(group, parse_seats(encode(seats)).tasks[0], 3)
+    found = pod_of(group, 1, parse_seats(encode(seats)).tasks[0], 3)
     assert template_of(found).spec == template_of(made).spec
     assert found.metadata.labels == made.metadata.labels
     assert found.metadata.annotations == {keys.TASK_SPEC: "w", keys.TASK_INDEX: "3", keys.GROUP_NAME: "g"}
