@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import cast
 
 import structlog
 
-from pyroclast.api import records
 from pyroclast.api.schedulers import SCHEDULER_NAMES
-from pyroclast.api.types import LEASES, NODE_SHARDS
+from pyroclast.api.types import LEASES
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.watch.informer import Informer
 from pyroclast.runtime.access import Access
 from pyroclast.runtime.errors import StartFailure
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.service import Service
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.model.ring import Ring, ring_of
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.session import configuration
@@ -40,12 +40,16 @@ from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.native_watch import NativeWatch
+from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
 from pyroclast_scheduler.shell.run_lengths import follow_run_lengths
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
+from pyroclast_scheduler.shell.session_gaps import SessionGaps
+from pyroclast_scheduler.shell.session_inputs import SessionInputs
 from pyroclast_scheduler.shell.sharding import RingMember, ShardKeeper
 from pyroclast_scheduler.shell.usage import Collector
 from pyroclast_scheduler.shell.verifier import Verifier
 from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
+from pyroclast_scheduler.shell.waiting_text import WaitingText
 from pyroclast_scheduler.shell.watches import PluginWatches, watch
 from pyroclast_scheduler.shell.writer import Writer
 
@@ -61,13 +65,8 @@ async def main(service: Service) -> None:
     settings = cast("SchedulerSettings", service.settings)
     metrics = SchedulerMetrics(service.metrics)
     actions, plugins = await asyncio.to_thread(registry.loaded)
-    file = ConfigurationFile(
-        settings.scheduler_conf,
-        partial(configuration.parse, actions=actions, plugins=plugins),
-        is_required=settings.disable_default_scheduler_config,
-    )
     complaints = Complaints(metrics)
-    file.warned, file.refused = complaints.passed_over, complaints.refused
+    file = _configuration_file(settings, partial(configuration.parse, actions=actions, plugins=plugins), complaints)
     file.load()
     client = await service.client()
     recorder = service.record_events(client, settings.scheduler_name[0] if len(settings.scheduler_name) == 1 else "volcano")
@@ -75,16 +74,45 @@ async def main(service: Service) -> None:
         recorder,
         Reference(LEASES.api_version, LEASES.kind, settings.lease_namespace, settings.leader_elect_resource_name, ""),
     )
-    cache = _cache(settings)
-    binder = Binder(client, cache, recorder, metrics)
-    evictor = Evictor(client, cache, recorder, metrics)
+    ring = _ring()
+    cache = _cache(settings, ring)
+    member = None if ring is None else RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
+    shards = _shards(client, cache, recorder, settings)
+    reserved, gaps, book = ReservedNodes(cache, metrics, now=client.now), SessionGaps(), WaitingBook()
+    estimates = Estimates(cache, reserved, gaps, now=client.now) if settings.estimate_starts else None
+    text = WaitingText(book, estimates)
+    writes = _every_queue if member is None else member.writes
+    writer = Writer(client, cache, recorder, waiting=text.of, writes=writes)
+    binder = Binder(client, cache, recorder, metrics, refused=writer.bind_refused, lock=reserved.lock)
+    evictor = Evictor(client, cache, recorder, metrics, evicted=writer.evicted)
     verifier = Verifier(client, cache, now=time.monotonic)
-    writer = Writer(client, cache, recorder)
-    binder.refused, evictor.told = writer.bind_refused, writer.evicted
+    explainer = Explainer(
+        book,
+        cache,
+        writer,
+        WaitingSeries(metrics.registry),
+        text=text,
+        estimates=estimates,
+        reserved=reserved,
+        now=client.now,
+    )
     usage = Collector(client, lambda: file.current)
+    inputs = SessionInputs(
+        reserved,
+        usage,
+        period=settings.schedule_period.total_seconds(),
+        budget_patience=settings.budget_unknown_after.total_seconds(),
+        scheduler=settings.scheduler_name[0],
+        waiting=book,
+        usual_seconds=(lambda _: None) if estimates is None else estimates.usual_seconds,
+        elsewhere=dict if member is None else member.elsewhere,
+        shards=shards,
+        now=client.now,
+    )
     loop = Loop(
         cache,
         lambda: file.current,
+        inputs,
         actions=actions,
         plugins=plugins,
         binder=binder,
@@ -93,26 +121,58 @@ async def main(service: Service) -> None:
         keeper=GangKeeper(client, cache, recorder, releasing=binder.pause),
         metrics=metrics,
         recorder=recorder,
-        usage=usage,
+        reserved=reserved,
+        gaps=gaps,
+        explained=explainer.take,
+        warned=complaints.passed_over,
         now=client.now,
-        period=settings.schedule_period.total_seconds(),
-        budget_patience=settings.budget_unknown_after.total_seconds(),
     )
-    explainer = Explainer(cache, writer, WaitingSeries(metrics.registry), now=client.now)
-    explainer.estimates = _estimates(service, client, cache, loop, settings)
-    trials = ChangeTrials(client, cache, loop, explainer, lambda: file.current, actions=actions, plugins=plugins)
-    _explain(service, client, cache, loop=loop, explainer=explainer, trials=trials)
-    loop.warned = complaints.passed_over
-    loop.scheduler = settings.scheduler_name[0]
+    trials = ChangeTrials(
+        client, cache, book, inputs, gaps=gaps, configuration=lambda: file.current, actions=actions, plugins=plugins
+    )
+    _serve_explanations(service, client, cache, explainer, trials)
     cache.on_change(loop.wake)
     service.add_check("cycle", loop.stalled)
     ours = Ours(settings.scheduler_name, settings.default_queue, settings.scheduler_sharding_mode != "none")
-    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, loop.circumstances(), ours))
-    service.spawn("configuration", file.follow())
+    service.pages["/debug/snapshot"] = lambda: debug.page(cache, taken(cache, file.current, inputs.for_onlookers(), ours))
+    if estimates is not None:
+        service.watch(follow_run_lengths(client, settings.lease_namespace, estimates), is_needed=False)
     await ensure_queues(client, settings.default_queue)
-    taker, settings, keeper = _beside(service, client, cache, recorder, settings, loop=loop, writer=writer)
+    if shards is not None:
+        service.watch(shards.informer())
+    taker: Cache | RingMember = cache if member is None else member
     watch(service, taker, cache, settings, client, watched=metrics.watched)
-    watches = PluginWatches(service, cache, client, plugins)
+    await _follow_configuration(service, file, PluginWatches(service, cache, client, plugins), loop)
+    await _synced(service, client, cache, taker, settings)
+    work = [binder.run, evictor.run, writer.run, explainer.run, loop.run, verifier.run, usage.run]
+    if shards is not None:
+        work.append(shards.run)
+
+    async def decide(_shard: int) -> None:
+        log.info("scheduler.leading")
+        async with asyncio.TaskGroup() as group:
+            for run in (*work, SeatKeeper(client, cache, recorder, now=time.monotonic).run):
+                group.create_task(run())
+
+    lease = settings if ring is None else _own_lease(settings, ring)
+    service.spawn("leader", lead(client, lease, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+
+
+def _configuration_file(
+    settings: SchedulerSettings, parse: Callable[[str], configuration.Configuration], complaints: Complaints
+) -> ConfigurationFile:
+    """The configuration file of the settings, not yet loaded."""
+    return ConfigurationFile(
+        settings.scheduler_conf,
+        parse,
+        warned=complaints.passed_over,
+        refused=complaints.refused,
+        is_required=settings.disable_default_scheduler_config,
+    )
+
+
+async def _follow_configuration(service: Service, file: ConfigurationFile, watches: PluginWatches, loop: Loop) -> None:
+    """Watch what the plugins of the configuration read, and let sessions decide by each new configuration."""
     await watches.discover()
     watches.ensure(file.current)
 
@@ -120,29 +180,22 @@ async def main(service: Service) -> None:
         watches.ensure(changed)
         loop.wake()
 
-    file.changed = reconfigured
-    await _synced(service, client, cache, taker, settings)
-
-    async def decide(_shard: int) -> None:
-        log.info("scheduler.leading")
-        async with asyncio.TaskGroup() as group:
-            seats = SeatKeeper(client, cache, recorder, now=time.monotonic)
-            for work in (binder, evictor, writer, explainer, loop, verifier, seats, usage):
-                group.create_task(work.run())
-            if keeper is not None:
-                group.create_task(keeper.run())
-
-    service.spawn("leader", lead(client, settings, decide, recorder, {SCHEDULER_NAMES: ",".join(settings.scheduler_name)}))
+    service.spawn("configuration", file.follow(reconfigured))
 
 
-def _cache(settings: SchedulerSettings) -> Cache:
+def _every_queue(_queue: str) -> bool:
+    """A scheduler that is alone writes the status of every queue."""
+    return True
+
+
+def _cache(settings: SchedulerSettings, ring: Ring | None) -> Cache:
     """The cache that the settings ask for.
 
     Raises:
         StartFailure: it cannot be as they ask.
     """
     is_shared = settings.scheduler_sharding_mode != "none"
-    if settings.place_before_pods and (is_shared or _ring() is not None):
+    if settings.place_before_pods and (is_shared or ring is not None):
         raise StartFailure(_ALL_NODES, status=2)
     return Cache(
         settings.scheduler_name,
@@ -175,25 +228,12 @@ async def _synced(service: Service, client: Client, cache: Cache, taker: Cache |
     await service.synced()
 
 
-def _estimates(service: Service, client: Client, cache: Cache, loop: Loop, settings: SchedulerSettings) -> Estimates | None:
-    """What estimates starts, and learns from the recorder how long Jobs ran; None where nobody should. Sessions ask it, too."""
-    if not settings.estimate_starts:
-        return None
-    estimates = Estimates(cache, loop, now=client.now)
-    loop.usual_seconds = estimates.usual_seconds
-    service.watch(follow_run_lengths(client, settings.lease_namespace, estimates), is_needed=False)
-    return estimates
-
-
-def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, explainer: Explainer, trials: ChangeTrials) -> None:
-    """Let sessions tell the explainer what they found out, and answer who asks."""
-    loop.explained, loop.waiting = explainer.take, explainer.book
-    explainer.reservations = lambda: loop.reservations
-    access = Access(client, AUDIENCE)
+def _serve_explanations(service: Service, client: Client, cache: Cache, explainer: Explainer, trials: ChangeTrials) -> None:
+    """Answer who asks why something waits."""
     service.branches[PATH] = ExplainServer(
         explainer.source,
         finder(cache.facts),
-        access,
+        Access(client, AUDIENCE),
         trials,
         trials.fits,
         leads=lambda: explainer.is_at_work,
@@ -201,34 +241,14 @@ def _explain(service: Service, client: Client, cache: Cache, *, loop: Loop, expl
     )
 
 
-def _beside(
-    service: Service,
-    client: Client,
-    cache: Cache,
-    recorder: EventRecorder,
-    settings: SchedulerSettings,
-    *,
-    loop: Loop,
-    writer: Writer,
-) -> tuple[Cache | RingMember, SchedulerSettings, ShardKeeper | None]:
-    """Work beside other schedulers, if there are any: what takes up what is watched, our own Lease, and our NodeShard.
-
-    Raises:
-        StartFailure: the ring that the environment describes makes no sense.
-    """
-    taker: Cache | RingMember = cache
-    ring = _ring()
-    if ring is not None:
-        taker = RingMember(ring, cache, settings.scheduler_name, default_queue=settings.default_queue)
-        loop.elsewhere, writer.writes = taker.elsewhere, taker.writes
-        lease = f"{settings.leader_elect_resource_name}-{ring.index}"  # all members work at the same time
-        settings = settings.model_copy(update={"leader_elect_resource_name": lease})
+def _shards(client: Client, cache: Cache, recorder: EventRecorder, settings: SchedulerSettings) -> ShardKeeper | None:
+    """Who keeps our NodeShard; None where nodes are not divided so."""
     if settings.scheduler_sharding_mode == "none":
-        return taker, settings, None
+        return None
     is_hard = settings.scheduler_sharding_mode == "hard"
-    keeper = ShardKeeper(client, cache, recorder, settings.scheduler_sharding_name, is_hard=is_hard)
-    loop.shard, loop.shard_seen = keeper.shard, keeper.seen
-    shards = Informer(client, NODE_SHARDS, records.NodeShard)
-    shards.on_change(keeper.changed)
-    service.watch(shards)
-    return taker, settings, keeper
+    return ShardKeeper(client, cache, recorder, settings.scheduler_sharding_name, is_hard=is_hard)
+
+
+def _own_lease(settings: SchedulerSettings, ring: Ring) -> SchedulerSettings:
+    """The settings with a Lease of our own: all members of a ring work at the same time."""
+    return settings.model_copy(update={"leader_elect_resource_name": f"{settings.leader_elect_resource_name}-{ring.index}"})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
@@ -62,14 +63,14 @@ class Cache:
     ) -> None:
         self.dimensions = Dimensions()
         self._changes = Changes()
-        self.nodes = NodeTable(self.dimensions, self._changes)
         self.queues: dict[str, QueueFacts] = {}
-        self.nodes.kept = lambda: {name for queue in self.queues.values() for name in counted_of(queue.resources)}
+        self.nodes = NodeTable(self.dimensions, self._changes, partial(_counted, self.queues))
         self.priorities: dict[str, records.PriorityClass] = {}
         self.assumptions = Assumptions()
         self._faults = Faults()
         self._names = frozenset(scheduler_names)
         self._shapes = ShapeBook()
+        roots: dict[str, str] = {}
         self._jobs = JobTable(
             self.dimensions,
             default_queue=default_queue,
@@ -77,8 +78,9 @@ class Cache:
             ours=self._names,
             now=now,
             minded=self._shapes.minded,
+            roots=roots,
         )
-        self.natives = NativeGroups(self._jobs, self._names, now, self._described, self._retake)
+        self.natives = NativeGroups(self._jobs, self._names, roots, now=now, described=self._described, retake=self._retake)
         self._tasks = TaskTable(self.nodes, self._jobs, self._changes)
         self.tasks = self._tasks.by_uid
         self.objects = ObjectTable(self._faults)
@@ -554,3 +556,8 @@ class Cache:
         if named is not None:
             return named.value
         return next((each.value for each in self.priorities.values() if each.global_default), 0)
+
+
+def _counted(queues: Mapping[str, QueueFacts]) -> set[str]:
+    """The resources that `queues` name and that count."""
+    return {name for queue in queues.values() for name in counted_of(queue.resources)}

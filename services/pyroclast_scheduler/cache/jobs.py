@@ -96,7 +96,7 @@ class JobTable:
 
     `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
     and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
-    goes back. `belongs_to`: the key of the job that the pods belong to which name the group of that key.
+    goes back. `roots`: by the key of a group that is a part of a larger one, the key of the job that its pods belong to.
     """
 
     def __init__(
@@ -104,10 +104,11 @@ class JobTable:
         dimensions: Dimensions,
         *,
         default_queue: str,
-        names: Collection[str] = (),
-        ours: Collection[str] = (),
-        now: Callable[[], float] = lambda: 0.0,
-        minded: MindedLabels | None = None,
+        names: Collection[str],
+        ours: Collection[str],
+        now: Callable[[], float],
+        minded: MindedLabels,
+        roots: Mapping[str, str],
     ) -> None:
         self.entries: dict[str, Entry] = {}
         self.problems: dict[str, str] = {}
@@ -119,8 +120,8 @@ class JobTable:
         self._ours = ours
         self._now = now
         self._timed: set[str] = set()
-        self.belongs_to: Callable[[str], str] = lambda group: group
-        self._minded = MindedLabels() if minded is None else minded
+        self._roots = roots
+        self._minded = minded
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
@@ -212,7 +213,7 @@ class JobTable:
             group = group_of(pod)
             if not group:
                 continue
-            key = self.belongs_to(group)
+            key = self._roots.get(group, group)
             uid, known = pod.metadata.uid, self.entries.get(key)
             is_known = known is not None and uid in known.strangers
             if is_there and not pod.spec.node_name and not is_known:

@@ -83,14 +83,16 @@ class _TreeSource:
 class NativeGroups:
     """Feeds them to the table of jobs, and says through `described` that a session should look at them.
 
-    `names`: those of our scheduler; `now`: seconds of a clock that never goes back; `retake`: takes tasks up again that belong
-    to another group than before.
+    `names`: those of our scheduler; `roots`: the table reads it, see there; `now`: seconds of a clock that never goes back;
+    `retake`: takes tasks up again that belong to another group than before.
     """
 
     def __init__(
         self,
         jobs: JobTable,
         names: Collection[str],
+        roots: dict[str, str],
+        *,
         now: Callable[[], float],
         described: Described,
         retake: Callable[[Collection[TaskFacts]], None],
@@ -106,8 +108,7 @@ class NativeGroups:
         self._of_job: dict[str, set[str]] = {}
         self._of_namespace: dict[str, set[str]] = {}
         self._of_gang: dict[str, _Source] = {}
-        self._root_of: dict[str, str] = {}
-        jobs.belongs_to = self.belongs_to
+        self._root_of = roots
 
     # -- events ------------------------------------------------------------------------------------------------------
 

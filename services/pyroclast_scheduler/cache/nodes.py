@@ -35,7 +35,7 @@ class NodeTable:
     although no node has them. `changes`: where it is noted which nodes may hold more than before.
     """
 
-    def __init__(self, dimensions: Dimensions, changes: Changes) -> None:
+    def __init__(self, dimensions: Dimensions, changes: Changes, kept: Callable[[], set[str]]) -> None:
         self.dimensions = dimensions
         self._changes = changes
         self.names: list[str] = []
@@ -46,7 +46,7 @@ class NodeTable:
         self.is_ready: Bools = np.zeros(_FIRST_ROOM, dtype=np.bool_)
         self.stamps = np.zeros(_FIRST_ROOM, dtype=np.int64)
         self.ports: dict[int, Counter[Port]] = {}
-        self.kept: Callable[[], set[str]] = set
+        self._kept = kept
         self._read = ReadAnnotations()
         self._exact: dict[tuple[str, int, int], int] = {}
         self._clock = 0
@@ -104,7 +104,7 @@ class NodeTable:
         freed: list[int] = []
         if len(missing) > self.dimensions.left:
             of_nodes = (node.status.allocatable for node in self.records if node is not None)
-            freed = self.dimensions.drop(self.kept().union(names, *of_nodes))
+            freed = self.dimensions.drop(self._kept().union(names, *of_nodes))
         renamed = [UNKNOWN, *freed, *self.dimensions.add(missing)]
         self.fit()
         for column in (self.columns.allocatable, self.columns.used, self.columns.releasing, self.columns.pipelined):

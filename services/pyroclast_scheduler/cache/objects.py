@@ -26,15 +26,19 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `moved` is called after each change of a record. `kinds`: the API kind of each type."""
+    """Records by type and namespace/name. `kinds`: the API kind of each type."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
         self.read = ReadObjects()
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
-        self.moved: Callable[[], None] = lambda: None
+        self._wakes: list[Callable[[], None]] = []
         self.kinds: dict[type[Record], ResourceType] = {}
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        """Call `wake` after each change of a record."""
+        self._wakes.append(wake)
 
     def changed(self, old: Record | None, new: Record | None) -> bool:
         """An object came, changed, or went; whether that was news: many statuses change of which nothing is read."""
@@ -50,7 +54,8 @@ class ObjectTable:
                 found[str(record.key)] = record
             if type(record) in self.kinds:
                 self._faults.clear(self.kinds[type(record)], record)
-        self.moved()
+        for wake in self._wakes:
+            wake()
         return new is None or known is None or not same_but_version(known, new)
 
     def leave_out(self, record: type[Record], key: str, reason: str) -> None:

@@ -78,8 +78,8 @@ class _Hopeless(Exception):
 class Binder:
     """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
 
-    `session`: when the session began whose commits are taken. `locked`: by node, the job that it is kept for and since when; a
-    bind of an earlier session that is still on its way there is dropped.
+    `refused`: called with each pod that could not be bound, and why. `lock`: the job that a node is kept for, empty for none, and
+    since when; a bind of an earlier session that is still on its way there is dropped.
     """
 
     def __init__(
@@ -88,6 +88,9 @@ class Binder:
         cache: Cache,
         recorder: EventRecorder,
         metrics: SchedulerMetrics,
+        *,
+        refused: Callable[[TaskFacts, str], None],
+        lock: Callable[[str], tuple[str, float]],
     ) -> None:
         self._client = client
         self._cache = cache
@@ -101,15 +104,17 @@ class Binder:
         self._pauses = BindPauses()
         self._writing = asyncio.Semaphore(WORKERS)
         self._moved = asyncio.Event()
-        cache.objects.moved = self._wake
+        cache.objects.on_change(self._wake)
         self._room = asyncio.Event()
         self._room.set()
-        self.refused: Callable[[TaskFacts, str], None] = lambda _task, _why: None
-        self.locked: Mapping[str, tuple[str, float]] = {}
-        self.session = 0.0
+        self._tell_refused = refused
+        self._lock = lock
 
-    async def take(self, commit: Commit, turn: Turn) -> None:
-        """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped."""
+    async def take(self, commit: Commit, turn: Turn, *, session: float) -> None:
+        """Assume what `commit` decided and send it. Binds of one job that cannot all be assumed any more are all dropped.
+
+        `session`: when the session began that decided it.
+        """
         now = time.time()
         for binds in commit.binds:
             tasks = [self._cache.tasks.get(uid) for uid, _ in binds.placed]
@@ -131,7 +136,7 @@ class Binder:
                             node,
                             is_told=i == 0,
                             preparations=binds.preparations.get(task.uid, ()),
-                            session=self.session,
+                            session=session,
                             assumption=self._cache.assumptions.hold(task.uid, AssumptionKind.BOUND),
                         )
                     )
@@ -172,7 +177,7 @@ class Binder:
             if not self._is_current(bind):
                 self._conclude(bind.writes)
                 continue
-            holder, since = self.locked.get(bind.node, ("", 0.0))
+            holder, since = self._lock(bind.node)
             if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
                 log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
                 self._conclude(bind.writes)
@@ -363,7 +368,7 @@ class Binder:
         task = bind.task
         if not self._is_current(bind):
             return
-        self.refused(task, why)
+        self._tell_refused(task, why)
         delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, time.monotonic())
         self._cache.forget(task.uid, is_refused=True)
         asyncio.get_running_loop().call_later(delay, self._cache.release, task.uid)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
@@ -16,7 +16,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.explaining.book import Past, WaitingEntry
+from pyroclast_scheduler.explaining.book import Past, WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
 from pyroclast_scheduler.explaining.gangs import TooManyPods, as_created, gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
@@ -26,14 +26,12 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.session import Action, PluginFactory
-from pyroclast_scheduler.shell.explainer import Explainer
-from pyroclast_scheduler.shell.loop import Loop
+from pyroclast_scheduler.shell.session_gaps import SessionGaps
+from pyroclast_scheduler.shell.session_inputs import SessionInputs
 
 __all__ = ["ChangeTrials", "priorities_of"]
 
 T = TypeVar("T")
-
-_PATIENCE_SECONDS: Final = 1.0  # for which a trial waits for a session to end
 
 
 class ChangeTrials:
@@ -43,14 +41,15 @@ class ChangeTrials:
         self,
         client: Client,
         cache: Cache,
-        loop: Loop,
-        explainer: Explainer,
-        configuration: Callable[[], Configuration],
+        book: WaitingBook,
+        inputs: SessionInputs,
         *,
+        gaps: SessionGaps,
+        configuration: Callable[[], Configuration],
         actions: Mapping[str, Action],
         plugins: Mapping[str, PluginFactory],
     ) -> None:
-        self._client, self._cache, self._loop, self._explainer = client, cache, loop, explainer
+        self._client, self._cache, self._book, self._inputs, self._gaps = client, cache, book, inputs, gaps
         self._configuration, self._actions, self._plugins = configuration, actions, plugins
         self._features = NodeFeatures()
         self._thread = ThreadPoolExecutor(1, "explain")
@@ -65,7 +64,7 @@ class ChangeTrials:
             body = await self._client.get(JOBS, Key(facts.namespace, owner.name))
         except KubeError as error:
             return _none(f"the Job cannot be read: {error}")
-        entry = self._explainer.book.get(key)
+        entry = self._book.get(key)
         if entry is None:
             return _none("it waits no more")
         priorities = priorities_of(self._cache.priorities)
@@ -73,8 +72,8 @@ class ChangeTrials:
             gang = gang_of(body, priorities.values, priorities.default, phase=facts.phase)
         except TooManyPods as error:
             return _none(f"no change is tried: {error}")
-        ports = self._loop.circumstances()
-        book = self._explainer.book
+        ports = self._inputs.for_onlookers()
+        book = self._book
         case = Situation(
             body,
             gang,
@@ -97,7 +96,7 @@ class ChangeTrials:
         Raises:
             ValueError: it makes no sense, or is too large to be tried.
         """
-        now = self._loop.circumstances().now
+        now = self._inputs.for_onlookers().now
         priorities = priorities_of(self._cache.priorities)
         whole = as_created(body, now)
         gang = gang_of(whole, priorities.values, priorities.default)
@@ -115,9 +114,9 @@ class ChangeTrials:
             return fields | answer | {"asOf": format_time(now), "complete": True, "seesWholeCluster": True}, None
         entry = WaitingEntry(gang.key, verdict.record, now)
         entry.past.append(Past(entry.code, now))
-        place = self._explainer.book.ahead(entry) + 1
+        place = self._book.ahead(entry) + 1
         case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
-        book = self._explainer.book
+        book = self._book
         prover = Prover(case, gang.key, engine, partial(book.place_of, gang.key), time.perf_counter, pause=self._between_sessions)
         return fields | await self._in_thread(partial(proved, prover)), entry
 
@@ -126,7 +125,7 @@ class ChangeTrials:
         return tried(view, gang, engine)
 
     def _engine(self) -> Engine:
-        return Engine(self._configuration(), self._actions, self._plugins, self._loop.circumstances(), self._features)
+        return Engine(self._configuration(), self._actions, self._plugins, self._inputs.for_onlookers(), self._features)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -136,7 +135,7 @@ class ChangeTrials:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _between_sessions(self) -> None:
-        self._loop.quiet.wait(_PATIENCE_SECONDS)
+        self._gaps.wait()
 
 
 def priorities_of(classes: Mapping[str, records.PriorityClass]) -> Priorities:

@@ -20,45 +20,62 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class ConfigurationFile:
-    """Holds the configuration in force. `parse` turns text into one or raises BadConfiguration."""
+    """Holds the configuration in force.
 
-    def __init__(self, path: str, parse: Callable[[str], Configuration], *, is_required: bool = False) -> None:
+    Args:
+        path: of the file; empty for the configuration that is built in.
+        parse: turns text into a configuration, or raises BadConfiguration.
+        warned: called with the parts of a configuration that have no effect.
+        refused: called with the path and the reason, of a file that cannot be used.
+        is_required: an unusable file ends the service.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        parse: Callable[[str], Configuration],
+        *,
+        warned: Callable[[Sequence[str]], None],
+        refused: Callable[[str, str], None],
+        is_required: bool = False,
+    ) -> None:
         self._path = Path(path) if path else None
         self._parse = parse
         self._is_required = is_required
         self._text: str | None = None
-        self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
-        self.refused: Callable[[str, str], None] = lambda _file, _reason: None
-        self.changed: Callable[[Configuration], None] = lambda _configuration: None
+        self._warned = warned
+        self._refused = refused
         self.current = parse(DEFAULT_CONFIGURATION)
 
-    def load(self) -> None:
-        """Take up the file as it is now, if it changed since the last time; an unusable one is logged and passed over.
+    def load(self) -> bool:
+        """Take up the file as it is now; whether it changed since the last time. An unusable one is logged and passed over.
 
         Raises:
             StartFailure: the file is required and cannot be used.
         """
         if self._path is None:
-            if self._text is None:
-                self._text = DEFAULT_CONFIGURATION
-                self._announce()
-            return
+            if self._text is not None:
+                return False
+            self._text = DEFAULT_CONFIGURATION
+            self._announce()
+            return True
         try:
             text = self._path.read_text()
             if text == self._text:
-                return
+                return False
             self._text = text
             self.current = self._parse(text)
         except (OSError, UnicodeDecodeError, BadConfiguration) as error:
             reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
             if self._is_required:
                 raise StartFailure(f"file {self._path} (--scheduler-conf): {reason}") from error
-            self.refused(str(self._path), reason)
-            return
+            self._refused(str(self._path), reason)
+            return False
         self._announce()
+        return True
 
-    async def follow(self) -> None:
-        """Look again and again, until cancelled."""
+    async def follow(self, changed: Callable[[Configuration], None]) -> None:
+        """Look again and again, until cancelled; `changed` is called with each new configuration."""
         unreadable = False
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -70,11 +87,11 @@ class ConfigurationFile:
                 unreadable = True
                 continue
             unreadable = False
-            self.load()
+            if self.load():
+                changed(self.current)
 
     def _announce(self) -> None:
-        self.warned(self.current.warnings)
-        self.changed(self.current)
+        self._warned(self.current.warnings)
         log.info(
             "configuration.loaded",
             file=str(self._path or "(built in)"),

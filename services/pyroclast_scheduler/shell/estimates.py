@@ -16,7 +16,8 @@ from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.shell.loop import Loop
+from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
+from pyroclast_scheduler.shell.session_gaps import SessionGaps
 
 __all__ = ["Estimates"]
 
@@ -25,14 +26,13 @@ T = TypeVar("T")
 _PART: Final = 0.05  # of a core
 _PAUSE_SECONDS: Final = 1.0
 _BETWEEN_SECONDS: Final = 5.0  # passes, where little waits
-_PATIENCE_SECONDS: Final = 1.0  # for which a step waits for a session to end
 
 
 class Estimates:
     """Feeds an estimator, which belongs to a thread of its own, and has it work between sessions."""
 
-    def __init__(self, cache: Cache, loop: Loop, *, now: Callable[[], float]) -> None:
-        self._cache, self._loop, self._now = cache, loop, now
+    def __init__(self, cache: Cache, reserved: ReservedNodes, gaps: SessionGaps, *, now: Callable[[], float]) -> None:
+        self._cache, self._reserved, self._gaps, self._now = cache, reserved, gaps, now
         self._estimator = Estimator()
         self._news: list[tuple[str, JobFacts | None, float]] = []
         self._thread: ThreadPoolExecutor | None = None
@@ -77,8 +77,7 @@ class Estimates:
             thread.shutdown(wait=False, cancel_futures=True)
 
     async def _pass(self, book: WaitingBook) -> None:
-        ports = self._loop.circumstances()
-        scene = Scene(book, self._cache.view(), ports.reservations or {}, ports.now)
+        scene = Scene(book, self._cache.view(), self._reserved.by_job, self._now())
         made = await self._work(partial(begin, self._estimator, scene))
         while not made.is_done:
             await self._work(made.step)
@@ -95,7 +94,7 @@ class Estimates:
         return found
 
     def _timed(self, work: Callable[[], T]) -> T:
-        self._loop.quiet.wait(_PATIENCE_SECONDS)
+        self._gaps.wait()
         begun = time.thread_time()
         found = work()
         self._spent = time.thread_time() - begun

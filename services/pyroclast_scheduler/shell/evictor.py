@@ -37,17 +37,25 @@ _SECONDS: Final = 30.0
 class Evictor:
     """Takes commits from sessions; `run` must be running. All of it belongs to the event loop's thread.
 
-    `told`: called with each pod that goes and is of a group, and why.
+    `evicted`: called with each pod that goes and is of a group, and why.
     """
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        recorder: EventRecorder,
+        metrics: SchedulerMetrics,
+        *,
+        evicted: Callable[[TaskFacts, str], None],
+    ) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder
         self._metrics = metrics
         self._queue: asyncio.Queue[tuple[Eviction, Assumption | None]] = asyncio.Queue()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
-        self.told: Callable[[TaskFacts, str], None] = lambda _task, _why: None
+        self._evicted = evicted
 
     def take(self, commit: Commit) -> None:
         """Assume that the pods go, and send those on their way that are not on it already."""
@@ -80,7 +88,7 @@ class Evictor:
         group = self._cache.group(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
-            self.told(task, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
+            self._evicted(task, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
         deadline = Deadline.after(_SECONDS)
         try:
             body = _told(why, task.pod.spec.scheduler_name) | {"metadata": {"uid": task.uid}}

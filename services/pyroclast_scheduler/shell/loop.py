@@ -6,13 +6,11 @@ A cycle decides in a thread of its own on its own copy, so that watches, Lease a
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -23,24 +21,23 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.causes import WaitingRecord
-from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.job_facts import JobFacts
-from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Commit, Note, Outcome
-from pyroclast_scheduler.session.ports import Ports, Shard, UsageSource, WaitingPlaces, remembered
+from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Action, PluginFactory
 from pyroclast_scheduler.session.session_close import left_out_status
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from pyroclast_scheduler.shell.evictor import Evictor
-from pyroclast_scheduler.shell.extender import HttpExtender
 from pyroclast_scheduler.shell.fault_events import FaultReports
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.isolation import Isolation
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import CardSeries, QueueSeries
+from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
+from pyroclast_scheduler.shell.session_gaps import SessionGaps
+from pyroclast_scheduler.shell.session_inputs import SessionInputs
 from pyroclast_scheduler.shell.writer import Writer
 
 __all__ = ["Loop"]
@@ -56,12 +53,17 @@ _LONGEST_REST_SECONDS: Final = 0.2  # … more where cycles are long, as nothing
 
 
 class Loop:
-    """Runs cycles. `wake` may be called from the event loop's thread at any time. `quiet` is set while no session decides."""
+    """Runs cycles. `wake` may be called from the event loop's thread at any time.
+
+    `explained`: called with what each session found out. `warned`: called with what it says of the configuration and did not say
+    the time before.
+    """
 
     def __init__(
         self,
         cache: Cache,
         configuration: Callable[[], Configuration],
+        inputs: SessionInputs,
         *,
         actions: Mapping[str, Action],
         plugins: Mapping[str, PluginFactory],
@@ -71,13 +73,15 @@ class Loop:
         keeper: GangKeeper,
         metrics: SchedulerMetrics,
         recorder: EventRecorder,
-        usage: UsageSource,
-        period: float,
-        budget_patience: float = 600.0,
+        reserved: ReservedNodes,
+        gaps: SessionGaps,
+        explained: Callable[[Outcome], None],
+        warned: Callable[[Sequence[str]], None],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._cache = cache
         self._configuration = configuration
+        self._inputs = inputs
         self._actions = actions
         self._plugins = plugins
         self._binder = binder
@@ -87,35 +91,24 @@ class Loop:
         self._metrics = metrics
         self._queue_series = QueueSeries(metrics.registry)
         self._card_series = CardSeries(metrics.registry)
-        self._budgets = BudgetReports(metrics.registry, recorder, budget_patience)
-        self._budget_patience = budget_patience
-        self._usage = usage
-        self._period = period
+        self._budgets = BudgetReports(metrics.registry, recorder, inputs.budget_patience)
+        self._reserved = reserved
+        self._gaps = gaps
+        self._explained = explained
+        self._warned = warned
+        self._period = inputs.period
         self._now = now
         self._changes = 0
         self._changed = asyncio.Event()
-        self._warned: frozenset[str] = frozenset()
-        self.shard: Callable[[], Shard | None] = lambda: None
-        self.shard_seen: Callable[[], Shard | None] = lambda: None
-        self.elsewhere: Callable[[], Mapping[str, Amounts]] = dict
-        self.quiet = threading.Event()
-        self.quiet.set()
+        self._warnings: frozenset[str] = frozenset()
         self._placements: asyncio.Queue[Commit] = asyncio.Queue()
         self._unready: set[str] = set()
         self._reports = FaultReports(recorder, metrics)
         self._isolation = Isolation(cache, self._run, metrics)
         self._last_cycle: float | None = None
-        self._begun = 0.0
-        self._memory: dict[str, Any] = {}
+        self._session = 0.0  # when it began
         self._last_period = 0
         self._decided_by: Configuration | None = None
-        self._extender = HttpExtender()
-        self._reservations: Mapping[str, Reservation] | None = None
-        self.scheduler = "volcano"
-        self.warned: Callable[[Sequence[str]], None] = lambda _warnings: None
-        self.explained: Callable[[Outcome], None] = lambda _outcome: None
-        self.waiting: WaitingPlaces | None = None
-        self.usual_seconds: Callable[[JobFacts], float | None] = lambda _facts: None
 
     def wake(self) -> None:
         """Something changed on which decisions may depend."""
@@ -125,9 +118,9 @@ class Loop:
     async def run(self) -> None:
         """Cycle after cycle, until cancelled."""
         thread = ThreadPoolExecutor(1, "session")
-        self._last_cycle = self._begun = time.monotonic()
-        self._cache.reserve(self.reservations, {})
-        self._reservations = None  # another leader may have gone on with them
+        self._last_cycle = time.monotonic()
+        self._inputs.begin()
+        self._reserved.forget()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._commit())
@@ -164,7 +157,7 @@ class Loop:
             if turn.is_over:
                 await turn.next()
             try:
-                await self._binder.take(commit, turn)
+                await self._binder.take(commit, turn, session=self._session)
                 self._evictor.take(commit)
             finally:
                 self._placements.task_done()
@@ -189,7 +182,7 @@ class Loop:
     async def _cycle(self, thread: ThreadPoolExecutor) -> None:
         start = time.perf_counter()
         loop = asyncio.get_running_loop()
-        period = self._periods()
+        period = self._inputs.periods()
         if period != self._last_period:
             self._last_period = period
             self._cache.recheck()
@@ -208,29 +201,21 @@ class Loop:
         gone = self._cache.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed
         snapshot_milliseconds = (time.perf_counter() - start) * 1000
-        ports = replace(
-            self.circumstances(),
-            commit=lambda commit: _later(loop, self._placements.put_nowait, commit),
-            observe=self._metrics.observe,
-            shard=self.shard(),
-            period=period,
-            extender=self._extender,
-            waiting=self.waiting,
+        ports = self._inputs.for_session(
+            period, lambda commit: _later(loop, self._placements.put_nowait, commit), self._metrics.observe
         )
-        self._binder.session = ports.now
+        self._session = ports.now
         before = ports.rehearsing()
-        try:
-            self.quiet.clear()
-            outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
-        except Exception as error:
-            await self._placements.join()
-            self._writer.sweep()
-            self._memory = remembered(self._memory)
-            if not await self._isolation.isolate(thread, configuration, before, error):
-                raise
-            return
-        finally:
-            self.quiet.set()
+        with self._gaps.session():
+            try:
+                outcome = await loop.run_in_executor(thread, self._run, snapshot, configuration, ports)
+            except Exception as error:
+                await self._placements.join()
+                self._writer.sweep()
+                self._inputs.session_failed()
+                if not await self._isolation.isolate(thread, configuration, before, error):
+                    raise
+                return
         outcome.warnings += self._isolation.skipped.warnings
         self._metrics.opened(snapshot_milliseconds)
         await self._placements.join()
@@ -254,55 +239,20 @@ class Loop:
         for waiting in outcome.waiting:
             if waiting.nominated:
                 self._cache.nominate(waiting.task.uid, waiting.nominated)
-        self.explained(outcome)
+        self._explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
             self._cache.draw(key)
         async for rest in in_turns(outcome.rests):
             self._cache.rest(rest)
         if outcome.reservations is not None:
-            self._reserve(dict(outcome.reservations))
+            self._reserved.take(dict(outcome.reservations))
         await self._count_unready(outcome)
         await self._measure(outcome)
         self._reports.take(self._cache.faults() | outcome.faults, told=left_out.keys())
         warnings = frozenset(outcome.warnings)
-        self.warned(sorted(warnings - self._warned))
-        self._warned = warnings
-
-    def circumstances(self) -> Ports:
-        """What the next session would be given, as far as it only looks."""
-        return Ports(
-            now=self._now(),
-            shard=self.shard_seen(),
-            period=self._periods(),
-            memory=self._memory,
-            usage=self._usage,
-            scheduler=self.scheduler,
-            reservations=self._reservations,
-            elsewhere=self.elsewhere(),
-            budget_patience=self._budget_patience,
-            usual_seconds=self.usual_seconds,
-        )
-
-    @property
-    def reservations(self) -> Mapping[str, Reservation]:
-        """What nodes are kept for, by job."""
-        return self._reservations or {}
-
-    def _periods(self) -> int:
-        """Schedule periods since the first session."""
-        return int((time.monotonic() - self._begun) / self._period) if self._begun else 0
-
-    def _reserve(self, reservations: Mapping[str, Reservation]) -> None:
-        """Take up what nodes are kept for: the next session goes on from it, binds heed it, users see it."""
-        self._cache.reserve(self._reservations or {}, reservations)
-        self._reservations = reservations
-        self._binder.locked = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
-        self._metrics.reserved_nodes.clear()
-        self._metrics.reserved_seconds.clear()
-        for key, each in reservations.items():
-            self._metrics.reserved_nodes.labels(key).set(len(each.locks))
-            self._metrics.reserved_seconds.labels(key).set(self._now() - each.since)
+        self._warned(sorted(warnings - self._warnings))
+        self._warnings = warnings
 
     async def _count_unready(self, outcome: Outcome) -> None:
         """Keep the gauges of tasks that jobs lack: a job that was not looked at lacks what it lacked."""

@@ -16,6 +16,7 @@ from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import Conflict, KubeError, NotFound, is_transient
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.assumptions import AssumptionKind
@@ -60,6 +61,12 @@ class ShardKeeper:
         self._wish: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(1)
         self._sent: tuple[str, frozenset[str]] = ("", frozenset())
         self._is_missed = False
+
+    def informer(self) -> Informer[records.NodeShard]:
+        """Follows all NodeShards, and must be run."""
+        shards = Informer(self._client, NODE_SHARDS, records.NodeShard)
+        shards.on_change(self.changed)
+        return shards
 
     def changed(self, old: records.NodeShard | None, new: records.NodeShard | None) -> None:
         """A NodeShard came, changed, or went. Sessions learn of it when the next one begins."""

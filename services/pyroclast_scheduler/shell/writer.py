@@ -81,10 +81,20 @@ class _Write:
 class Writer:
     """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread.
 
-    `writes`: whether we are the one of several schedulers that writes the status of a queue.
+    `waiting`: what the annotation of a group should say of why it waits. `writes`: whether we are the one of several schedulers
+    that writes the status of a queue.
     """
 
-    def __init__(self, client: Client, cache: Cache, recorder: EventRecorder, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: Client,
+        cache: Cache,
+        recorder: EventRecorder,
+        *,
+        waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, ""),
+        writes: Callable[[str], bool] = lambda _queue: True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._client = client
         self._cache = cache
         self._recorder = recorder
@@ -109,8 +119,8 @@ class Writer:
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self._annotations: Debounce[str, None] = Debounce()
-        self.writes: Callable[[str], bool] = lambda _queue: True
-        self.waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, "")
+        self._waiting = waiting
+        self._writes = writes
 
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
@@ -123,7 +133,7 @@ class Writer:
         await self._take_groups(outcome, now, preempting)
         await self._take_waiting(outcome, now)
         for name, amounts in outcome.queues.items():
-            if not self.writes(name):
+            if not self._writes(name):
                 continue
             queue = self._cache.queues.get(name)
             if queue is None or queue_patch(queue.record.status, amounts, queue.guarantee) is None:
@@ -323,14 +333,14 @@ class Writer:
         self._cache.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
-        text = self.waiting(group)
+        text = self._waiting(group)
         if text != group.metadata.annotations.get(keys.WAITING, ""):
             patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
         self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.written(key)
-        text = None if group is None else self.waiting(group)
+        text = None if group is None else self._waiting(group)
         if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}

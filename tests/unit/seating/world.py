@@ -74,9 +74,9 @@ class Scheduler:
         self.cache = Cache(places_seats=True, now=clock)
         recorder = EventRecorder(self._client, "volcano")
         metrics = SchedulerMetrics(CollectorRegistry())
-        self._binder = Binder(self._client, self.cache, recorder, metrics)
         self._writer = Writer(self._client, self.cache, recorder, now=self.client.now)
-        self._binder.refused = self._writer.bind_refused
+        parts = self._client, self.cache, recorder, metrics
+        self._binder = Binder(*parts, refused=self._writer.bind_refused, lock=lambda _node: ("", 0.0))
         self._keeper = GangKeeper(self._client, self.cache, recorder)
         self._seats = SeatKeeper(self._client, self.cache, recorder, now=clock)
         ready = asyncio.Event()
@@ -106,7 +106,6 @@ class Scheduler:
             await asyncio.sleep(CYCLE_SECONDS)
             commits: list[Any] = []
             self.cache.recheck()
-            self._binder.session = self.client.now()
             ports = Ports(self.client.now(), commits.append)
             outcome = run_cycle(
                 self.cache.snapshot(),
@@ -119,7 +118,7 @@ class Scheduler:
             self.cache.gone()
             await asyncio.sleep(0.02)  # what the session takes in its thread
             for commit in commits:
-                await self._binder.take(commit, Turn())
+                await self._binder.take(commit, Turn(), session=ports.now)
             await self._writer.take(outcome)
             for key in outcome.drawn:
                 self.cache.draw(key)

@@ -17,6 +17,8 @@ from pyroclast_scheduler.session.outcome import Binds, Commit
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 
+UNLOCKED = "", 0.0
+
 
 @pytest.mark.parametrize(
     ("locked", "is_bound"),
@@ -29,14 +31,15 @@ from pyroclast_scheduler.shell.metrics import SchedulerMetrics
     ],
 )
 async def test_a_bind_that_waits_while_its_node_is_locked(cluster, locked, is_bound):
-    async with waiting_bind(cluster) as (binder, cache, uid):
-        binder.locked = locked
+    locks = {}
+    async with waiting_bind(cluster, lock=lambda node: locks.get(node, UNLOCKED)) as (cache, uid):
+        locks.update(locked)
     assert (await cluster.places("g-"))["g-w-0"] == ("n1" if is_bound else None)
     assert (cache.tasks[uid].node == "n1") is is_bound
 
 
 async def test_a_bind_that_waits_while_its_node_goes(cluster):
-    async with waiting_bind(cluster) as (_, cache, uid):
+    async with waiting_bind(cluster) as (cache, uid):
         node = await cluster.client.get(NODES, Key("", "n1"))
         cache.node_changed(msgspec.convert(node, records.Node, strict=False), None)
     assert (await cluster.places("g-"))["g-w-0"] is None
@@ -45,8 +48,7 @@ async def test_a_bind_that_waits_while_its_node_goes(cluster):
 
 async def test_a_pod_that_somebody_else_bound_first_is_taken_as_it_is_and_not_called_refused(cluster):
     refused = []
-    async with waiting_bind(cluster) as (binder, cache, uid):
-        binder.refused = lambda task, _why: refused.append(task.name)
+    async with waiting_bind(cluster, refused=lambda task, _why: refused.append(task.name)) as (cache, uid):
         target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "g-w-0"}, "target": target}
         await cluster.client.create(PODS, body, namespace="default", name="g-w-0", subresource="binding")
@@ -55,7 +57,7 @@ async def test_a_pod_that_somebody_else_bound_first_is_taken_as_it_is_and_not_ca
 
 
 @contextlib.asynccontextmanager
-async def waiting_bind(cluster):
+async def waiting_bind(cluster, *, refused=lambda _task, _why: None, lock=lambda _node: UNLOCKED):
     """A bind of g-w-0 to n1 that waits while the block lasts; at its end it is sent or dropped, and what came of it is known."""
     await cluster.node("n1")
     await cluster.gang("g", 1)
@@ -64,11 +66,11 @@ async def waiting_bind(cluster):
     pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
     cache.pod_changed(None, pod)
     uid = pod.metadata.uid
-    binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), SchedulerMetrics(CollectorRegistry()))
-    binder.session = 100.0
-    await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)), Turn())
+    parts = cluster.client, cache, EventRecorder(cluster.client, "test"), SchedulerMetrics(CollectorRegistry())
+    binder = Binder(*parts, refused=refused, lock=lock)
+    await binder.take(Commit((Binds("default/g", ((uid, "n1"),)),)), Turn(), session=100.0)
     assert cache.tasks[uid].node == "n1", "it is believed to be there while it waits"
-    yield binder, cache, uid
+    yield cache, uid
 
     async def is_settled():
         places = await cluster.places("g-")

@@ -16,6 +16,9 @@ from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.shell.loop import Loop
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
+from pyroclast_scheduler.shell.session_gaps import SessionGaps
+from pyroclast_scheduler.shell.session_inputs import SessionInputs
 from tests.scenarios import objects
 from tests.scenarios.taking import take_statuses
 
@@ -43,23 +46,35 @@ class Service:
         self.configuration = parse(text, actions=registry.actions(), plugins=self.plugins)
         self.recorder, self.outcomes, self.warned = Recorder(), [], []
         self.metrics = SchedulerMetrics(CollectorRegistry())
+        self.elsewhere = {}
         series = SimpleNamespace(gone=lambda _keys: None, seen=lambda _group: None, shares=lambda _shares: None)
+        reserved = ReservedNodes(self.cache, self.metrics, now=lambda: objects.NOW)
+        self.inputs = SessionInputs(
+            reserved,
+            SimpleNamespace(usage=dict),
+            period=1.0,
+            scheduler="ours",
+            elsewhere=lambda: self.elsewhere,
+            now=lambda: objects.NOW,
+        )
         self.loop = Loop(
             self.cache,
             lambda: self.configuration,
+            self.inputs,
             actions=registry.actions(),
             plugins=self.plugins,
-            binder=SimpleNamespace(take=self._take, series=series, session=0.0, locked={}),
+            binder=SimpleNamespace(take=self._take, series=series),
             evictor=SimpleNamespace(take=lambda _commit: None),
             writer=SimpleNamespace(take=self._write, sweep=lambda: None),
             keeper=SimpleNamespace(take=lambda _jobs, _now: []),
             metrics=self.metrics,
             recorder=self.recorder,
-            usage=SimpleNamespace(usage=dict),
-            period=1.0,
+            reserved=reserved,
+            gaps=SessionGaps(),
+            explained=lambda _outcome: None,
+            warned=self.warned.extend,
             now=lambda: objects.NOW,
         )
-        self.loop.warned = self.warned.extend
 
     def job(self, name, size=1):
         self.cache.group_changed(None, objects.pod_group([name, "q", size, {"phase": "Inqueue"}]))
@@ -86,7 +101,7 @@ class Service:
                 taking.cancel()
         return True
 
-    async def _take(self, commit: Commit, _turn):
+    async def _take(self, commit: Commit, _turn, **_):
         for binds in commit.binds:
             assert self.cache.assume_all(binds.placed) is None
 
@@ -223,7 +238,7 @@ async def test_a_plugin_that_cannot_be_opened_at_all_is_skipped_and_tried_again(
 
     service = Service(picky)
     periods = [0]
-    monkeypatch.setattr(service.loop, "_periods", lambda: periods[0])
+    monkeypatch.setattr(service.inputs, "periods", lambda: periods[0])
     service.job("j")
     assert [await service.cycle() for _ in range(2)] == [True] * 2
     assert service.left_out == []
@@ -254,7 +269,7 @@ async def test_all_are_looked_at_again_when_a_plugin_that_was_skipped_is_there_a
 
     service = Service(picky)
     periods = [0]
-    monkeypatch.setattr(service.loop, "_periods", lambda: periods[0])
+    monkeypatch.setattr(service.inputs, "periods", lambda: periods[0])
     for name, size in (("a", 20), ("b", 30), ("c", 40)):
         service.job(name, size)
     assert [await service.cycle() for _ in range(4)] == [True] * 4
@@ -277,9 +292,8 @@ async def test_the_search_sees_what_the_failing_session_saw():
         return Extensions()
 
     service = Service(picky)
-    service.loop.scheduler = "ours"
-    service.loop.elsewhere = lambda: {"q": {"cpu": 1}}
-    service.loop._memory["picky"] = {"first": 1}
+    service.elsewhere = {"q": {"cpu": 1}}
+    service.inputs.for_onlookers().memory["picky"] = {"first": 1}
     service.job("j")
     assert not await service.cycle()
     assert len(seen) > 2
@@ -287,7 +301,7 @@ async def test_the_search_sees_what_the_failing_session_saw():
     assert seen[0][0] == "ours"
     assert seen[0][4] == {"picky": {"first": 1}}
     assert isinstance(seen[0][2], Mapping)
-    assert service.loop._memory == {"picky": {"done": True}}  # what the session did stays done
+    assert service.inputs.for_onlookers().memory == {"picky": {"done": True}}  # what the session did stays done
 
 
 @pytest.mark.parametrize("asked", range(1, 8))  # longer than that, and the plugin looks broken

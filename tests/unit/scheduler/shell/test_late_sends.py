@@ -65,11 +65,15 @@ class World:
             self.cache.pod_changed(None, pod)
             self.server.pods[pod.metadata.name] = msgspec.to_builtins(pod)
         parts = self.server, self.cache, SimpleNamespace(event=lambda *_, **__: None), SchedulerMetrics(CollectorRegistry())
-        self.binder, self.evictor = binder.Binder(*parts), evictor.Evictor(*parts)
+        self.refused = []
+        self.binder = binder.Binder(
+            *parts, refused=lambda task, _why: self.refused.append(task.name), lock=lambda _node: ("", 0.0)
+        )
+        self.evictor = evictor.Evictor(*parts, evicted=lambda _task, _why: None)
 
     async def bind(self, *placed):
         for i, node in placed:
-            await self.binder.take(Commit((Binds(f"t/g{i}", ((f"t-p{i}", node),)),)), Turn())
+            await self.binder.take(Commit((Binds(f"t/g{i}", ((f"t-p{i}", node),)),)), Turn(), session=0.0)
 
     def evict(self, *numbers):
         for i in numbers:
@@ -127,8 +131,6 @@ async def test_a_bind_that_does_not_stand_for_anything_any_more_is_not_sent(plac
 async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assumed_now():
     world = World(2)
     world.server.refusal = ApiError(500, "InternalError", "no")
-    refused = []
-    world.binder.refused = lambda task, _why: refused.append(task.name)
     await world.bind((0, "n0"))
     async with at_work(world.binder) as settled:
         world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
@@ -136,7 +138,7 @@ async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assum
         world.server.may_answer.set()
         await settled()
     assert (world.cache.tasks["t-p0"].status, world.cache.tasks["t-p0"].node) == (TaskStatus.BINDING, "n1")
-    assert refused == []
+    assert world.refused == []
 
 
 async def test_an_eviction_holds_until_it_is_answered_and_its_deadline_runs_from_then():

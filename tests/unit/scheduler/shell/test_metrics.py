@@ -163,12 +163,15 @@ async def test_what_is_done_before_a_bind_is_measured(cluster):
     cache.node_changed(None, msgspec.convert(node, records.Node, strict=False))
     pod = msgspec.convert(await cluster.client.get(PODS, Key("default", "g-w-0")), records.Pod, strict=False)
     cache.pod_changed(None, pod)
-    binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), metrics)
+    parts = cluster.client, cache, EventRecorder(cluster.client, "test"), metrics
+    binder = Binder(*parts, refused=lambda _task, _why: None, lock=lambda _node: ("", 0.0))
     uid = pod.metadata.uid
     write = Write(PODS, pod.key, {"metadata": {"annotations": {"prepared": "yes"}}})
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
-        await binder.take(Commit((Binds("default/g", ((uid, "n1"),), {uid: (Preparation(writes=(write,)),)}),)), Turn())
+        await binder.take(
+            Commit((Binds("default/g", ((uid, "n1"),), {uid: (Preparation(writes=(write,)),)}),)), Turn(), session=0.0
+        )
         await cluster.until(lambda: all_placed(cluster, "g-"))
         work.cancel()
     assert stages(metrics.registry, "scheduling_stage_duration_milliseconds") == {"PreBind", "Bind"}

@@ -110,14 +110,15 @@ async def binding(cluster, *preparations, refused=0):
         pod = msgspec.convert(await cluster.client.get(PODS, Key("default", f"g-w-{i}")), records.Pod, strict=False)
         cache.pod_changed(None, pod)
         uids.append(pod.metadata.uid)
-    binder = Binder(cluster.client, cache, EventRecorder(cluster.client, "test"), metrics)
+    parts = cluster.client, cache, EventRecorder(cluster.client, "test"), metrics
+    binder = Binder(*parts, refused=lambda _task, _why: None, lock=lambda _node: ("", 0.0))
     cluster.server.forget_requests()
     for _ in range(refused):
         cluster.server.fail_next("create", "pods", 422)
     async with asyncio.TaskGroup() as group:
         work = group.create_task(binder.run())
         prepared = {uid: (each,) for uid, each in zip(uids, preparations, strict=True)}
-        await binder.take(Commit((Binds("default/g", tuple((uid, "n1") for uid in uids), prepared),)), Turn())
+        await binder.take(Commit((Binds("default/g", tuple((uid, "n1") for uid in uids), prepared),)), Turn(), session=0.0)
         yield
         work.cancel()
 

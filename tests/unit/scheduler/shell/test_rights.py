@@ -89,7 +89,7 @@ async def test_what_may_not_be_written_is_said_once_and_tried_ever_more_rarely(w
 @pytest.mark.looptime
 async def test_a_pod_that_may_not_be_evicted_is_not_chosen_again_at_once() -> None:
     cache, client, events = known(), Shut(), Events()
-    evictor = Evictor(client, cache, events, SchedulerMetrics(CollectorRegistry()))  # type: ignore[arg-type]
+    evictor = Evictor(client, cache, events, SchedulerMetrics(CollectorRegistry()), evicted=lambda _task, _why: None)  # type: ignore[arg-type]
     evicting = asyncio.create_task(evictor.run())
     for _ in range(SESSIONS):
         task = task_of(cache, "p")

@@ -24,7 +24,7 @@ def config_map(text):
 
 
 def estimates():
-    return Estimates(None, None, now=lambda: 0.0)
+    return Estimates(None, None, None, now=lambda: 0.0)
 
 
 def recorded(found):

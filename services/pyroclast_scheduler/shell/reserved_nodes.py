@@ -1,0 +1,47 @@
+"""What nodes are kept for, as the last session left it: for the next session, for binds, for metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.model.reservations import Reservation
+from pyroclast_scheduler.shell.metrics import SchedulerMetrics
+
+__all__ = ["ReservedNodes"]
+
+
+class ReservedNodes:
+    """Keeps reservations between sessions. `current`: by job; None while no session of this leader has decided."""
+
+    def __init__(self, cache: Cache, metrics: SchedulerMetrics, *, now: Callable[[], float]) -> None:
+        self.current: Mapping[str, Reservation] | None = None
+        self._cache = cache
+        self._metrics = metrics
+        self._now = now
+        self._locks: Mapping[str, tuple[str, float]] = {}
+
+    @property
+    def by_job(self) -> Mapping[str, Reservation]:
+        """The reservation of each job that has one."""
+        return self.current or {}
+
+    def lock(self, node: str) -> tuple[str, float]:
+        """The job that a node is locked for, empty for none, and since when."""
+        return self._locks.get(node, ("", 0.0))
+
+    def forget(self) -> None:
+        """Another leader may have gone on with them."""
+        self._cache.reserve(self.by_job, {})
+        self.current = None
+
+    def take(self, reservations: Mapping[str, Reservation]) -> None:
+        """Take up what a session decided."""
+        self._cache.reserve(self.by_job, reservations)
+        self.current = reservations
+        self._locks = {lock.node: (key, lock.since) for key, each in reservations.items() for lock in each.locks}
+        self._metrics.reserved_nodes.clear()
+        self._metrics.reserved_seconds.clear()
+        for key, each in reservations.items():
+            self._metrics.reserved_nodes.labels(key).set(len(each.locks))
+            self._metrics.reserved_seconds.labels(key).set(self._now() - each.since)

@@ -1,0 +1,46 @@
+"""Why a PodGroup waits and when it is likely to start, as its annotation says it."""
+
+from __future__ import annotations
+
+from pyroclast.api import keys
+from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
+from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, waiting_of
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.model.groups import Group
+from pyroclast_scheduler.shell.estimates import Estimates
+
+__all__ = ["WaitingText"]
+
+
+class WaitingText:
+    """Reads the book of jobs that wait. `estimates`: of starts, None where none are made."""
+
+    def __init__(self, book: WaitingBook, estimates: Estimates | None) -> None:
+        self._book = book
+        self._estimates = estimates
+
+    def of(self, group: Group) -> str:
+        """What the annotation of a group should say, empty for none; what it says where the difference is worth no write."""
+        said = group.metadata.annotations.get(keys.WAITING, "")
+        if not group.keeps_phase:
+            return said
+        new = self._waiting(group.key)
+        if new is None:
+            return ""
+        old = read_waiting(said) if said else None
+        return said if said and not is_worth_a_write(old, new) else written_waiting(new)
+
+    def start(self, key: str) -> Start | str:
+        """When a job is likely to start, or why nobody says so."""
+        entry = self._book.get(key)
+        if entry is not None and entry.is_never:
+            return "waiting alone does not help"
+        if entry is not None and entry.code is PendingReason.BUDGET_SPENT:
+            return "a budget keeps it out, until the date that is named or until it is raised"
+        return "no estimate is made" if self._estimates is None else self._estimates.start(key)
+
+    def _waiting(self, key: str) -> Waiting | None:
+        entry = self._book.get(key)
+        start = self.start(key)
+        return None if entry is None else waiting_of(self._book, entry, None if isinstance(start, str) else start)
