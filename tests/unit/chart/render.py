@@ -3,6 +3,7 @@
 `python -m tests.unit.chart.render` writes the file anew. It takes helm from the path, or builds it from its Go modules.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,17 @@ def render(helm: Path, *options: str) -> str:
 @cache
 def documents(helm: Path, *options: str) -> tuple[dict[str, Any], ...]:
     """The objects that the chart makes with `options`; many tests look at the same ones, and none changes them."""
-    return tuple(each for each in yaml.load_all(render(helm, *options), yaml.CSafeLoader) if each)
+    return parsed(render(helm, *options))
+
+
+def parsed(text: str) -> tuple[dict[str, Any], ...]:
+    """The objects in a rendered text. Most of them, such as the CRDs, are in every text, so each is read once."""
+    return tuple(each for document in re.split(r"^---$", text, flags=re.MULTILINE) if (each := _parsed(document)))
+
+
+@cache
+def _parsed(document: str) -> Any:
+    return yaml.load(document, yaml.CSafeLoader)
 
 
 def rendered(helm: Path) -> str:

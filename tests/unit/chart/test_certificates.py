@@ -54,7 +54,7 @@ def test_what_cert_manager_would_refuse_is_seen(change, want):
 @pytest.mark.parametrize("way", ["cert-manager", "own-ca"])
 def test_certificates_from_outside_go_through_the_secret_of_the_chart(helm, way):
     options = ("--values", str(CERTS / f"values-{way}.yaml"))
-    documents = [document for document in yaml.load_all(render.render(helm, *options), yaml.CSafeLoader) if document]
+    documents = render.documents(helm, *options)
     (admission,) = (
         each for each in documents if each["kind"] == "Deployment" and each["metadata"]["name"] == "pyroclast-admission"
     )

@@ -10,7 +10,7 @@ from pyroclast.runtime.settings import parse
 from pyroclast_admission import handlers
 from tests.unit.chart import render, values_schema
 
-KEPT = [document for document in yaml.load_all(render.RENDERED.read_text(), yaml.CSafeLoader) if document]
+KEPT = render.parsed(render.RENDERED.read_text())
 KEYS = {
     "admission": "admission",
     "board": "board",
@@ -142,15 +142,6 @@ def test_webhooks_are_reached_by_url_where_one_is_given(helm):
             assert webhook["clientConfig"]["url"].startswith("https://hooks.example.org:9443/")
             assert "service" not in webhook["clientConfig"]
             assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 3)
-
-
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_can_be_left_out(helm, program):
-    left = rendered(helm, f"custom.{KEYS[program]}_enable=false", "custom.vap_enable=true")
-    names = {document["metadata"]["name"] for document in left}
-    assert not [name for name in names if name.startswith(f"pyroclast-{program}")]
-    if program == "admission":
-        assert not webhooks_of(left)
 
 
 def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):

@@ -89,7 +89,7 @@ def documents(helm):
     files = [option for path in RELEASE.get("valuesFiles", ()) for option in ("--values", str(render.ROOT / path))]
     assert (RELEASE["name"], RELEASE["namespace"]) == (render.RELEASE, render.NAMESPACE)
     assert render.ROOT / RELEASE["chartPath"] == render.CHART
-    return [each for each in yaml.load_all(render.render(helm, *options, *files), yaml.CSafeLoader) if each]
+    return render.documents(helm, *options, *files)
 
 
 def pods(documents):
@@ -117,9 +117,7 @@ def test_files_can_be_copied_and_count(documents):
 
 def test_nothing_else_differs_from_the_release(documents, helm):
     """Only images, log level, commands and users differ from what users install."""
-    plain = [each for each in yaml.load_all(render.render(helm), yaml.CSafeLoader) if each]
-    assert len(plain) == len(documents)
-    for ours, theirs in zip(documents, plain, strict=True):
+    for ours, theirs in zip(documents, render.documents(helm), strict=True):
         if ours["kind"] not in {"Deployment", "Pod"}:
             assert ours == theirs
 
