@@ -48,10 +48,11 @@ def understands(version, document):
     return not (document["kind"].startswith("MutatingAdmissionPolicy") and version != VERSIONS[-1])
 
 
-@pytest.mark.parametrize("values", SETS.values(), ids=SETS)
-def test_helm_finds_nothing_wrong(helm, tmp_path, values):
+# which together have every template
+@pytest.mark.parametrize("name", ["defaults", "everything", "namespaces choose a scheduler", "gangs before their pods"])
+def test_helm_finds_nothing_wrong(helm, tmp_path, name):
     path = tmp_path / "values.yaml"
-    path.write_text(yaml.safe_dump(values))
+    path.write_text(yaml.safe_dump(SETS[name]))
     linted = subprocess.run(
         [helm, "lint", "--strict", str(render.CHART), "--values", str(path)], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""Sets of values that users install the chart with: each is rendered, judged, linted, and installed on a whole control plane."""
+"""Sets of values that users install the chart with: each is rendered, judged, and installed on a whole control plane."""
 
 from __future__ import annotations
 
