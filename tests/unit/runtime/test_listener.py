@@ -25,13 +25,28 @@ from tests.bench.admission_server import policy
 
 MATERIAL = carry_out(Step.START_OVER, None, policy(), datetime.now(UTC))
 WRITERS: dict[Listener, list[asyncio.StreamWriter]] = {}
+GATES: dict[Listener, Gate] = {}
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 BUFFER = 64 * 1024
 """Bytes that the system takes for each end of a connection, or about twice as many."""
 LARGE = 4 * 1024 * 1024
 """Bytes: more than the buffers of both ends take."""
+SMALL = REQUEST.replace(b"GET /", b"GET /?size=2000")
+GATED = REQUEST.replace(b"GET /", b"GET /?gated=1")
 FOR_LARGE = REQUEST.replace(b"GET /", b"GET /?size=%d" % LARGE)
 HASTY = {"write_seconds": 0.5, "write_bytes_per_second": 10.0 * LARGE}
+
+
+class Gate:
+    """Holds the answers to requests for `/?gated=1` back until it is opened."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.is_open = asyncio.Event()
+
+    async def passed(self) -> None:
+        self.waiting += 1
+        await self.is_open.wait()
 
 
 @pytest.mark.parametrize(
@@ -49,7 +64,7 @@ async def test_who_could_not_be_let_in_does_not_keep_others_out(fault: Exception
 
     monkeypatch.setattr(listener_module, "NOT_ACCEPTING_SECONDS", 0.01)
     monkeypatch.setattr(loop, "sock_accept", failing)
-    async with listening(secured=False) as listener, asyncio.timeout(20):
+    async with listening(secured=False) as listener, asyncio.timeout(60):
         assert b" 200 " in await ask(listener, secured=False)
     assert not faults
 
@@ -58,6 +73,8 @@ async def test_who_could_not_be_let_in_does_not_keep_others_out(fault: Exception
 async def listening(*, secured: bool, **options: Any) -> AsyncIterator[Listener]:
     async def answer(request: web.BaseRequest) -> web.Response:
         await asyncio.sleep(float(request.query.get("takes", "0")))
+        if "gated" in request.query:
+            await GATES[listener].passed()
         if request.transport is not None:  # what the system takes is more than it would be over a network
             request.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER)
         return web.Response(body=bytes(int(request.query.get("size", "0"))) or b"well")
@@ -66,10 +83,12 @@ async def listening(*, secured: bool, **options: Any) -> AsyncIterator[Listener]
     tls.use(MATERIAL.certificate, MATERIAL.key)
     listener = Listener(answer, tls=tls.context if secured else None, **{"shutdown_timeout": 5.0, **options})
     await listener.start("127.0.0.1", 0)
+    GATES[listener] = Gate()
     try:
         yield listener
         await listener.stop()
     finally:
+        del GATES[listener]
         for writer in WRITERS.pop(listener, ()):
             writer.transport.abort()  # closing would wait for a TLS peer that was left unread
             with suppress(OSError, TimeoutError):
@@ -114,16 +133,9 @@ async def readers_of_nothing(listener: Listener, count: int, *, secured: bool) -
     async def ask_on(writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):
             while True:
-                writer.write(REQUEST * 1000)
+                writer.write(SMALL * 100)
                 await writer.drain()
 
-    tasks = []
-    for number in range(count):
-        _, writer = await connected(listener, secured=secured)
-        if number % 2:
-            writer.write(FOR_LARGE)
-        else:
-            tasks.append(asyncio.ensure_future(ask_on(writer)))
     stuck: set[web.RequestHandler] = set()
 
     def are_stuck() -> bool:
@@ -131,14 +143,21 @@ async def readers_of_nothing(listener: Listener, count: int, *, secured: bool) -
         stuck.update(each for each in listener.runner.server.connections if each.writing_paused)
         return len(stuck) == count
 
-    await until(are_stuck)
+    watching = asyncio.ensure_future(until(are_stuck))  # from the beginning: the first may be gone when the last is there
+    tasks = [watching]
     try:
+        for number in range(count):
+            _, writer = await connected(listener, secured=secured)
+            if number % 2:
+                writer.write(FOR_LARGE)
+            else:
+                tasks.append(asyncio.ensure_future(ask_on(writer)))
+        await watching
         yield
     finally:
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5)
+        await asyncio.wait(tasks, timeout=60)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -148,7 +167,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def slow_heads(secured: bool) -> None:
     """Nothing, part of a head, or part of the second head: all are closed in time; a slow answer is not."""
-    async with listening(secured=secured, head_seconds=0.5) as listener, asyncio.timeout(20):
+    async with listening(secured=secured, head_seconds=1.0) as listener, asyncio.timeout(60):
         silent, _ = await connected(listener, secured=secured)
         partial, writer = await connected(listener, secured=secured)
         writer.write(REQUEST[:20])
@@ -156,7 +175,7 @@ async def slow_heads(secured: bool) -> None:
         other.write(REQUEST)
         await second.readuntil(b"well")
         other.write(REQUEST[:20])
-        answered = asyncio.ensure_future(ask(listener, secured=secured, request=REQUEST.replace(b"GET /", b"GET /?takes=1.5")))
+        answered = asyncio.ensure_future(ask(listener, secured=secured, request=REQUEST.replace(b"GET /", b"GET /?takes=2")))
         assert [await ended(reader) for reader in (silent, partial, second)] == [True] * 3
         assert (await answered).startswith(b"HTTP/1.1 200")
 
@@ -164,7 +183,7 @@ async def slow_heads(secured: bool) -> None:
 async def slow_handshakes(secured: bool) -> None:
     if not secured:
         return
-    async with listening(secured=True, head_seconds=0.5) as listener, asyncio.timeout(20):
+    async with listening(secured=True, head_seconds=0.5) as listener, asyncio.timeout(60):
         silent, _writer = await connected(listener, secured=False)
         assert await ended(silent)
         await until(lambda: len(listener) == 0)
@@ -172,7 +191,7 @@ async def slow_handshakes(secured: bool) -> None:
 
 async def many(secured: bool) -> None:
     """However many come and say nothing, whoever asks is answered, and there are never more than the ceiling."""
-    async with listening(secured=secured, most=8) as listener, asyncio.timeout(30):
+    async with listening(secured=secured, most=8) as listener, asyncio.timeout(60):
         for number in range(100):
             await connected(listener, secured=False)
             if number % 10 == 0:
@@ -182,19 +201,20 @@ async def many(secured: bool) -> None:
 
 async def busy(secured: bool) -> None:
     """What is being answered is not closed for others: these are refused."""
-    async with listening(secured=secured, most=2) as listener, asyncio.timeout(20):
-        slow = REQUEST.replace(b"GET /", b"GET /?takes=1")
-        asked = [asyncio.ensure_future(ask(listener, secured=secured, request=slow)) for _ in range(2)]
-        await asyncio.sleep(0.5)
+    async with listening(secured=secured, most=2) as listener, asyncio.timeout(60):
+        gate = GATES[listener]
+        asked = [asyncio.ensure_future(ask(listener, secured=secured, request=GATED)) for _ in range(2)]
+        await until(lambda: gate.waiting == 2)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await ask(listener, secured=secured)
+        gate.is_open.set()
         assert all(head.startswith(b"HTTP/1.1 200") for head in await asyncio.gather(*asked))
         assert (await ask(listener, secured=secured)).startswith(b"HTTP/1.1 200")
 
 
 async def unread(secured: bool) -> None:
     """Who waits for a peer that does not read makes room for others, each of whom is answered at once."""
-    async with listening(secured=secured, most=8, write_seconds=600.0) as listener, asyncio.timeout(30):
+    async with listening(secured=secured, most=8, write_seconds=600.0) as listener, asyncio.timeout(60):
         async with readers_of_nothing(listener, 8, secured=secured):
             for _ in range(8):
                 assert (await ask(listener, secured=secured)).startswith(b"HTTP/1.1 200")
@@ -205,7 +225,7 @@ async def unread(secured: bool) -> None:
 async def unread_for_long(secured: bool) -> None:
     """Who does not read is gone in time, also when nobody comes who needs the room."""
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         listening(secured=secured, **HASTY) as listener,
         readers_of_nothing(listener, 4, secured=secured),
     ):
@@ -219,7 +239,7 @@ async def unread_bit_by_bit(secured: bool) -> None:
         assert listener.runner.server is not None
         return any(each.transport and each.transport.get_write_buffer_size() for each in listener.runner.server.connections)
 
-    async with asyncio.timeout(30), listening(secured=secured, **HASTY) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, **HASTY) as listener:
         _, writer = await connected(listener, secured=secured)
         while not is_full():
             writer.write(REQUEST.replace(b"GET /", b"GET /?size=16000"))
@@ -229,7 +249,7 @@ async def unread_bit_by_bit(secured: bool) -> None:
 
 async def dripping(secured: bool) -> None:
     """Who reads a little now and then wins no time by it."""
-    async with asyncio.timeout(30), listening(secured=secured, **HASTY) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, **HASTY) as listener:
         reader, writer = await connected(listener, secured=secured)
         writer.write(FOR_LARGE)
         taken = 0
@@ -243,7 +263,7 @@ async def dripping(secured: bool) -> None:
 async def steady(secured: bool) -> None:
     """Who reads slowly but steadily gets all of what is large, and the connection stays."""
     options = {"write_seconds": 0.2, "write_bytes_per_second": LARGE / 10}
-    async with asyncio.timeout(30), listening(secured=secured, **options) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, **options) as listener:
         reader, writer = await connected(listener, secured=secured)
         writer.write(FOR_LARGE)
         await reader.readuntil(b"\r\n\r\n")
@@ -266,15 +286,15 @@ async def bodies_by_themselves(secured: bool) -> None:
                 await asyncio.sleep(0)
             writer.write(body)
             assert (await reader.readuntil(b"well")).startswith(b"HTTP/1.1 200")
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(1.5)
 
-    async with asyncio.timeout(30), listening(secured=secured, head_seconds=0.5) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, head_seconds=1.0) as listener:
         await asyncio.gather(*map(again, range(12)))
 
 
 async def stopping_unread(secured: bool) -> None:
     """Stopping waits only so long for who does not read: neither for ever, nor as long as for what is being worked out."""
-    async with asyncio.timeout(30), listening(secured=secured, shutdown_timeout=600.0, **HASTY) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, shutdown_timeout=600.0, **HASTY) as listener:
         async with readers_of_nothing(listener, 4, secured=secured):
             await listener.stop()
         assert len(listener) == 0
@@ -283,19 +303,20 @@ async def stopping_unread(secured: bool) -> None:
 async def stopping_in_a_hurry(secured: bool) -> None:
     """What is cut off, as there is no time for it, does not wait for its peer either."""
     options = {"shutdown_timeout": 0.1, "write_seconds": 0.5, "write_bytes_per_second": 1.0}
-    async with asyncio.timeout(30), listening(secured=secured, **options) as listener:
+    async with asyncio.timeout(60), listening(secured=secured, **options) as listener:
         async with readers_of_nothing(listener, 4, secured=secured):
             await listener.stop()
         assert len(listener) == 0
 
 
 async def stopping(secured: bool) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         async with listening(secured=secured) as listener:
-            slow = REQUEST.replace(b"GET /", b"GET /?takes=0.5")
-            asked = [asyncio.ensure_future(ask(listener, secured=secured, request=slow)) for _ in range(3)]
+            gate = GATES[listener]
+            asked = [asyncio.ensure_future(ask(listener, secured=secured, request=GATED)) for _ in range(3)]
             silent, _writer = await connected(listener, secured=False)
-            await asyncio.sleep(0.2)
+            await until(lambda: gate.waiting == 3 and len(listener) == 4)
+            asyncio.get_running_loop().call_later(0.3, gate.is_open.set)  # while it is stopping
         assert all(head.startswith(b"HTTP/1.1 200") for head in await asyncio.gather(*asked))
         assert await ended(silent)
         assert len(listener) == 0
