@@ -28,7 +28,7 @@ OBJECTS = list(yaml.safe_load_all((render.ROOT / "certs" / "cert-manager.yaml").
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await holds():
             await asyncio.sleep(0.1)
 

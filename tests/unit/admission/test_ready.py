@@ -43,7 +43,7 @@ async def test_it_is_not_ready_before_it_serves(tmp_path: Path) -> None:
             stderr=PIPE,
         )
         assert process.stderr is not None
-        async with aiohttp.ClientSession() as session, asyncio.timeout(30):
+        async with aiohttp.ClientSession() as session, asyncio.timeout(60):
 
             async def ready() -> int:
                 async with session.get(f"http://127.0.0.1:{health}/readyz") as response:

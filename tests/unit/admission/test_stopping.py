@@ -72,7 +72,7 @@ async def serving(server: FaultServer, folder: Path, *flags: str) -> AsyncIterat
         stderr=PIPE,
     )
     assert process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while b"webhooks.serving" not in await process.stderr.readline():
             pass
         yield Serving(process, port, material.bundle)

@@ -47,7 +47,7 @@ class Browser:
         """What a script returns."""
         return await self._ask("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
-    async def wait(self, script: str, *arguments: Any, seconds: float = 10.0) -> Any:
+    async def wait(self, script: str, *arguments: Any, seconds: float = 60.0) -> Any:
         """What a script returns, once that is true."""
         async with asyncio.timeout(seconds):
             while not (found := await self.run(script, *arguments)):

@@ -101,7 +101,7 @@ class Board:
             assert answer.status == status, text
             return text
 
-    async def until(self, path: str, *words: str, token: str = "", seconds: float = 10.0) -> str:
+    async def until(self, path: str, *words: str, token: str = "", seconds: float = 60.0) -> str:
         """The page once it has all of these words."""
         async with asyncio.timeout(seconds):
             while True:

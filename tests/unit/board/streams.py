@@ -19,7 +19,7 @@ async def messages(board: Board, path: str, token: str = "", count: int = 1, las
     found: list[tuple[str, list[Any]]] = []
     identity = ""
     assert board.session is not None
-    async with asyncio.timeout(15), board.session.get(f"{board.url}{path}", headers=headers) as answer:
+    async with asyncio.timeout(60), board.session.get(f"{board.url}{path}", headers=headers) as answer:
         assert answer.status == 200
         assert answer.content_type == "text/event-stream"
         while len(found) < count:

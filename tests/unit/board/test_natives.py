@@ -63,7 +63,7 @@ def pod(name: str, of: str) -> dict[str, Any]:
 async def serve(board: Board) -> None:
     """Have the API server serve the kind."""
     await board.client.create(CRDS, CRD)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(KubeError):  # not served yet
                 await board.client.list(NATIVE_POD_GROUPS)

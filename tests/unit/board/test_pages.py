@@ -248,11 +248,11 @@ async def test_a_copy_that_grows_old_is_announced_with_its_age(filled: Board, mo
         filled.server.fail_next("watch", "jobs", 503)
         filled.server.fail_next("list", "jobs", 503)
     filled.server.drop_watches()
-    page = await filled.until("/jobs", "The API server does not answer: jobs as of", seconds=20)
+    page = await filled.until("/jobs", "The API server does not answer: jobs as of")
     assert ">train</a></th>" in page, "what was last known is still shown"
     filled.server._mishaps.planned.clear()
     await filled.job("team", "afterwards")
-    page = await filled.until("/jobs", "afterwards", seconds=30)
+    page = await filled.until("/jobs", "afterwards")
     assert "does not answer" not in page
 
 

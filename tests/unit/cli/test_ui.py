@@ -59,7 +59,7 @@ async def screen(*arguments: str) -> AsyncIterator[tuple[Explorer, Pilot[Any], B
 
 
 async def until(pilot: Pilot[Any], holds: Any, what: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await pilot.pause(0.05)
     assert holds(), what

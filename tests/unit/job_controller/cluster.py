@@ -157,7 +157,7 @@ class Cluster:
         job = await self.client.get(JOBS, Key(NS, name))
         return str((job.get("status") or {}).get("state", {}).get("phase", ""))
 
-    async def until(self, what: Callable[[], Awaitable[object]], within: float = 20.0) -> None:
+    async def until(self, what: Callable[[], Awaitable[object]], within: float = 60.0) -> None:
         async with asyncio.timeout(within):
             while not await what():
                 await asyncio.sleep(STEP)

@@ -110,7 +110,7 @@ class World:
             kinds = [(await self.client.list(kind, NS))[0] for kind in (JOBS, CRON_JOBS)]
             return [{item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in items} for items in kinds]
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 want = await versions()
                 have = [

@@ -44,7 +44,7 @@ async def test_it_starts_leads_and_stops():
         flags = (f"--kubeconfig={server.kubeconfig}", "--enable-healthz", f"--healthz-address={address}", "--log-level=error")
         process = await asyncio.create_subprocess_exec(sys.executable, "-m", "pyroclast_jobflow_controller", *flags)
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 await ready(f"http://{address}/readyz")
                 while not await holder(client):
                     await asyncio.sleep(0.05)

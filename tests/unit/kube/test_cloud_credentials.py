@@ -124,7 +124,7 @@ async def test_a_plugin_that_fails_is_told_in_words_and_left_alone_for_a_while(t
     plugin = Plugin(tmp_path, before="sys.exit('log in first')")
     async with Client(load_config(kubeconfig(tmp_path, server.url, plugin.user))) as client:
         said: list[str] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(said) < 20:
                 with pytest.raises(ConnectionFailed) as caught:
                     await read(client, 0.05)
@@ -142,10 +142,10 @@ async def test_a_plugin_that_hangs_costs_a_call_no_more_than_its_deadline_and_is
     monkeypatch.setattr(cloud_credentials, "ASK_SECONDS", 1.0)
     plugin = Plugin(tmp_path, before="time.sleep(1000)")
     async with Client(load_config(kubeconfig(tmp_path, server.url, plugin.user))) as client:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with pytest.raises(ConnectionFailed):
                 await read(client, 0.3)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not plugin.runs or os.path.exists(f"/proc/{plugin.runs[0]}"):  # noqa: ASYNC240 - /proc does not wait
                 await asyncio.sleep(0.05)
         with pytest.raises(ConnectionFailed, match=r"no credentials: exec: process returned 1\. no answer within 1\.0 s"):
@@ -280,6 +280,6 @@ async def test_an_oidc_provider_that_is_not_who_it_says_gets_no_token(tmp_path: 
         file = kubeconfig(tmp_path, server.url, oidc_user(provider, None))
         async with Client(load_config(file)) as client:
             with pytest.raises(ConnectionFailed, match=r"no credentials: .*certificate verify failed"):
-                await read(client)
+                await read(client, 3.0)
     assert provider.refreshes == 0
     assert server.requests == []

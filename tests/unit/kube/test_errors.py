@@ -34,7 +34,7 @@ def make_sense(error: ApiError) -> None:
     assert isinstance(is_transient(error), bool)
 
 
-@settings(max_examples=examples(2000))
+@settings(max_examples=examples(2000, one_in=16))
 @given(STATUS, st.sampled_from([400, 404, 409, 422, 429, 500, 503]))
 @example({"details": {"causes": 5}}, 403)
 def test_any_body_of_a_refusal(body: dict[str, Any], status: int) -> None:
@@ -50,7 +50,7 @@ def test_words_that_are_no_text_but_nested_as_deeply_as_can_be_read() -> None:
     make_sense(ApiError.from_status(429, {"reason": deep, "message": deep, "details": {"causes": deep}}))
 
 
-@settings(max_examples=examples(2000))
+@settings(max_examples=examples(2000, one_in=16))
 @given(STATUS | JSON)
 @example({"code": [1], "message": "x"})
 @example({"code": 10**400})

@@ -75,7 +75,7 @@ class Running:
             await self._task
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not condition():
                 await asyncio.sleep(0.005)
                 assert not self._task.done()

@@ -153,7 +153,7 @@ async def test_the_copy_ends_as_the_original(server: FaultServer, seed: int) -> 
         informer = Informer(client, PODS, Pod, timing=TIMING, indexers={"node": lambda pod: [pod.spec.node_name]})
         informer.on_change(follow)
         running = asyncio.ensure_future(informer.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await informer.synced()
         for step in range(400):
             await history.change()
@@ -164,7 +164,7 @@ async def test_the_copy_ends_as_the_original(server: FaultServer, seed: int) -> 
         chaotic.calm = True
         await history.change()
         original = {item["metadata"]["resourceVersion"] for item in history.objects.values() if isinstance(item["spec"], dict)}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while {pod.metadata.resource_version for pod in informer.values()} != original:
                 await asyncio.sleep(0.01)
                 assert not running.done()

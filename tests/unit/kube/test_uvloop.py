@@ -31,7 +31,7 @@ async def delays_and_retries() -> None:
         if done.count(key) < 3:
             queue.add_rate_limited(key)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         working = group.create_task(run_workers(queue, reconcile, 2))
         queue.add_after("later", 0.05)
         queue.add_after("soon", 0.02)
@@ -56,7 +56,7 @@ async def list_and_watch() -> None:
 async def informed(client: Client) -> None:
     informer = Informer(client, PODS, Pod)
     running = asyncio.ensure_future(informer.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not len(informer):
             await asyncio.sleep(0.01)
     running.cancel()

@@ -56,7 +56,7 @@ class Cluster:
     async def get(self, name):
         return await self.client.get(PODS, Key("default", name))
 
-    async def until(self, name, condition, seconds=10.0):
+    async def until(self, name, condition, seconds=60.0):
         """The pod once `condition` holds for it; None once it is gone, if that is the condition."""
         async with asyncio.timeout(seconds):
             while True:
@@ -70,7 +70,7 @@ class Cluster:
                     return pod
                 await asyncio.sleep(0.02)
 
-    async def until_phase(self, name, *phases, seconds=10.0):
+    async def until_phase(self, name, *phases, seconds=60.0):
         return await self.until(name, lambda pod: pod["status"].get("phase") in phases, seconds)
 
 

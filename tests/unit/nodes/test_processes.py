@@ -19,7 +19,7 @@ from pyroclast_standalone.nodes.volumes import File
 
 async def started(cluster, tmp_path):
     await cluster.start(nodes="1", mode="process", data_dir=str(tmp_path / "nodes"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (await cluster.client.list(NODES))[0]:
             await asyncio.sleep(0.02)
 
@@ -30,7 +30,7 @@ def printed(tmp_path, pod, attempt=0):
 
 
 async def printed_until(tmp_path, pod, count):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(printed(tmp_path, pod)) < count:
             await asyncio.sleep(0.02)
     return printed(tmp_path, pod)
@@ -96,13 +96,13 @@ async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_pa
     try:
         await cluster.run_pod("ends", "echo up; sleep 1; exit 4")
         goes_on = await cluster.run_pod("goes-on", "echo up; sleep 4; echo done")
-        await cluster.until_phase("ends", "Running", seconds=20)
+        await cluster.until_phase("ends", "Running")
         await cluster.until_phase("goes-on", "Running")
         nodes.kill()
         await nodes.wait()
         await asyncio.sleep(1.2)
         nodes = await asyncio.create_subprocess_exec(*command)
-        ended = await cluster.until_phase("ends", "Failed", seconds=20)
+        ended = await cluster.until_phase("ends", "Failed")
         assert ended["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 4
         await cluster.until_phase("goes-on", "Succeeded")
         assert printed(tmp_path, goes_on) == ["up", "done"]

@@ -213,7 +213,7 @@ async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_c
         writer = Writer(database, lambda: 9000.0, lambda rows, seconds: None)
         running = asyncio.create_task(writer.run())
         await writer.add(jobs, 1, {"uid": "early", "namespace": "ns", "name": "a"})
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while writer.complaint is None:
                 await asyncio.sleep(0.01)
         await writer.add(jobs, 2, {"uid": "late", "namespace": "ns", "name": "b"})

@@ -41,7 +41,7 @@ async def add(writer: Writer, first: int) -> None:
 
 
 async def complaint(writer: Writer) -> str:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while writer.complaint is None:
             await asyncio.sleep(0.02)
     return writer.complaint

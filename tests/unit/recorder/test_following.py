@@ -38,7 +38,7 @@ async def test_nodes_that_are_kept_make_a_row_when_others_are_kept(laboratory: L
         await laboratory.client.patch(POD_GROUPS, Key("default", name), body, PatchKind.MERGE)
 
     async def until(wanted: list[str]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await kept() != wanted:
                 await asyncio.sleep(0.05)
         await asyncio.sleep(1.1)  # a row per PodGroup and second
@@ -158,7 +158,7 @@ async def test_a_pod_is_in_the_lowest_hypernode_of_its_node(laboratory: Laborato
     meta = {"name": "n1", "labels": {"rack": "r7"}}
     await laboratory.client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": meta})
     laboratory.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while "nodes" not in await laboratory.database.cursors():
             await asyncio.sleep(0.05)
     await laboratory.put(pod("a"))

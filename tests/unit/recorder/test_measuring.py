@@ -131,7 +131,7 @@ async def test_a_metrics_api_is_asked_again_and_again(laboratory: Laboratory) ->
             found = (await connection.execute(select(pod_use))).mappings()
             return {row["resource"]: dict(row) for row in found}
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (found := await rows()) or found["cpu"]["samples"] < 3:
             await asyncio.sleep(0.1)
     assert set(found) == {"cpu", "memory"}

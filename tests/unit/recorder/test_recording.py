@@ -82,7 +82,7 @@ class Laboratory:
         return recorder
 
     async def stop(self) -> None:
-        async with asyncio.timeout(20):  # what was seen first must be known to reach somewhere
+        async with asyncio.timeout(60):  # what was seen first must be known to reach somewhere
             while "pods" not in await self.database.cursors():
                 await asyncio.sleep(0.05)
         for task in self.running:
@@ -107,7 +107,7 @@ class Laboratory:
             return {row.get("name") or row["kind"]: dict(row) for row in found.mappings()}
 
     async def until(self, holds: Callable[[dict[str, Any]], object], table: Any = pods) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds(rows := await self.rows(table)):
                 await asyncio.sleep(0.05)
         return rows
@@ -231,7 +231,7 @@ async def test_a_database_that_comes_back_gets_everything(laboratory: Laboratory
     await laboratory.until(lambda rows: len(rows) == 5)
     listening.cancel()
     assert "the database takes no rows: the disk is full" in complaints
-    async with asyncio.timeout(20):  # the rows can be read a moment before the writer knows that they are there
+    async with asyncio.timeout(60):  # the rows can be read a moment before the writer knows that they are there
         while recorder.complaint() is not None:
             await asyncio.sleep(0.01)
 
@@ -313,7 +313,7 @@ async def test_nodes_make_a_row_only_when_they_change(laboratory: Laboratory) ->
             return [(row.name, row.allocatable, row.is_down) for row in found]
 
     async def until(wanted: list[tuple[str, str, int]]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await states() != wanted:
                 await asyncio.sleep(0.05)
 

@@ -193,7 +193,7 @@ async def test_the_recorder_tells_how_long_jobs_ran(laboratory: Laboratory) -> N
     }
     await client.create(POD_GROUPS, group)
     laboratory.start()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await laboratory.database.runs(0, 10):
             await asyncio.sleep(0.05)
     await laboratory.stop()

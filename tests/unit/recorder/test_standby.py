@@ -27,7 +27,7 @@ __all__ = ["laboratory"]
 async def seen(laboratory: Laboratory, standby: Standby) -> None:
     """Wait until who stands by has seen what became of the pods."""
     latest = max((int(pod["metadata"]["resourceVersion"]) for pod in (await laboratory.client.list(PODS))[0]), default=0)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (kept := standby.keepers.get(PODS)) is None or kept.cursor is None or int(kept.cursor.resource_version) < latest:
             await asyncio.sleep(0.05)
 

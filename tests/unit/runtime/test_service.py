@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -39,7 +38,7 @@ async def start() -> AsyncIterator[Start]:
 
 
 async def finish(process: Process) -> tuple[int, list[str], list[str]]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         out, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode().splitlines(), err.decode().splitlines()
@@ -50,7 +49,7 @@ def events(lines: list[str]) -> list[dict[str, Any]]:
 
 
 async def get(url: str) -> tuple[int, str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 async with aiohttp.ClientSession() as session, session.get(url) as response:
@@ -83,9 +82,8 @@ async def test_stopping_takes_no_longer_than_allowed(start: Start) -> None:
     process = await start("--mode=stubborn", "--graceful-shutdown-time=300ms")
     await process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    began = time.monotonic()
-    _, _, err = await finish(process)
-    assert time.monotonic() - began < 10
+    async with asyncio.timeout(25):  # less than is allowed by default
+        _, _, err = await finish(process)
     assert any(event["event"] == "service.stuck" and event["tasks"] == ["worker"] for event in events(err))
 
 
@@ -168,7 +166,7 @@ async def test_an_api_server_that_is_away_is_waited_for(start: Start) -> None:
     server.on("GET /api/v1/pods", answer(200, {"metadata": {"resourceVersion": "1"}, "items": []}))
     server.on("WATCH /api/v1/pods", Watch())
     async with server:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await process.stdout.readline() == b"synced\n"
         assert (await get(f"http://{health}/readyz")) == (200, "ok")
         status, text = await get(f"http://{health}/metrics")
@@ -226,7 +224,7 @@ async def test_an_object_that_cannot_be_decoded_is_told_by_an_event_and_stops_no
         server.on("WATCH /api/v1/pods", Watch())
         server.on("POST /api/v1/namespaces/ns/events", answer(201, {}))
         process = await start(f"--mode={mode}", f"--master={server.url}")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await process.stdout.readline() == b"synced\n"
             while not server.seen("POST /api/v1/namespaces/ns/events"):
                 await asyncio.sleep(0.02)

@@ -103,7 +103,7 @@ async def test_a_gang_of_which_a_bind_is_always_refused_is_not_placed_and_delete
         )
 
     async with cluster.scheduler():
-        await cluster.until(released, within=15)
+        await cluster.until(released)
         await cluster.client.delete(PODS, Key("default", "g-w-0"), grace_seconds=0)
         await cluster.until(lambda: made_again(cluster))
         await asyncio.sleep(4.0)

@@ -28,7 +28,7 @@ def pids(lines: list[str]) -> list[int]:
 
 
 async def until(lines: list[str], count: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(pids(lines)) < count:
             await asyncio.sleep(0.02)
 

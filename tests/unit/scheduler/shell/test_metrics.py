@@ -121,13 +121,13 @@ async def test_every_metric_of_the_specification_is_set_and_series_of_jobs_and_q
         await cluster.gang("high", 1, cpu="2", queue="q", phase="Inqueue", priority="urgent")
         metrics = scheduler.metrics
         want = {"pod_preemption_victims", "eviction_transactions_total", "queue_capacity_milli_cpu", "unschedule_task_count"}
-        await cluster.until(lambda: holds(want <= names(metrics)), within=20)
+        await cluster.until(lambda: holds(want <= names(metrics)))
         seen |= names(metrics)
         found = {metric: stages(metrics, metric) for metric in STAGES}
         for name in ("low", "large", "high"):
             await cluster.client.delete(POD_GROUPS, Key("default", name))
         await cluster.client.delete(QUEUES, Key("", "q"))
-        await cluster.until(lambda: holds(not mentioned(metrics, "low", "large", "high")), within=20)
+        await cluster.until(lambda: holds(not mentioned(metrics, "low", "large", "high")))
         await cluster.until(lambda: holds(not [each for each in samples(metrics) if each.labels.get("queue_name") == "q"]))
     async with service(cluster, tmp_path / "two.conf", "proportion") as scheduler:
         metrics = scheduler.metrics
@@ -135,7 +135,7 @@ async def test_every_metric_of_the_specification_is_set_and_series_of_jobs_and_q
         least = {"spec": {"minResources": {"cpu": "9", "pods": "1"}}}
         await cluster.client.patch(POD_GROUPS, Key("default", "more"), least, PatchKind.MERGE)
         scalars = "queue_inqueue_scalar_resources"
-        await cluster.until(lambda: holds({"queue_weight", scalars} <= names(metrics)), within=20)
+        await cluster.until(lambda: holds({"queue_weight", scalars} <= names(metrics)))
         seen |= names(metrics)
     assert PLAIN - seen == set()
     assert found["scheduling_stage_duration_milliseconds"] | {"PreBind"} == STAGES["scheduling_stage_duration_milliseconds"]
