@@ -61,9 +61,9 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     """A namespace of the test's own, deleted afterwards."""
     words = request.node.name.split("[")[0].removeprefix("test_").replace("_", "-")
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
-    cluster.kubectl("create", "namespace", name)
+    cluster.make_namespace(name)
     yield name
-    cluster.kubectl("delete", "namespace", name, "--wait=false")
+    cluster.reader.delete("namespace", name)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

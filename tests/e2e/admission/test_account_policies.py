@@ -78,7 +78,7 @@ def test_the_controllers_create_no_pod_group_that_nothing_controls(cluster: Clus
 
 
 def test_pods_of_others_are_annotated_and_no_more(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=POD)
+    cluster.create(POD, namespace)
     patch = ("patch", "pod", "other", "-n", namespace, "--type=merge", f"{ACCOUNT}controllers", "-p")
     cluster.kubectl(*patch, '{"metadata": {"annotations": {"scheduling.k8s.io/group-name": "a"}}}')
     assert "may only write pods that a Job owns" in cluster.refused(*patch, '{"metadata": {"labels": {"a": "b"}}}')
@@ -92,7 +92,7 @@ def test_pods_of_others_are_annotated_and_no_more(cluster: Cluster, namespace: s
 
 
 def test_flows_delete_no_job_of_others(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=JOB)
+    cluster.create(JOB, namespace)
     said = cluster.refused("delete", "vcjob", "strange", "-n", namespace, f"{ACCOUNT}jobflow")
     assert "pyroclast-jobflow may only create and delete Jobs that a JobFlow owns" in said
 

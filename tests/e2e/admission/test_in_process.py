@@ -36,7 +36,7 @@ def reviews(cluster: Cluster) -> dict[str, float]:
 
 def create(cluster: Cluster, namespace: str, *objects: dict[str, Any]) -> None:
     manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifests)
+    cluster.create(manifests, namespace)
 
 
 def test_a_job_of_a_flow_is_stored_as_one_of_a_user_without_a_call_of_a_webhook(cluster: Cluster, namespace: str) -> None:

@@ -40,7 +40,7 @@ def test_the_whole_folder_is_refused_at_once(cluster: Cluster, namespace: str) -
 def test_a_job_into_a_closed_queue(cluster: Cluster, namespace: str) -> None:
     queue = "closed-" + namespace
     manifest = f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{weight: 1}}\n"
-    cluster.kubectl("create", "-f", "-", stdin=manifest)
+    cluster.create(manifest)
     cluster.kubectl("wait", "--for=jsonpath={.status.state}=Open", f"queue/{queue}", "--timeout=30s")
     cluster.kubectl("patch", "queue", queue, "--subresource=status", "--type=merge", "-p", '{"status":{"state":"Closed"}}')
     text = Path("examples/gang.yaml").read_text().replace("queue: default", f"queue: {queue}")

@@ -104,14 +104,14 @@ def test_refuses_by_field(cluster: Cluster, namespace: str, case: tuple[str, lis
 
 
 def test_jobs_get_their_defaults(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("plain", plugins={"mpi": ["--master=a"]}))
+    cluster.create(job("plain", plugins={"mpi": ["--master=a"]}), namespace)
     spec = cluster.get("vcjob", "plain", "-n", namespace)["spec"]
     assert (spec["queue"], spec["maxRetry"], spec["minAvailable"], spec["tasks"][0]["minAvailable"]) == ("default", 3, 1, 1)
     assert spec["plugins"] == {"mpi": ["--master=a"], "ssh": [], "svc": []}
 
 
 def test_jobs_may_be_scaled_and_nothing_else(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("fixed"))
+    cluster.create(job("fixed"), namespace)
 
     def patch(operation: dict[str, Any]) -> tuple[str, ...]:
         return ("patch", "vcjob", "fixed", "-n", namespace, "--type=json", "-p", json.dumps([operation]))
@@ -124,7 +124,7 @@ def test_jobs_may_be_scaled_and_nothing_else(cluster: Cluster, namespace: str) -
 
 def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, namespace: str) -> None:
     queue = f"q-{namespace}"
-    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
+    cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
     spec = cluster.get("queue", queue)["spec"]
     assert (spec["weight"], spec["reclaimable"]) == (1, True)
     wait_until(lambda: cluster.get("queue", queue)["spec"].get("parent") == "root", "the job controller to name its parent")
@@ -135,10 +135,10 @@ def test_queues_get_their_defaults_and_the_reserved_ones_stay(cluster: Cluster, 
 
 def test_a_queue_goes_at_once_after_its_children(cluster: Cluster, namespace: str) -> None:
     parent, children = f"q-{namespace}", [f"q-{namespace}-{number}" for number in range(3)]
-    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", parent, {}))
+    cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", parent, {}))
     for child in children:
         body = manifest("scheduling.volcano.sh/v1beta1", "Queue", child, {"parent": parent})
-        cluster.kubectl("create", "-f", "-", stdin=body)
+        cluster.create(body)
     is_kept("it has 3 child queues", cluster, "queue", parent)
     cluster.kubectl("delete", "queue", *children, parent)
 
@@ -153,9 +153,9 @@ def test_podgroups_get_the_queue_of_their_namespace(cluster: Cluster, namespace:
 
 def test_so_does_that_of_a_job_for_which_no_webhook_is_called(cluster: Cluster, namespace: str) -> None:
     queue = f"q-{namespace}"
-    cluster.kubectl("create", "-f", "-", stdin=manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
+    cluster.create(manifest("scheduling.volcano.sh/v1beta1", "Queue", queue, {}))
     cluster.kubectl("annotate", "namespace", namespace, f"scheduling.volcano.sh/queue-name={queue}")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("batch.volcano.sh/v1alpha1", "Job", "j", JOB_SPEC))
+    cluster.create(manifest("batch.volcano.sh/v1alpha1", "Job", "j", JOB_SPEC), namespace)
 
     def queues() -> list[str]:
         return [group["spec"]["queue"] for group in cluster.get("podgroups.scheduling.volcano.sh", "-n", namespace)["items"]]
@@ -172,7 +172,7 @@ def test_templates_in_use_stay(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl(
         "create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobTemplate", "step", JOB_SPEC)
     )
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("flow.volcano.sh/v1alpha1", "JobFlow", "flow", flow))
+    cluster.create(manifest("flow.volcano.sh/v1alpha1", "JobFlow", "flow", flow), namespace)
     is_kept("JobFlows that are not complete use it: flow", cluster, "jobtemplate", "step", "-n", namespace)
     cluster.kubectl("annotate", "jobflow", "flow", "-n", namespace, "flow.volcano.sh/force-delete=true")
     cluster.kubectl("delete", "jobflow/flow", "jobtemplate/step", "-n", namespace)  # one at once after the other
@@ -182,10 +182,10 @@ def test_pods_of_others_never_reach_the_webhooks(cluster: Cluster, namespace: st
     """Counted where the calls arrive: a pod that is not ours leaves no trace there."""
     before = pod_calls(cluster)
     plain = manifest("v1", "Pod", "plain", TASK["template"]["spec"])  # type: ignore[index]
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=plain)
+    cluster.create(plain, namespace)
     assert pod_calls(cluster) == before
     ours = manifest("v1", "Pod", "ours", {"schedulerName": "volcano", **TASK["template"]["spec"]}, annotations=JDB)  # type: ignore[index]
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=ours)
+    cluster.create(ours, namespace)
     assert pod_calls(cluster) > before
 
 

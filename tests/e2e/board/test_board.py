@@ -45,7 +45,7 @@ def shows(cluster: Cluster, path: str, *words: str, status: int = 200) -> str:
 @pytest.mark.timeout(240)
 def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namespace: str) -> None:
     too_big = job("too-big", command=["sleep", "1"], replicas=2).replace("100m", "900")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=too_big)
+    cluster.create(too_big, namespace)
     uid = cluster.get("vcjob", "too-big", "-n", namespace)["metadata"]["uid"]
     page = shows(cluster, f"/jobs/{uid}", "Why it waits", "never", "by the scheduler&#39;s order")
     answer = json.loads(shows(cluster, f"/explain/jobs/{namespace}/too-big", '"complete":true'))
@@ -54,7 +54,7 @@ def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namesp
     for path in ("/explain/../debug/snapshot", "/explain/jobs/../metrics", "/explain/jobs/%2e%2e/metrics", "/explain/queues/.."):
         assert look(cluster, path)[0] == 404, path
     assert f"vcctl explain -n {namespace} too-big" in page
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("small", command=["sleep", "1"], replicas=3))
+    cluster.create(job("small", command=["sleep", "1"], replicas=3), namespace)
     wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the small Job to complete")
     done = cluster.get("vcjob", "small", "-n", namespace)["metadata"]["uid"]
     page = shows(cluster, f"/jobs/{done}", "Completed", "small-", ": running from")
@@ -71,7 +71,7 @@ def test_a_gang_is_shown_from_its_waiting_to_its_memory(cluster: Cluster, namesp
 @pytest.mark.timeout(240)
 def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> None:
     cluster.kill("board")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("meanwhile", command=["sleep", "1"], replicas=2))
+    cluster.create(job("meanwhile", command=["sleep", "1"], replicas=2), namespace)
     wait_until(lambda: phases(cluster, namespace).get("Completed") == 1, "the Job to complete")
     shows(cluster, f"/jobs?namespace={namespace}", ">meanwhile</a>")
     cluster.kill("recorder")
@@ -83,7 +83,7 @@ def test_a_board_that_dies_holds_nobody_up(cluster: Cluster, namespace: str) -> 
 @pytest.mark.timeout(240)
 def test_a_flow_is_drawn(cluster: Cluster, namespace: str) -> None:
     flow = (ROOT / "examples" / "flow.yaml").read_text()
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=flow)
+    cluster.create(flow, namespace)
     (found,) = cluster.get("jobflow", "-n", namespace)["items"]
     shows(cluster, "/flows", f"{namespace}/{found['metadata']['name']}")
     page = shows(cluster, f"/flows/{found['metadata']['uid']}", "on the critical path")

@@ -57,10 +57,10 @@ def flow(namespace: str) -> list[str]:
 
 async def test_pictures_for_the_documentation(cluster: Cluster) -> None:
     namespace = "vision"
-    cluster.kubectl("create", "namespace", namespace)
+    cluster.make_namespace(namespace)
 
     def create(text: str) -> None:
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=text)
+        cluster.create(text, namespace)
 
     def phase(name: str) -> str:
         return str(cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {}).get("phase", ""))

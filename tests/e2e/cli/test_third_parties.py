@@ -175,7 +175,7 @@ async def test_torchx_looks_dry_then_runs_reads_cancels_and_the_job_can_go_on(
 
     target = {"apiVersion": "/".join(JOBS), "kind": "Job", "name": "train", "uid": aborted["metadata"]["uid"]}
     order = {"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "action": "ResumeJob", "target": target}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps({**order, "metadata": {"generateName": "resume-"}}))
+    cluster.create(json.dumps({**order, "metadata": {"generateName": "resume-"}}), namespace)
     await jobs.reaches("train", "Running")
 
 
@@ -351,7 +351,7 @@ async def test_pods_of_one_workflow_share_the_queue_of_the_first_and_the_others_
         "metadata": {"name": namespace},
         "spec": {"weight": 1},
     }
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(other))
+    cluster.create(json.dumps(other))
     made = await client.CoreV1Api(api).create_namespaced_config_map(namespace, {"metadata": {"name": "workflow"}})
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "workflow", "uid": made.metadata.uid, "controller": True}
     for name, queue in (("first", "default"), ("second", namespace)):

@@ -79,7 +79,7 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
     """A queue of the test's own that may have 2 cpu."""
     name = f"{namespace}-q"
     body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {"weight": 1, "capability": {"cpu": "2"}}}))
+    cluster.create(json.dumps({**body, "spec": {"weight": 1, "capability": {"cpu": "2"}}}))
     yield name
     cluster.kubectl("delete", "queue", name, "--ignore-not-found", "--wait=false")
 
@@ -136,10 +136,10 @@ def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str)
 
 
 def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, queue: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue))
+    cluster.create(manifest("first", queue), namespace)
     wait_until(lambda: shell.phase("first") == "Running", "first to run")
     for name, cpu in (("second", "1"), ("huge", "4")):
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue, cpu=cpu))
+        cluster.create(manifest(name, queue, cpu=cpu), namespace)
     wait_until(lambda: "QueueFull" in shell.said("vcctl", "waiting"), "the queue to be named")
     wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
     told = shell.said("vcctl", "explain", "job/second")
@@ -158,7 +158,7 @@ def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, q
 
 
 def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="1"))
+    cluster.create(manifest("first", queue, cpu="1"), namespace)
     wait_until(lambda: shell.phase("first") == "Running", "first to run")
     before = cluster.kubectl("get", "vcjob,podgroup,pod", "-n", namespace, "-o", "name")
     for name, cpu, want in (("small", "1", None), ("second", "2", "QueueFull"), ("huge", "4", "AboveQueueLimit")):
@@ -225,8 +225,8 @@ def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: st
 
 
 def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: Cluster, shell: Shell, namespace: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("done", "default", cpu="1", script="echo done"))
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    cluster.create(manifest("done", "default", cpu="1", script="echo done"), namespace)
+    cluster.create(manifest("long", "default", cpu="1"), namespace)
     shell.said("vcctl", "wait", "done", "--timeout", "60s")
     for arguments, status, message in (
         (("done", "--for", "Failed"), 1, "is Completed and will not be Failed"),
@@ -242,7 +242,7 @@ def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: C
 def test_a_watched_list_follows_over_a_restart_of_the_api_server(
     cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path
 ):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("first", queue, cpu="4"))
+    cluster.create(manifest("first", queue, cpu="4"), namespace)
     wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
     seen = tmp_path / "seen"
     command = [str(PROGRAMS / "vcctl"), "waiting", "-w", "-o", "name"]
@@ -253,7 +253,7 @@ def test_a_watched_list_follows_over_a_restart_of_the_api_server(
         try:
             wait_until(lambda: "/first" in seen.read_text(), "the list")
             cluster.outage(1.0)
-            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("second", queue, cpu="4"))
+            cluster.create(manifest("second", queue, cpu="4"), namespace)
             wait_until(lambda: "/second" in seen.read_text(), "the list to follow", seconds=20)
         finally:
             process.send_signal(signal.SIGINT)
@@ -302,7 +302,7 @@ def test_the_kubectl_plugin_has_the_same_commands(cluster: Cluster, shell: Shell
 
 
 def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: Shell, namespace: str):
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest("long", "default", cpu="1"))
+    cluster.create(manifest("long", "default", cpu="1"), namespace)
     command = [str(PROGRAMS / "vcctl"), "wait", "long"]
     with subprocess.Popen(command, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         with pytest.raises(subprocess.TimeoutExpired):
@@ -326,7 +326,7 @@ def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, she
     task = document["spec"]["tasks"][0]
     task["replicas"], document["spec"]["minAvailable"] = 2, 2
     task["template"]["spec"]["restartPolicy"] = "OnFailure"
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(document))
+    cluster.create(json.dumps(document), namespace)
     wait_until(lambda: shell.phase("tries") == "Running", "the Job to run")
     seen = tmp_path / "seen"
     command = [str(PROGRAMS / "vcctl"), "logs", "job/tries", "-f", "--timestamps"]
@@ -355,7 +355,7 @@ def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, she
 
 def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster, shell: Shell, namespace: str, queue: str):
     for name in ("holder", "second", "third"):
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest(name, queue))
+        cluster.create(manifest(name, queue), namespace)
         wait_until(lambda name=name: shell.phase(name) in {"Running", "Pending"}, f"{name} to be seen")
         time.sleep(1.1)  # those of one second are ordered by their UIDs
     wait_until(lambda: shell.phase("holder") == "Running", "holder to run")
@@ -379,10 +379,10 @@ def test_the_scheduler_tells_order_holders_and_what_would_help(cluster: Cluster,
 
 def test_jobs_of_other_namespaces_are_never_named(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
     other = f"{namespace}-other"
-    cluster.kubectl("create", "namespace", other)
+    cluster.make_namespace(other)
     try:
         for name, where in (("sesame", other), ("poppy", other), ("mine", namespace)):
-            cluster.kubectl("create", "-n", where, "-f", "-", stdin=manifest(name, queue))
+            cluster.create(manifest(name, queue), where)
             wait_until(
                 lambda name=name, where=where: bool(cluster.get("vcjob", name, "-n", where).get("status", {}).get("state")),
                 f"{name} to be seen",

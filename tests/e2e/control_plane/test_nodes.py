@@ -32,7 +32,7 @@ def test_a_pod_reads_what_is_projected_into_it(cluster: Cluster, namespace: str)
     ]
     command = f"cat /etc/s/colour; echo; cat /etc/h/key; echo; echo $NODE $COLOUR; cat {TOKEN}"
     manifest = pod("reader", command, volumes=volumes, container={"volumeMounts": mounts, "env": environment})
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    cluster.create(manifest, namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/reader", "--timeout=60s")
     node = cluster.get("pod", "reader", "-n", namespace)["spec"]["nodeName"]
     said = cluster.kubectl("logs", "reader", "-n", namespace).split()
@@ -41,7 +41,7 @@ def test_a_pod_reads_what_is_projected_into_it(cluster: Cluster, namespace: str)
 
 
 def test_a_container_that_fails_is_started_again_and_its_events_are_counted(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=pod("loops", "exit 1", restart="Always"))
+    cluster.create(pod("loops", "exit 1", restart="Always"), namespace)
     state = "{.status.containerStatuses[0].state.waiting.reason}"
     cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=CrashLoopBackOff", "pod/loops", "--timeout=60s")
     assert cluster.get("pod", "loops", "-n", namespace)["status"]["containerStatuses"][0]["restartCount"] >= 1
@@ -59,7 +59,7 @@ def test_a_node_that_is_not_ready_takes_no_pods(cluster: Cluster, namespace: str
     cluster.kubectl("annotate", "node", node, "nodes.pyroclast.dev/state=not-ready")
     try:
         cluster.kubectl("wait", ready.format("False"), f"node/{node}", "--timeout=30s")
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=pod("elsewhere", "sleep 1"))
+        cluster.create(pod("elsewhere", "sleep 1"), namespace)
         cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/elsewhere", "--timeout=60s")
         assert cluster.get("pod", "elsewhere", "-n", namespace)["spec"]["nodeName"] != node
     finally:

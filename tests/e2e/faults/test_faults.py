@@ -68,7 +68,7 @@ def test_a_service_that_is_started_anew_goes_on_leading(cluster: Cluster, servic
 def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, namespace: str) -> None:
     policies = [{"event": "PodEvicted", "action": "RestartJob"}]
     manifest = job("evicted", command=["sleep", "600"], replicas=REPLICAS, policies=policies)
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    cluster.create(manifest, namespace)
     running = f"jsonpath={{.status.running}}={REPLICAS}"
     cluster.kubectl("wait", "-n", namespace, f"--for={running}", "vcjob/evicted", "--timeout=60s")
     old = cluster.pids["job-controller"]
@@ -82,7 +82,7 @@ def test_an_eviction_while_the_controller_is_away_is_answered(cluster: Cluster, 
 
 def test_what_others_take_from_a_job_is_put_right(cluster: Cluster, namespace: str) -> None:
     """Labels of a pod are given back; a PodGroup that a finalizer holds is waited for, and the Job says so."""
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("robbed", command=["sleep", "600"], replicas=REPLICAS))
+    cluster.create(job("robbed", command=["sleep", "600"], replicas=REPLICAS), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
     cluster.kubectl("label", "pod", "robbed-worker-0", "-n", namespace, "volcano.sh/job-name-")
     label = "jsonpath={.metadata.labels.volcano\\.sh/job-name}=robbed"

@@ -146,7 +146,7 @@ def ends_in_history(cluster: Cluster) -> set[str]:
 
 
 def submit(cluster: Cluster, name: str, *, seconds: int) -> None:
-    cluster.kubectl("create", "-f", "-", stdin=job(name, command=["sleep", str(seconds)], replicas=2))
+    cluster.create(job(name, command=["sleep", str(seconds)], replicas=2))
 
 
 def items(cluster: Cluster, kind: str) -> list[dict[str, Any]]:

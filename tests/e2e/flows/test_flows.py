@@ -42,7 +42,7 @@ class Flows:
 
     def create(self, *objects: dict[str, Any]) -> None:
         manifests = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-        self.cluster.kubectl("create", "-n", self.namespace, "-f", "-", stdin=manifests)
+        self.cluster.create(manifests, self.namespace)
 
     def refused(self, manifest: dict[str, Any], verb: str = "create") -> str:
         return self.cluster.refused(verb, "-n", self.namespace, "-f", "-", stdin=json.dumps(manifest))
@@ -236,7 +236,7 @@ def test_what_is_refused(flows: Flows) -> None:
 
 def test_a_namespace_with_a_running_flow_goes(cluster: Cluster) -> None:
     flows = Flows(cluster, "namespace-with-a-running-flow")
-    cluster.kubectl("create", "namespace", flows.namespace)
+    cluster.make_namespace(flows.namespace)
     flows.create(template("a", "sleep 600"), flow(entry("a"), entry("b", "a")))
     wait_until(lambda: flows.phases().get("a") == "Running", "the first Job to run")
     flows.cluster.kubectl("delete", "namespace", flows.namespace, "--timeout=60s", timeout=90)
@@ -253,7 +253,7 @@ def test_a_namespace_with_a_running_flow_goes(cluster: Cluster) -> None:
 )
 def test_a_probe_stands_for_completion(processes: Cluster, kind: str, probe: dict[str, Any]) -> None:
     namespace = f"probe-{kind}"
-    processes.kubectl("create", "namespace", namespace)
+    processes.make_namespace(namespace)
     flows = Flows(processes, namespace)
     port = next((each["port"] for each in (probe.get("httpGetList") or probe.get("tcpSocketList") or ())), 18233)
     code = f"""

@@ -93,7 +93,7 @@ def cleared(cluster: Cluster) -> None:
 
 
 def create(cluster: Cluster, manifest: str) -> None:
-    cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=manifest)
+    cluster.create(manifest, NAMESPACE)
 
 
 def nodes(cluster: Cluster) -> list[str]:

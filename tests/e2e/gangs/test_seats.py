@@ -33,7 +33,7 @@ def own(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.fixture
 def space(own: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     name = f"seats-{abs(hash(request.node.name)) % 10**8}"
-    own.kubectl("create", "namespace", name)
+    own.make_namespace(name)
     yield name
     own.kubectl("delete", "vcjob", "--all", "-n", name)
     wait_until(lambda: not own.get("pods", "-n", name)["items"], "the room of the pods to be free for the next test", seconds=60)
@@ -47,7 +47,7 @@ def gang(name: str, size: int, cpu: str = "500m", **spec: Any) -> str:
 
 
 def create(own: Cluster, space: str, manifest: str) -> None:
-    own.kubectl("create", "-n", space, "-f", "-", stdin=manifest)
+    own.create(manifest, space)
 
 
 def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 90.0) -> None:

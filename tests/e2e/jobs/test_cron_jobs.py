@@ -28,7 +28,7 @@ def reasons(cluster: Cluster, namespace: str) -> set[str]:
 
 
 def test_a_job_runs_ends_and_is_removed_when_it_is_too_many(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=cron_job("c", "sleep 1", successfulJobsHistoryLimit=0))
+    cluster.create(cron_job("c", "sleep 1", successfulJobsHistoryLimit=0), namespace)
     wait_until(lambda: jobs(cluster, namespace), "the CronJob to make a Job")
     name = jobs(cluster, namespace)[0]["metadata"]["name"]
     wait_until(
@@ -42,14 +42,14 @@ def test_a_job_runs_ends_and_is_removed_when_it_is_too_many(cluster: Cluster, na
 
 def test_the_example_runs_job_after_job(cluster: Cluster, namespace: str) -> None:
     often = Path("examples/cron.yaml").read_text().replace("*/1 * * * *", "@every 1s")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=often)
+    cluster.create(often, namespace)
     wait_until(lambda: len(jobs(cluster, namespace)) > 1, "a second Job")
     first = min(job["metadata"]["name"] for job in jobs(cluster, namespace))
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{first}", "--timeout=50s")
 
 
 def test_a_restart_doubles_nothing(cluster: Cluster, namespace: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=cron_job("c", "sleep 600", concurrencyPolicy="Forbid"))
+    cluster.create(cron_job("c", "sleep 600", concurrencyPolicy="Forbid"), namespace)
     wait_until(lambda: jobs(cluster, namespace), "the CronJob to make a Job")
     cluster.kill("job-controller")
     wait_until(lambda: "ForbidConcurrent" in reasons(cluster, namespace), "the controller to come back")

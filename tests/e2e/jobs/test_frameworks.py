@@ -175,7 +175,7 @@ def run(cluster: Cluster, namespace: str, plugins: dict[str, list[str]], *tasks:
     """Run a Job to its end; the logs of its pods."""
     spec = {"schedulerName": "volcano", "plugins": plugins, "tasks": list(tasks)}
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body), namespace)
     try:
         cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/j", "--timeout=50s")
     finally:
@@ -229,7 +229,7 @@ def test_the_launcher_logs_in_to_its_workers(cluster: Cluster, namespace: str) -
 def test_a_plugin_of_somebody_else_works_where_it_is_installed(cluster: Cluster, namespace: str) -> None:
     spec = {"schedulerName": "volcano", "plugins": {"stamp": ["--text=seen"]}, "tasks": [task("a", 1, "sleep", "60")]}
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/j-a-0", "--timeout=50s")
     assert cluster.get("pod", "j-a-0", "-n", namespace)["metadata"]["annotations"]["example.com/stamp"] == "seen"
     stamp = cluster.get("configmap", "j-stamp", "-n", namespace)

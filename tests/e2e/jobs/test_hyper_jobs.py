@@ -10,7 +10,7 @@ from tests.e2e.support.cluster import Cluster, wait_until
 
 def create(cluster: Cluster, namespace: str, version: str, kind: str, name: str, spec: dict[str, Any]) -> None:
     body = {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body), namespace)
 
 
 def conditions(cluster: Cluster, namespace: str) -> dict[str, str]:
@@ -20,7 +20,7 @@ def conditions(cluster: Cluster, namespace: str) -> dict[str, str]:
 
 def test_jobs_run_in_two_namespaces_and_go_with_the_hyper_job(cluster: Cluster, namespace: str) -> None:
     other = f"{namespace}-b"
-    cluster.kubectl("create", "namespace", other)
+    cluster.make_namespace(other)
     cluster.kubectl("annotate", "namespace", other, f"training.volcano.sh/hyperjobs-from={namespace}")
     container = {"name": "c", "image": "busybox", "command": ["sleep", "1"]}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}

@@ -12,7 +12,7 @@ from tests.e2e.support.cluster import Cluster, wait_until
 
 
 def create(cluster: Cluster, namespace: str, manifest: str) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=manifest)
+    cluster.create(manifest, namespace)
 
 
 def wait_for(cluster: Cluster, namespace: str, name: str, phase: str) -> None:

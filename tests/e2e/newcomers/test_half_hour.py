@@ -191,7 +191,7 @@ def test_a_cron_job_makes_jobs(cluster: Cluster, namespace: str) -> None:
     """Unlike the others it has no end: that of its first Job is what its author waits for."""
     made = yaml.safe_load(Path("examples/cron.yaml").read_text())
     made["spec"]["schedule"] = "@every 2s"
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(made))
+    cluster.create(json.dumps(made), namespace)
 
     def phases() -> list[str]:
         return [
@@ -204,7 +204,7 @@ def test_a_cron_job_makes_jobs(cluster: Cluster, namespace: str) -> None:
 
 def test_a_scale_of_the_whole_job_says_how_tasks_scale(cluster: Cluster, namespace: str) -> None:
     busy = json.dumps(job("el", task("t", "sleep 600")))
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=busy)
+    cluster.create(busy, namespace)
     said = cluster.refused("scale", "vcjob", "el", "--replicas=3", "-n", namespace)
     if cluster.control_plane == "embedded":  # kube-apiserver says only that it is not found
         assert "kind Job has no scale subresource; change spec.tasks[*].replicas" in said

@@ -77,7 +77,7 @@ def test_a_claim_goes_when_nobody_uses_it(cluster: Cluster, namespace: str) -> N
 def test_a_namespace_with_a_claim_in_use_goes(cluster: Cluster, namespace: str) -> None:
     """The claim is protected while the pod is there, and both go with the namespace."""
     own = f"{namespace}-own"
-    cluster.kubectl("create", "namespace", own)
+    cluster.make_namespace(own)
     create(cluster, own, json.dumps({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, **CLAIM}))
     volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     create(cluster, own, job("j", "sleep 600", pod={"volumes": volumes, "terminationGracePeriodSeconds": 0}))

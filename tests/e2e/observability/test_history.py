@@ -105,7 +105,7 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
             for number in range(first, min(jobs, first + each_time))
         ]
         body = {"apiVersion": "v1", "kind": "List", "items": [json.loads(each) for each in made]}
-        cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(body))
+        cluster.create(json.dumps(body), NAMESPACE)
         if first // each_time % 5 == 0:  # the others die before they have followed anything
             wait_until(lambda: rows_written(cluster) > 0, "the recorder to write rows", seconds=120)
         cluster.kill("recorder")

@@ -77,7 +77,7 @@ def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
     """A queue of the test's own: in `default` other tests have Jobs of all kinds."""
     name = f"q-{namespace[-6:]}"
     body = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind, "metadata": {"name": name}, "spec": {"weight": 1}}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body))
     wait_until(lambda: cluster.get("queue", name).get("status", {}).get("state") == "Open", "the queue to open")
     yield name
     cluster.kubectl("delete", "vcjob", "--all", "-n", namespace)
@@ -91,10 +91,10 @@ def test_panels_show_what_goes_on(cluster: Cluster, namespace: str, queue: str, 
     with prometheus(tmp_path, targets) as url:
         wait_until(lambda: len(ask(url, "up == 1")) == len(targets), "all services to be scraped")
         never = job("never", command=["sleep", "1"], replicas=1, queue=queue).replace("100m", "900")
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=never)
+        cluster.create(never, namespace)
         for number in range(3):
             short = job(f"short-{number}", command=["sleep", "2"], replicas=2, queue=queue)
-            cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=short)
+            cluster.create(short, namespace)
         wait_until(lambda: phases(cluster, namespace).get("Completed") == 3, "the short Jobs to complete")
         shows(cluster, f"/jobs?namespace={namespace}", "never")
         for name in OF_QUEUES:

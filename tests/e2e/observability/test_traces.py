@@ -47,7 +47,7 @@ def test_a_flow_is_the_parent_of_its_jobs_though_all_services_die(traced: tuple[
 
 def run_flow(cluster: Cluster) -> str:
     """A flow of two Jobs, in whose first all services die; its trace."""
-    cluster.kubectl("create", "namespace", NAMESPACE)
+    cluster.make_namespace(NAMESPACE)
     flows = Flows(cluster, NAMESPACE)
     templates = [template(name, "sleep 900") for name in ("fetch", "train")]
     flows.create(*templates, flow(entry("fetch"), entry("train", "fetch"), name="etl"))
@@ -90,10 +90,10 @@ def check_flow(collector: Collector, trace: str) -> None:
 
 def run_through(cluster: Cluster) -> str:
     """A Job that restarts, outlives all services, and completes; its trace."""
-    cluster.kubectl("create", "namespace", NAMESPACE)
+    cluster.make_namespace(NAMESPACE)
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     manifest = job("train", command=["sleep", "900"], replicas=2, policies=policies)
-    cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", stdin=manifest)
+    cluster.create(manifest, NAMESPACE)
     wait_until(lambda: phase_of(cluster, NAMESPACE, "train") == "Running", "the Job to run")
     annotate(cluster, "train-worker-0", "fail-after=0s")
     wait_until(lambda: has_restarted(cluster), "the Job to run again")

@@ -58,7 +58,7 @@ def submit(cluster: Cluster, name: str, seconds: int) -> None:
     body: dict[str, Any] = json.loads(job(name, command=["sleep", str(seconds)], queue="team"))
     container = body["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     container["resources"] = {"requests": {"cpu": "1"}}
-    cluster.kubectl("create", "-n", "default", "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body))
 
 
 def spent(cluster: Cluster) -> float:
@@ -73,7 +73,7 @@ def test_a_budget_from_its_beginning_to_its_end(hurried: Cluster) -> None:
     refused = {**body, "metadata": {"name": "team", "annotations": {QUEUE_BUDGET: '{"period":"moon"}'}}}
     assert 'period: Invalid value: "moon": is unknown' in cluster.refused("create", "-f", "-", stdin=json.dumps(refused))
     made = {**body, "metadata": {"name": "team", "annotations": {QUEUE_BUDGET: budget(LIMIT)}}}
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(made))
+    cluster.create(json.dumps(made))
     assert QUEUE_BUDGET_SPENT in cluster.refused("annotate", "queue", "team", "--overwrite", f"{QUEUE_BUDGET_SPENT}={{}}")
 
     submit(cluster, "first", 8)

@@ -118,7 +118,7 @@ class World:
         """Both queues want the whole cluster; all their pods are there before the scheduler looks."""
         names = [(queue, f"{queue}-{self.hours}-{number}") for number in range(SLOTS) for queue in QUEUES]
         body = {"apiVersion": "v1", "kind": "List", "items": [pod(name, queue) for queue, name in names]}
-        self.cluster.kubectl("create", "-n", "default", "-f", "-", stdin=json.dumps(body))
+        self.cluster.create(json.dumps(body))
         wait_until(lambda: len(self.cluster.get("podgroup", "-n", "default")["items"]) == len(names), "a PodGroup for each pod")
 
     def _settled(self) -> Counter[str]:
@@ -163,7 +163,7 @@ def world(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         cluster = stack.enter_context(running(control_plane, tmp_path, nodes=NODES, scheduler=CONFIGURATION))
         for name in QUEUES:
             body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
-            cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {"weight": 1}}))
+            cluster.create(json.dumps({**body, "spec": {"weight": 1}}))
         yield World(cluster)
 
 

@@ -64,7 +64,7 @@ def submit(cluster: Cluster, namespace: str, name: str, *, replicas: int, minimu
     template["spec"]["priorityClassName"] = f"{name}-{namespace}"
     template["metadata"] = {"annotations": {"volcano.sh/preemptable": "true"}}
     template["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
+    cluster.create(json.dumps(manifest), namespace)
 
 
 def running(cluster: Cluster, namespace: str, name: str) -> int:

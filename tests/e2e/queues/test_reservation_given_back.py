@@ -54,7 +54,7 @@ def gated_pods(group: str, cpu: str) -> list[dict[str, object]]:
 def create(cluster: Cluster, *texts: str) -> None:
     items = [json.loads(text) for text in texts]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    cluster.kubectl("create", "-n", "default", "-f", "-", stdin=listed)
+    cluster.create(listed)
 
 
 def runs(cluster: Cluster, name: str, count: int) -> bool:
@@ -89,7 +89,7 @@ def test_nodes_are_given_back_with_a_reason_where_the_target_cannot_start(cluste
     cluster.kubectl("delete", "node", two[0])
     limit = json.dumps({"spec": {"capability": {"cpu": cpu}}})
     cluster.kubectl("patch", "queue", "limited", "--type=merge", "-p", limit)
-    cluster.kubectl("create", "-n", "default", "-f", "-", stdin=command("CloseQueue", cluster.get("queue", "closed")))
+    cluster.create(command("CloseQueue", cluster.get("queue", "closed")))
     reasons = {
         groups["leaving"]: "the nodes that it may use do not hold it even when they are empty",
         groups["limited"]: "it asks for more than queue limited may have",

@@ -43,7 +43,7 @@ class Stream:
 
     def submit(self, name: str, seconds: int, *, replicas: int, minimum: int = 1) -> None:
         text = json.dumps(self.manifest(name, seconds, replicas=replicas, minimum=minimum))
-        self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
+        self._cluster.create(text)
 
     def count(self, phase: str, *, of: str = "!=large") -> int:
         """Pods in `phase` of the small Jobs, or of those whose name passes `of`."""
@@ -69,7 +69,7 @@ class Stream:
             made = zip(names, itertools.islice(lengths, names[0] % len(SECONDS), None), strict=False)
             items = [self.manifest(f"small-{i}", length, replicas=5, minimum=1) for i, length in made]
             text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-            self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
+            self._cluster.create(text)
         return waiting
 
 

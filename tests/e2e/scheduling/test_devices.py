@@ -47,7 +47,7 @@ def device(cluster: Cluster, namespace: str) -> Iterator[str]:
         },
     ]
     for body in bodies:
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+        cluster.create(json.dumps(body))
     yield node
     cluster.kubectl("delete", f"resourceslice/{namespace}", f"deviceclass/{namespace}")
 

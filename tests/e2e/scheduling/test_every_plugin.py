@@ -42,9 +42,9 @@ def test_all_actions_are_among_them() -> None:
 def test_gangs_run_and_quotas_hold(cluster: Cluster, namespace: str) -> None:
     cluster.kubectl("create", "quota", "small", "-n", namespace, "--hard=requests.cpu=2")
     wait_until(lambda: cluster.get("quota", "small", "-n", namespace).get("status"), "the quota to be counted")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("fits", command=["true"], replicas=4))
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=gated())
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("large", command=["true"], replicas=30))
+    cluster.create(job("fits", command=["true"], replicas=4), namespace)
+    cluster.create(gated(), namespace)
+    cluster.create(job("large", command=["true"], replicas=30), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/fits", "--timeout=50s")
     wait_until(
         lambda: REASON.search(str(events(cluster, namespace))), "the large Job's PodGroup to say what it lacks", seconds=30

@@ -38,7 +38,7 @@ def nodes(cluster: Cluster) -> Iterator[list[str]]:
     names = [f"labelled-{secrets.token_hex(3)}" for _ in range(3)]
     for name, rack in zip(names, "abb", strict=True):
         manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"e2e-rack": rack, "e2e-row": "r"}}}
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps({**manifest, "spec": {"unschedulable": True}}))
+        cluster.create(json.dumps({**manifest, "spec": {"unschedulable": True}}))
     yield names
     configure(cluster)
     cluster.kubectl("delete", "node", *names, "--ignore-not-found")

@@ -53,10 +53,10 @@ UNSAID = {"Starting"}
 @pytest.fixture(scope="module")
 def shell(cluster: Cluster) -> Iterator[Shell]:
     name = f"codes-{secrets.token_hex(4)}"
-    cluster.kubectl("create", "namespace", name)
+    cluster.make_namespace(name)
     flow = [TEMPLATE, {**TEMPLATE, "metadata": {"name": "next"}}, FLOW]
     items = json.dumps({"apiVersion": "v1", "kind": "List", "items": [*CASES.values(), *flow]})
-    cluster.kubectl("create", "-n", name, "-f", "-", stdin=items)
+    cluster.create(items, name)
     asking = Shell(cluster.kubeconfig, name)
     asking.said("vcctl", "job", "suspend", "-N", "held", "-n", name)
     yield asking

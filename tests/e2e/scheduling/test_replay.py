@@ -41,14 +41,14 @@ def fetched(address: str) -> bytes:
 def test_the_scheduler_does_what_its_snapshot_says(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     wait_until(lambda: nothing_goes(cluster), "what other tests left to be gone")
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job("standing", command=["sleep", "600"], replicas=3))
+    cluster.create(job("standing", command=["sleep", "600"], replicas=3), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/standing", "--timeout=60s")
     configuration = tmp_path / "scheduler.conf"
     configuration.write_text((cluster.data / "scheduler.conf").read_text())
     with cluster.standing_aside("scheduler"):
         for name, minimum in (("fits", 4), ("large", 500)):
             groups(cluster, namespace, name, minimum)
-        cluster.kubectl("create", "-f", "-", stdin=held_lease("replay"))
+        cluster.create(held_lease("replay"))
         flags = (f"--scheduler-conf={configuration}", "--leader-elect-resource-name=replay", "--enable-metrics")
         with scheduler(cluster, "replay", *flags, f"--listen-address={address}"):
             wait_until(lambda: knows(address, f"{namespace}/fits", 4), "the standby to know the pods")

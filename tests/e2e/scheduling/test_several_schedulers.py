@@ -51,7 +51,7 @@ def shards(cluster: Cluster) -> Iterator[dict[str, list[str]]]:
     made = {"left": nodes[: len(nodes) // 2], "right": nodes[len(nodes) // 2 :]}
     for name, desired in made.items():
         body = {"apiVersion": "shard.volcano.sh/v1alpha1", "kind": "NodeShard", "metadata": {"name": name}}
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps({**body, "spec": {"nodesDesired": desired}}))
+        cluster.create(json.dumps({**body, "spec": {"nodesDesired": desired}}))
     yield made
     cluster.kubectl("delete", "nodeshard", *made)
 
@@ -68,7 +68,7 @@ def in_use(cluster: Cluster) -> dict[str, list[str]]:
 
 
 def submit(cluster: Cluster, namespace: str, name: str, replicas: int, **spec: Any) -> None:
-    cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=job(name, command=["sleep", "1"], replicas=replicas, **spec))
+    cluster.create(job(name, command=["sleep", "1"], replicas=replicas, **spec), namespace)
 
 
 def placed(cluster: Cluster, namespace: str) -> list[tuple[str, str, str]]:
@@ -102,7 +102,7 @@ def test_no_node_is_used_by_two_schedulers_that_keep_to_their_shards(
         amount = cluster.get("nodes")["items"][0]["status"]["allocatable"]["cpu"]
         manifest = json.loads(job("wide", command=["true"], replicas=len(more) + 1, schedulerName="right"))
         manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": amount}}
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
+        cluster.create(json.dumps(manifest), namespace)
         said = f"{len(rest)} node isn't in scheduler node shard"
         wait_until(lambda: said in why(cluster, namespace, "wide"), "a gang of more pods than nodes to say why it waits")
 
@@ -132,7 +132,7 @@ def test_a_soft_shard_goes_first_and_others_take_what_is_left(
         count = sum(map(len, shards.values()))
         manifest = json.loads(job("all", command=["sleep", "1"], replicas=count, schedulerName="left"))
         manifest["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": amount}}
-        cluster.kubectl("create", "-n", namespace, "-f", "-", stdin=json.dumps(manifest))
+        cluster.create(json.dumps(manifest), namespace)
         wait_until(lambda: phases(cluster, namespace) == {"Completed": 2}, "a gang as large as the cluster to complete")
 
 

@@ -57,7 +57,7 @@ def storage_class(cluster: Cluster, namespace: str, request: pytest.FixtureReque
         "provisioner": request.param,
         "volumeBindingMode": "WaitForFirstConsumer",
     }
-    cluster.kubectl("create", "-f", "-", stdin=json.dumps(body))
+    cluster.create(json.dumps(body))
     yield namespace
     cluster.kubectl("delete", "storageclass", namespace)
     cluster.kubectl("delete", "pv", namespace, "--wait=false", "--ignore-not-found")

@@ -114,7 +114,7 @@ def watched_binds(cluster: Cluster, folder: Path) -> Iterator[Binds]:
     thread.start()
     try:
         url = f"https://127.0.0.1:{server.server_address[1]}/"
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(_configuration(url, pki.ca.read_bytes())))
+        cluster.create(json.dumps(_configuration(url, pki.ca.read_bytes())))
         try:
             wait_until(lambda: _is_asked(cluster, binds), "the API server to ask about pods")
             yield binds

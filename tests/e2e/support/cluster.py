@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.control_plane.real import PLAIN, Flavour
 from tests.e2e.support.audit import Audit
 from tests.e2e.support.reading import Reader, ReadError
@@ -116,6 +118,24 @@ class Cluster:
         except ReadError as error:
             raise KubectlError(("get", *arguments), 1, "", f"{error}\n") from error
         return json.loads(self.kubectl("get", *arguments, "-o", "json")) if found is None else found
+
+    def create(self, manifests: str, namespace: str = "default") -> list[dict[str, Any]]:
+        """What `kubectl create -n NAMESPACE -f -` makes of manifests in YAML or JSON, without the start of a process.
+
+        Raises:
+            KubectlError: one of them is refused, or the server does not answer.
+        """
+        bodies = [each for each in yaml.load_all(manifests, yaml.CSafeLoader) if each]
+        bodies = [item for body in bodies for item in (body["items"] if body["kind"] == "List" else [body])]
+        try:
+            return [self.reader.create(body, namespace) for body in bodies]
+        except ReadError as error:
+            raise KubectlError(("create", "-n", namespace, "-f", "-"), 1, "", f"{error}\n") from error
+
+    def make_namespace(self, name: str, **metadata: Any) -> None:
+        """Make a namespace, in which pods can be made at once."""
+        self.create(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}))
+        wait_until(lambda: self.get("serviceaccount", "-n", name)["items"], f"the account that the pods of {name} have")
 
     @property
     def audit(self) -> Audit:

@@ -99,7 +99,7 @@ class Stream:
 
     def _create(self, items: list[dict[str, Any]]) -> None:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-        self._cluster.kubectl("create", "-n", "default", "-f", "-", stdin=text)
+        self._cluster.create(text)
 
 
 def stays(cluster: Cluster) -> list[Stay]:

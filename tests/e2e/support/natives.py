@@ -92,7 +92,7 @@ def zoned_cluster(control_plane: str, folder: Path) -> Iterator[Cluster]:
 def fresh_namespace(own: Cluster) -> Iterator[str]:
     """A namespace for one test; no pod of it is left afterwards."""
     name = f"native-{next(_NUMBERS)}"
-    own.kubectl("create", "namespace", name)
+    own.make_namespace(name)
     yield name
     own.kubectl("delete", "namespace", name, "--wait=false")
     wait_until(lambda: not own.get("pods", "-n", name)["items"], "all pods to go")
@@ -111,7 +111,7 @@ def pod_spec(cpu: str, **more: Any) -> dict[str, Any]:
 
 
 def make(own: Cluster, namespace: str, *bodies: dict[str, Any]) -> None:
-    own.kubectl("create", "-n", namespace, "-f", "-", stdin=yaml.safe_dump_all(bodies))
+    own.create(yaml.safe_dump_all(bodies), namespace)
 
 
 def job(name: str, cpu: str, size: int, scheduling: dict[str, Any] | None = None, **given: Any) -> dict[str, Any]:

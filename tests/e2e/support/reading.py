@@ -1,20 +1,21 @@
-"""Objects for tests that look often: what `kubectl get ARGUMENTS -o json` prints, without a process for each look."""
+"""What `kubectl get -o json`, `kubectl create -f` and `kubectl delete --wait=false` do, without a process for each."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import threading
 import warnings
-from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the library does at import is not ours to mend
-    from aiohttp import ClientError
+    from aiohttp import ClientConnectorError, ClientError, ClientOSError, ServerDisconnectedError
     from kubernetes_asyncio import client, config
 
 __all__ = ["DISCOVERY", "ReadError", "Reader"]
@@ -100,27 +101,62 @@ class Reader:
         """
         return _do(asyncio.wait_for(self._ask(path, {}, accept=accept), SECONDS))
 
+    def create(self, body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+        """Make an object, in `namespace` if it says none and its kind is namespaced; what the server made of it.
+
+        Raises:
+            ReadError: as `get`.
+        """
+        return _do(self._create(body, namespace))
+
+    def delete(self, *arguments: str) -> None:
+        """Ask for the deletion of an object that is named as for `get`, and do not wait until it is gone.
+
+        Raises:
+            ReadError: as `get`.
+        """
+        question = question_of(arguments)
+        assert question is not None
+        assert question.name
+        _do(self._answer(question, "DELETE"))
+
     def close(self) -> None:
         """End its connections; a later `get` makes new ones."""
         if self._api is not None:
             _do(self._api.close())
             self._api = None
 
-    async def _answer(self, question: Question) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(SECONDS):
-                kind = question.kind.lower()
-                if kind not in self._resources:
-                    self._resources = await self._discover()
-                if kind not in self._resources:
-                    raise ReadError(f'error: the server doesn\'t have a resource type "{question.kind}"')
-                found = await self._ask(self._resources[kind].address(question), question.query)
-        except (ClientError, OSError) as error:
-            raise ReadError(f"error: {type(error).__name__}: {error}") from error
+    async def _answer(self, question: Question, method: str = "GET") -> dict[str, Any]:
+        async with _words_of_failures():
+            address = (await self._resource(question.kind)).address(question)
+            found = await self._ask(address, question.query, method=method)
         if found["kind"].endswith("List"):  # whose items need not say what they are
             what = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
             found["items"] = [what | item for item in found.get("items") or ()]
         return found
+
+    async def _create(self, body: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+        version = str(body["apiVersion"])
+        group = version.rpartition("/")[0]
+        async with _words_of_failures():
+            resource = await self._resource(f"{body['kind']}.{group}" if group else body["kind"])
+            within = (body.get("metadata") or {}).get("namespace") or namespace
+            place = replace(resource, path=f"/apis/{version}" if group else f"/api/{version}")
+            address = place.address(Question("", "", within, {}))
+            try:
+                return await self._ask(address, {}, method="POST", body=body)
+            except ClientConnectorError:
+                raise
+            except (ServerDisconnectedError, ClientOSError):  # the connection was kept from before the server was started again
+                return await self._ask(address, {}, method="POST", body=body)
+
+    async def _resource(self, kind: str) -> Resource:
+        word = kind.lower()
+        if word not in self._resources:
+            self._resources = await self._discover()
+        if word not in self._resources:
+            raise ReadError(f'error: the server doesn\'t have a resource type "{kind}"')
+        return self._resources[word]
 
     async def _discover(self) -> dict[str, Resource]:
         """All names that kubectl takes for a kind; where two groups have one, the group that is listed first."""
@@ -140,24 +176,44 @@ class Reader:
                         found.setdefault(word, resource)
         return found
 
-    async def _ask(self, path: str, query: Mapping[str, str], *, accept: str = "application/json") -> dict[str, Any]:
+    async def _ask(
+        self,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        accept: str = "application/json",
+        method: str = "GET",
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
         if self._api is None:
             self._api = await config.new_client_from_config(config_file=str(self.kubeconfig))
         while True:
-            response = await self._api.rest_client.GET(
+            response = await self._api.rest_client.request(
+                method,
                 self._api.configuration.host + path,
-                headers={"Accept": accept, **self._api.default_headers},
+                headers={"Accept": accept, "Content-Type": "application/json", **self._api.default_headers},
                 query_params=query,
+                body=body,
                 _preload_content=False,
             )
             if response.status != TOO_MANY_REQUESTS:
                 break
             await response.read()
             await asyncio.sleep(1.0)
-        body: dict[str, Any] = json.loads(await response.read())
-        if response.status != 200:
-            raise ReadError(f"Error from server ({body.get('reason')}): {body.get('message')}")
-        return body
+        answer: dict[str, Any] = json.loads(await response.read())
+        if not 200 <= response.status < 300:
+            raise ReadError(f"Error from server ({answer.get('reason')}): {answer.get('message')}")
+        return answer
+
+
+@contextlib.asynccontextmanager
+async def _words_of_failures() -> AsyncIterator[None]:
+    """Bounds what is done, and has a failure of the connection say what it is."""
+    try:
+        async with asyncio.timeout(SECONDS):
+            yield
+    except (ClientError, OSError) as error:
+        raise ReadError(f"error: {type(error).__name__}: {error}") from error
 
 
 @functools.cache

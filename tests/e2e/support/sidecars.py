@@ -51,7 +51,7 @@ def sidecars(cluster: Cluster, folder: Path, namespace: str, *, every: int) -> I
     thread.start()
     try:
         url = f"https://127.0.0.1:{server.server_address[1]}/"
-        cluster.kubectl("create", "-f", "-", stdin=json.dumps(_configuration(url, pki.ca.read_bytes(), namespace)))
+        cluster.create(json.dumps(_configuration(url, pki.ca.read_bytes(), namespace)))
         try:
             wait_until(lambda: _is_asked(cluster, namespace, seen), "the API server to ask about pods")
             added.clear()

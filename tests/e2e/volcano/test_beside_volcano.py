@@ -28,7 +28,7 @@ def volcano_at_work(cluster: Cluster) -> Iterator[None]:
         while not stop.wait(1.0):
             cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=leases())
 
-    cluster.kubectl("create", "namespace", "volcano-system")
+    cluster.make_namespace("volcano-system")
     thread = threading.Thread(target=renew)
     thread.start()
     try:
@@ -50,7 +50,7 @@ def test_nothing_is_decided_while_volcano_is_at_work(control_plane: str, tmp_pat
     with running(control_plane, tmp_path, nodes=2) as cluster:
         with volcano_at_work(cluster):
             wait_until(lambda: all(waits(cluster, name) for name in ("job-controller", "scheduler")), "both to stand back")
-            cluster.kubectl("create", "-f", "-", stdin=job("later", command=["true"]))
+            cluster.create(job("later", command=["true"]))
             time.sleep(3)
             assert phase_of(cluster, "default", "later") == ""
         cluster.kubectl("wait", "--for=jsonpath={.status.state.phase}=Completed", "vcjob/later", "--timeout=90s", timeout=100)
