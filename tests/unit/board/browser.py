@@ -7,8 +7,9 @@ import base64
 import contextlib
 import json
 import shutil
+import subprocess
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from pyroclast_standalone.ports import free_port
 
-__all__ = ["Browser", "running_browser"]
+__all__ = ["Browser", "running_browser", "running_driver", "started"]
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1"]
@@ -38,6 +39,14 @@ class Browser:
     async def stop(self) -> None:
         """Close it."""
         await self._ask("DELETE", "")
+
+    async def forget(self) -> None:
+        """Be as at the start, for the next test."""
+        await self.without_scripts(are_off=False)
+        await self.emulate()
+        await self._command("Network.clearBrowserCookies")
+        await self.open("about:blank")
+        await self.complaints()
 
     async def open(self, url: str) -> None:
         """Go to a page and wait until it has loaded."""
@@ -93,26 +102,37 @@ class Browser:
         return await asyncio.to_thread(answered)
 
 
-@contextlib.asynccontextmanager
-async def running_browser() -> AsyncIterator[Browser]:
-    """A window of a driver of its own. The test is left out where there is no Chromium."""
+@contextlib.contextmanager
+def running_driver() -> Iterator[str]:
+    """The URL of a driver. Tests are left out where there is no Chromium."""
     driver = shutil.which("chromedriver")
     if driver is None or shutil.which("chromium") is None:
         pytest.skip("there is no Chromium with its driver; on Debian: apt-get install chromium chromium-driver")
     port = free_port()
-    process = await asyncio.create_subprocess_exec(
-        driver, f"--port={port}", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
-    )
-    browser = Browser(f"http://127.0.0.1:{port}")
-    try:
-        async with asyncio.timeout(60):
-            while True:
-                with contextlib.suppress(OSError):
-                    await browser.start()
-                    break
-                await asyncio.sleep(0.1)
-        yield browser
-        await browser.stop()
-    finally:
-        process.terminate()
-        await process.wait()
+    with subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+async def started(driver: str) -> Browser:
+    """A window of a Chromium of its own, once the driver answers."""
+    browser = Browser(driver)
+    async with asyncio.timeout(60):
+        while True:
+            with contextlib.suppress(OSError):
+                await browser.start()
+                return browser
+            await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """A window that is closed at the end."""
+    with running_driver() as driver:
+        browser = await started(driver)
+        try:
+            yield browser
+        finally:
+            await browser.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 
-from .browser import Browser, running_browser
+from .browser import Browser, running_driver, started
 from .conftest import Board, fill, running_board
 
 TAB, ENTER = "\ue004", "\ue007"
@@ -31,9 +31,34 @@ PLACES = {
 pytestmark = pytest.mark.timeout(300)
 
 
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    """One for all tests, as a Chromium takes longer to start than most of them."""
+    with running_driver() as driver:
+        browser = do(started(driver))
+        yield browser
+        do(browser.stop())
+
+
+def do(work: Coroutine[Any, Any, Any]) -> Any:
+    """Outside of a test, whose loop ends with it."""
+    loop = asyncio.new_event_loop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+
 @pytest.fixture
-async def seen() -> AsyncIterator[tuple[Board, Browser, dict[str, str]]]:
-    async with running_browser() as browser, running_board() as board:
+async def browser(window: Browser) -> AsyncIterator[Browser]:
+    yield window
+    await window.forget()
+
+
+@pytest.fixture
+async def seen(browser: Browser) -> AsyncIterator[tuple[Board, Browser, dict[str, str]]]:
+    async with running_board() as board:
         uids = await fill(board)
         await board.until("/jobs", "lost", "hidden-job", ">QueueFull<")
         await board.until("/nodes", "node-2")
@@ -162,8 +187,8 @@ def axe() -> str:
     return (Path(found.submodule_search_locations[0]) / "axe.min.js").read_text()
 
 
-async def test_users_log_in_and_out_through_a_forwarded_port() -> None:
-    async with running_browser() as browser, running_board(login="token") as board:
+async def test_users_log_in_and_out_through_a_forwarded_port(browser: Browser) -> None:
+    async with running_board(login="token") as board:
         token = await board.token("member", "team")
         url = board.url.replace("127.0.0.1", "localhost")
         await browser.open(f"{url}/jobs")
