@@ -50,6 +50,7 @@ class Handler(BaseHTTPRequestHandler):
     objects: ClassVar[tuple[dict[str, Any], ...]] = ()
     answers: ClassVar[dict[str, Any]] = {}
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one piece: else the second waits 40 ms for the first to be acknowledged
 
     def log_message(self, *_: object) -> None:
         """Tests say what they have to say."""

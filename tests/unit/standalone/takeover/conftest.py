@@ -1,0 +1,24 @@
+"""Our programs are asked as processes, once: they say the same each time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pyroclast_standalone.takeover import programs
+
+ANSWERS: dict[tuple[Any, ...], bytes] = {}
+
+
+@pytest.fixture(autouse=True)
+def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = programs._output
+
+    async def output(*arguments: str, **options: Any) -> bytes:
+        question = (arguments, *options.items())
+        if question not in ANSWERS:
+            ANSWERS[question] = await ask(*arguments, **options)
+        return ANSWERS[question]
+
+    monkeypatch.setattr(programs, "_output", output)
