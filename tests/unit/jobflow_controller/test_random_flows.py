@@ -304,7 +304,7 @@ def _held_against_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controller, "decide", decide_twice)
 
 
-@pytest.mark.parametrize("seed", range(examples(60)))
+@pytest.mark.parametrize("seed", range(examples(60, one_in=8)))
 def test_a_random_flow_comes_to_its_end(seed: int) -> None:
     loop = virtual.new_event_loop(start=0)
     try:

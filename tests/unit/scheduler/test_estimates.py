@@ -290,7 +290,7 @@ def test_a_recorded_trace_is_played_and_scored():
     lines = [f"{n} {1000 + 60 * n} -1 600 32 -1 -1 32 {900 if n % 2 else -1} -1 1 1 1 -1 2 -1 -1 -1" for n in range(60)]
     trace = swf.read([*SWF.splitlines(), *lines, "61 9 -1 -1 8 -1 -1 8 -1 -1 0 1 1 -1 2 -1 -1 -1"])
     assert (trace.processors, len(trace.jobs), trace.jobs[0].at, trace.jobs[1].said) == (64, 60, 0.0, 900.0)
-    held = live(Day(0.0, seconds=4 * 3600.0, trace=trace))
+    held = live(Day(0.0, seconds=4 * 3600.0, pause=300.0, trace=trace))
     assert set(held) == {"queue-2"}
     assert len(held["queue-2"].scores) > 20
     with pytest.raises(ValueError, match="line 1 has 2 fields"):
@@ -299,7 +299,7 @@ def test_a_recorded_trace_is_played_and_scored():
 
 @pytest.mark.timeout(600)
 def test_when_run_times_grow_tenfold_estimates_are_wider_or_withheld_before_200_further_jobs():
-    noon = 2.5 * 3600.0
+    noon = 1.5 * 3600.0
     for queue, told in told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0), pause=300.0)).items():
         submitted = max(each.submitted for each in told if each.at < noon)
         before = [each.width for each in told if each.at < noon and each.starts]
