@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.following import writer
 from tests.postgres import postgres_server
 
 CLUSTER = "3f0c"
@@ -27,18 +30,44 @@ def postgres() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are written ten times a second."""
+    monkeypatch.setattr(writer, "PERIOD_SECONDS", 0.1)
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of SQLite that has all tables: a copy of it is made sooner."""
+    file = tmp_path_factory.mktemp("migrated") / "history.db"
+
+    async def migrate() -> None:
+        database = Database(f"sqlite:///{file}", CLUSTER)
+        await database.migrate()
+        await database.close()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(migrate())
+    loop.close()
+    return file
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_database(request: pytest.FixtureRequest, tmp_path: Path) -> NewDatabase:
+def new_database(request: pytest.FixtureRequest, tmp_path: Path, migrated: Path) -> NewDatabase:
     """Makes empty databases of one kind, each of a cluster of its own."""
     numbers = itertools.count()
+
+    def url_of(number: int) -> str:
+        if request.param == "postgresql":
+            return str(request.getfixturevalue("postgres"))
+        file = tmp_path / f"history-{number}.db"
+        shutil.copyfile(migrated, file)
+        return f"sqlite:///{file}"
 
     @asynccontextmanager
     async def new() -> AsyncIterator[Database]:
         number = next(numbers)
-        url = (
-            request.getfixturevalue("postgres") if request.param == "postgresql" else f"sqlite:///{tmp_path}/history-{number}.db"
-        )
-        database = Database(url, f"{CLUSTER}-{request.node.name}-{number}")
+        database = Database(url_of(number), f"{CLUSTER}-{request.node.name}-{number}")
         await database.migrate()
         try:
             yield database
