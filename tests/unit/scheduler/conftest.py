@@ -13,6 +13,7 @@ from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.runtime.service import Service
 from pyroclast.runtime.settings import load
 from pyroclast_scheduler.settings import SchedulerSettings
+from pyroclast_scheduler.shell import gangs
 from pyroclast_scheduler.wiring import main
 from pyroclast_standalone.apiserver.running import running_server
 
@@ -106,3 +107,9 @@ async def cluster():
                 await client.create(CRDS, crd)
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "volcano-system"}})
         yield Cluster(server, client)
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """A gang is released once it was incomplete for a second."""
+    monkeypatch.setattr(gangs, "PATIENCE_SECONDS", 1.0)

@@ -86,6 +86,7 @@ def test_a_gang_that_is_made_again_is_not_paused():
     assert cache.snapshot().held == set()
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_gang_of_which_a_bind_is_always_refused_is_not_placed_and_deleted_in_circles(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.gang("g", 2, phase="Inqueue")
@@ -106,7 +107,7 @@ async def test_a_gang_of_which_a_bind_is_always_refused_is_not_placed_and_delete
         await cluster.until(released)
         await cluster.client.delete(PODS, Key("default", "g-w-0"), grace_seconds=0)
         await cluster.until(lambda: made_again(cluster))
-        await asyncio.sleep(4.0)
+        await asyncio.sleep(2.0)
         assert await cluster.places("g-") == {"g-w-0": None, "g-w-1": None}
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from pyroclast.api import decisions
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
@@ -169,6 +171,7 @@ async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
         await cluster.until(all_bound(cluster, "g-"))
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_half_a_gang_that_cannot_be_completed_is_released(cluster):
     await cluster.node("n1", cpu="2")
     await cluster.gang("g", 4)

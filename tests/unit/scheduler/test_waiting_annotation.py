@@ -11,7 +11,7 @@ import aiohttp
 from pyroclast.api import keys
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_standalone.ports import free_port
-from tests.unit.scheduler.test_service import all_bound
+from tests.unit.scheduler.test_service import all_bound, quiet
 
 
 def said(group):
@@ -46,9 +46,9 @@ async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(clu
         assert (waiting["code"], waiting["ahead"]) == ("TooFewNodes", 0)
         assert waiting["never"] is True
         assert waiting["resource"] == "cpu"
-        await asyncio.sleep(2.5)
+        await cluster.until(lambda: quiet(cluster))
         before = cluster.server.requests()["patch", "podgroups"]
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(2.0)
         assert cluster.server.requests()["patch", "podgroups"] == before
         await cluster.node("n3")
         await cluster.until(all_bound(cluster, "g-"))
@@ -130,7 +130,7 @@ async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(clus
             return answer if status == 200 else None
 
         answer = await cluster.until(known)
-        await asyncio.sleep(2.0)
+        await cluster.until(lambda: quiet(cluster))
         before = cluster.server.requests()
         answer = (await ask(job(3, "small")))[1]
         assert (answer["code"], answer["never"], answer["position"]["position"]) == ("AboveQueueLimit", True, 1)

@@ -104,6 +104,7 @@ async def released(cluster):
     return [event["message"] for event in events if event["reason"] == "GangReleased"]
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_members_on_a_node_that_is_gone_are_made_anew(cluster):
     await cluster.node("n1", cpu="8")
     await cluster.node("n2", cpu="8")
@@ -143,6 +144,7 @@ async def all_bound(cluster):
     return places if places and all(places.values()) else None
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_members_on_a_node_that_is_only_not_looked_at_stay(cluster):
     await cluster.node("n1")
     await cluster.client.patch(NODES, Key("", "n1"), {"metadata": {"labels": {"pool": "batch"}}}, PatchKind.MERGE)
@@ -151,6 +153,6 @@ async def test_members_on_a_node_that_is_only_not_looked_at_stay(cluster):
     await bind(cluster, "g-w-0", "other")
     async with cluster.scheduler(**{"node-selector": "pool:batch"}):
         await cluster.until(lambda: all_bound(cluster))
-        await asyncio.sleep(7)
+        await asyncio.sleep(3)
         assert await names(cluster) == {"g-w-0", "g-w-1"}
         assert await released(cluster) == []
