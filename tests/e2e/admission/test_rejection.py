@@ -41,7 +41,7 @@ def test_a_job_into_a_closed_queue(cluster: Cluster, namespace: str) -> None:
     queue = "closed-" + namespace
     manifest = f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {queue}}}\nspec: {{weight: 1}}\n"
     cluster.create(manifest)
-    cluster.kubectl("wait", "--for=jsonpath={.status.state}=Open", f"queue/{queue}", "--timeout=30s")
+    cluster.kubectl("wait", "--for=jsonpath={.status.state}=Open", f"queue/{queue}", "--timeout=60s")
     cluster.kubectl("patch", "queue", queue, "--subresource=status", "--type=merge", "-p", '{"status":{"state":"Closed"}}')
     text = Path("examples/gang.yaml").read_text().replace("queue: default", f"queue: {queue}")
     said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=text)

@@ -412,9 +412,9 @@ def test_delete_in_other_ways(cluster: Cluster, web: str) -> None:
 
 
 def test_wait(cluster: Cluster, web: str) -> None:
-    assert cluster.kubectl("wait", "-n", web, "--for=condition=Ready", "pod/web", "--timeout=10s") == "pod/web condition met\n"
+    assert cluster.kubectl("wait", "-n", web, "--for=condition=Ready", "pod/web", "--timeout=60s") == "pod/web condition met\n"
     assert "condition met" in cluster.kubectl(
-        "wait", "-n", web, "--for=jsonpath={.status.phase}=Running", "pod/web", "--timeout=10s"
+        "wait", "-n", web, "--for=jsonpath={.status.phase}=Running", "pod/web", "--timeout=60s"
     )
     assert "timed out" in cluster.refused("wait", "-n", web, "--for=condition=Sleepy", "pod/web", "--timeout=1s")
     cluster.kubectl("delete", "pod", "web", "-n", web, "--wait=false")
@@ -424,7 +424,7 @@ def test_wait(cluster: Cluster, web: str) -> None:
 def test_wait_for_what_is_not_there_yet(cluster: Cluster, namespace: str) -> None:
     create = threading.Timer(0.5, cluster.kubectl, ("create", "configmap", "late", "-n", namespace))
     create.start()
-    assert "condition met" in cluster.kubectl("wait", "--for=create", "cm/late", "-n", namespace, "--timeout=20s")
+    assert "condition met" in cluster.kubectl("wait", "--for=create", "cm/late", "-n", namespace, "--timeout=60s")
     create.join()
 
 

@@ -199,7 +199,7 @@ def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, 
             state = cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {})
             return str(state.get("message", ""))
 
-        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so", seconds=45)
+        wait_until(lambda: message().startswith(f"waits: NoScheduler: {absence}"), "the Job to say so")
         assert json.loads(shell.said("vcctl", "explain", name, "-o", "json"))["code"] == "NoScheduler"
         events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
         assert "NoScheduler" in events
@@ -254,10 +254,10 @@ def test_a_watched_list_follows_over_a_restart_of_the_api_server(
             wait_until(lambda: "/first" in seen.read_text(), "the list")
             cluster.outage(1.0)
             cluster.create(manifest("second", queue, cpu="4"), namespace)
-            wait_until(lambda: "/second" in seen.read_text(), "the list to follow", seconds=20)
+            wait_until(lambda: "/second" in seen.read_text(), "the list to follow")
         finally:
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=20)
+            _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, "")
 
 
@@ -274,11 +274,11 @@ def test_watched_nodes_show_that_one_is_cordoned(cluster: Cluster, shell: Shell,
         try:
             wait_until(lambda: "node-1" in seen.read_text(), "the list")
             cluster.kubectl("cordon", "node-1")
-            wait_until(lambda: "Cordoned" in seen.read_text(), "the list to follow", seconds=20)
+            wait_until(lambda: "Cordoned" in seen.read_text(), "the list to follow")
         finally:
             cluster.kubectl("uncordon", "node-1")
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=20) == 130
+            assert process.wait(timeout=60) == 130
 
 
 def test_users_without_rights_are_told_in_one_line(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
@@ -301,14 +301,20 @@ def test_the_kubectl_plugin_has_the_same_commands(cluster: Cluster, shell: Shell
     assert "\n  waiting     list the Jobs that wait, and why\n" in done.stdout
 
 
+def is_connected(pid: int) -> bool:
+    """Whether a process has a connection over TCP."""
+    files = subprocess.run(["ls", "-l", f"/proc/{pid}/fd"], capture_output=True, text=True, check=False).stdout
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(f"socket:[{row[9]}]" in files for row in rows if row[3] == "01")
+
+
 def test_an_interrupt_and_a_closed_pipe_end_quietly(cluster: Cluster, shell: Shell, namespace: str):
     cluster.create(manifest("long", "default", cpu="1"), namespace)
     command = [str(PROGRAMS / "vcctl"), "wait", "long"]
     with subprocess.Popen(command, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(timeout=2)
+        wait_until(lambda: is_connected(process.pid), "it to ask the API server")
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=20)
+        output, errors = process.communicate(timeout=60)
     assert (process.returncode, output, errors) == (130, "", "")
     piped = subprocess.run(
         ["sh", "-c", f"{PROGRAMS / 'vcctl'} nodes -o json | head -n 1"],
@@ -340,9 +346,9 @@ def test_logs_are_followed_over_restarts_and_shown_by_time(cluster: Cluster, she
         subprocess.Popen(command, env=shell.environment, stdout=output, stderr=subprocess.PIPE) as process,
     ):
         wait_until(lambda: restarts() >= 2, "the pods to be restarted", seconds=90)
-        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries", seconds=30)
+        wait_until(lambda: seen.read_text().count("[main-0]") >= 9, "the lines of three tries")
         cluster.outage(1.0)
-        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back", seconds=30)
+        wait_until(lambda: shell.phase("tries") == "Running", "the server to be back")
         shell.said("vcctl", "job", "delete", "-N", "tries", "-n", namespace)
         _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, b"")

@@ -23,7 +23,7 @@ from tests.e2e.support.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(600)  # some sixty commands, and what they wait for
 PROGRAMS = Path(sys.executable).parent
-PATIENCE = 40.0
+PATIENCE = 60.0
 JOB = """
 apiVersion: batch.volcano.sh/v1alpha1
 kind: Job

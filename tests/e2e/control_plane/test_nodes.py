@@ -58,10 +58,10 @@ def test_a_node_that_is_not_ready_takes_no_pods(cluster: Cluster, namespace: str
     ready = "--for=condition=Ready={}"
     cluster.kubectl("annotate", "node", node, "nodes.pyroclast.dev/state=not-ready")
     try:
-        cluster.kubectl("wait", ready.format("False"), f"node/{node}", "--timeout=30s")
+        cluster.kubectl("wait", ready.format("False"), f"node/{node}", "--timeout=60s")
         cluster.create(pod("elsewhere", "sleep 1"), namespace)
         cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Succeeded", "pod/elsewhere", "--timeout=60s")
         assert cluster.get("pod", "elsewhere", "-n", namespace)["spec"]["nodeName"] != node
     finally:
         cluster.kubectl("annotate", "node", node, "nodes.pyroclast.dev/state-")
-    cluster.kubectl("wait", ready.format("True"), f"node/{node}", "--timeout=30s")
+    cluster.kubectl("wait", ready.format("True"), f"node/{node}", "--timeout=60s")

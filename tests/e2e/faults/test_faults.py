@@ -86,7 +86,7 @@ def test_what_others_take_from_a_job_is_put_right(cluster: Cluster, namespace: s
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/robbed", "--timeout=60s")
     cluster.kubectl("label", "pod", "robbed-worker-0", "-n", namespace, "volcano.sh/job-name-")
     label = "jsonpath={.metadata.labels.volcano\\.sh/job-name}=robbed"
-    cluster.kubectl("wait", "-n", namespace, f"--for={label}", "pod/robbed-worker-0", "--timeout=30s")
+    cluster.kubectl("wait", "-n", namespace, f"--for={label}", "pod/robbed-worker-0", "--timeout=60s")
     group = cluster.kubectl("get", "podgroups.scheduling.volcano.sh", "-n", namespace, "-o", "name").strip()
     finalizers = '{"metadata":{"finalizers":%s}}'
     cluster.kubectl("patch", group, "-n", namespace, "--type=merge", "-p", finalizers % '["example.com/hold"]')

@@ -50,9 +50,9 @@ def create(own: Cluster, space: str, manifest: str) -> None:
     own.create(manifest, space)
 
 
-def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 90.0) -> None:
+def runs(own: Cluster, space: str, name: str, size: int) -> None:
     status = ("vcjob", name, "-n", space)
-    wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=seconds)
+    wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=90)
 
 
 def pods(own: Cluster, space: str) -> list[dict[str, Any]]:
@@ -133,13 +133,13 @@ def test_whoever_is_killed_at_whatever_point_the_gang_is_whole_soon(own: Cluster
     if service == "apiserver" and own.server is not None and point != "placing":
         pytest.skip("an outage of the real API server takes long: once is enough")
     create(own, space, gang("j", 16))
-    wait_until(lambda: has_come_to(own, space, point), point, seconds=20)
+    wait_until(lambda: has_come_to(own, space, point), point)
     if service == "apiserver":
         own.outage(1.0)
     else:
         own.kill(service)
     began = time.monotonic()
-    runs(own, space, "j", 16, seconds=15)
+    runs(own, space, "j", 16)
     print(f"{service} killed while {point}: whole after {time.monotonic() - began:.1f} s")
     assert len(pods(own, space)) == 16
     assert over_committed(own) == []
@@ -176,7 +176,7 @@ def test_a_cordoned_node_gets_no_pods_and_the_gang_runs(own: Cluster, space: str
 def test_a_quota_leaves_no_gang_half_started(own: Cluster, space: str) -> None:
     own.kubectl("create", "quota", "q", "--hard=pods=3", "-n", space)
     create(own, space, gang("j", 6))
-    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up", seconds=30)
+    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up")
     wait_until(
         lambda: not any(pod["spec"].get("nodeName") for pod in pods(own, space)), "no pod to be left on a node", seconds=60
     )

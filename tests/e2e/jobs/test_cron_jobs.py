@@ -45,7 +45,7 @@ def test_the_example_runs_job_after_job(cluster: Cluster, namespace: str) -> Non
     cluster.create(often, namespace)
     wait_until(lambda: len(jobs(cluster, namespace)) > 1, "a second Job")
     first = min(job["metadata"]["name"] for job in jobs(cluster, namespace))
-    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{first}", "--timeout=50s")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{first}", "--timeout=60s")
 
 
 def test_a_restart_doubles_nothing(cluster: Cluster, namespace: str) -> None:

@@ -74,7 +74,7 @@ def test_deletion_takes_everything_along(cluster: Cluster, namespace: str) -> No
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/gone", "--timeout=60s")
     uid = cluster.get("vcjob", "gone", "-n", namespace)["metadata"]["uid"]
     group = f"podgroups.scheduling.volcano.sh/gone-{uid}"
-    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Running", group, "--timeout=30s")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.phase}=Running", group, "--timeout=60s")
     assert cluster.get(group, "-n", namespace)["spec"]["minMember"] == 2
     cluster.kubectl("delete", "-n", namespace, "vcjob/gone", "--timeout=60s")
     kinds = "pods,services,podgroups.scheduling.volcano.sh,vcjob"

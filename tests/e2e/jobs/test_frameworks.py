@@ -177,7 +177,7 @@ def run(cluster: Cluster, namespace: str, plugins: dict[str, list[str]], *tasks:
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
     cluster.create(json.dumps(body), namespace)
     try:
-        cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/j", "--timeout=50s")
+        cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/j", "--timeout=60s")
     finally:
         names = [pod["metadata"]["name"] for pod in cluster.get("pods", "-n", namespace)["items"]]
         logs = {name: cluster.kubectl("logs", "-n", namespace, name, "--all-containers") for name in names}
@@ -230,7 +230,7 @@ def test_a_plugin_of_somebody_else_works_where_it_is_installed(cluster: Cluster,
     spec = {"schedulerName": "volcano", "plugins": {"stamp": ["--text=seen"]}, "tasks": [task("a", 1, "sleep", "60")]}
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
     cluster.create(json.dumps(body), namespace)
-    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/j-a-0", "--timeout=50s")
+    cluster.kubectl("wait", "-n", namespace, "--for=create", "pod/j-a-0", "--timeout=60s")
     assert cluster.get("pod", "j-a-0", "-n", namespace)["metadata"]["annotations"]["example.com/stamp"] == "seen"
     stamp = cluster.get("configmap", "j-stamp", "-n", namespace)
     assert (stamp["data"], stamp["metadata"]["ownerReferences"][0]["name"]) == ({"text": "seen"}, "j")

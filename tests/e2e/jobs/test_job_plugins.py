@@ -31,9 +31,9 @@ def _objects(cluster: Cluster, namespace: str, job: str) -> dict[str, list[str]]
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_of_frameworks_run_to_their_end(cluster: Cluster, namespace: str, name: str) -> None:
     cluster.kubectl("create", "-n", namespace, "-f", f"examples/{name}.yaml")
-    wait_until(lambda: _objects(cluster, namespace, name) == EXAMPLES[name], f"the objects of {name}", seconds=20)
+    wait_until(lambda: _objects(cluster, namespace, name) == EXAMPLES[name], f"the objects of {name}")
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", f"vcjob/{name}", "--timeout=90s")
-    wait_until(lambda: not _objects(cluster, namespace, name), f"the objects of {name} to go", seconds=20)
+    wait_until(lambda: not _objects(cluster, namespace, name), f"the objects of {name} to go")
 
 
 def test_a_gang_is_bound_while_its_launcher_waits_for_names(cluster: Cluster, namespace: str) -> None:

@@ -95,7 +95,7 @@ def test_a_claim_is_made_and_mounted(cluster: Cluster, namespace: str) -> None:
 def test_a_claim_that_is_missing_is_waited_for(cluster: Cluster, namespace: str) -> None:
     create(cluster, namespace, job("waits", command=["true"], volumes=[{"mountPath": "/data", "volumeClaimName": "later"}]))
     state = "{.status.state.reason}"
-    cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=VolumeClaimNotFound", "vcjob/waits", "--timeout=30s")
+    cluster.kubectl("wait", "-n", namespace, f"--for=jsonpath={state}=VolumeClaimNotFound", "vcjob/waits", "--timeout=60s")
     assert not pods(cluster, namespace)
 
 
@@ -137,9 +137,9 @@ def test_a_queue_is_closed_and_opened_by_command(cluster: Cluster, namespace: st
     )
     try:
         for action, state in (("CloseQueue", "Closed"), ("OpenQueue", "Open")):
-            cluster.kubectl("wait", "--for=jsonpath={.status.state}", f"queue/{queue}", "--timeout=30s")
+            cluster.kubectl("wait", "--for=jsonpath={.status.state}", f"queue/{queue}", "--timeout=60s")
             create(cluster, namespace, command(action, cluster.get("queue", queue)))
-            cluster.kubectl("wait", f"--for=jsonpath={{.status.state}}={state}", f"queue/{queue}", "--timeout=30s")
+            cluster.kubectl("wait", f"--for=jsonpath={{.status.state}}={state}", f"queue/{queue}", "--timeout=60s")
     finally:
         cluster.kubectl("delete", "queue", queue)
 

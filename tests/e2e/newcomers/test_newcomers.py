@@ -71,7 +71,7 @@ def test_a_claim_goes_when_nobody_uses_it(cluster: Cluster, namespace: str) -> N
     create(
         cluster, namespace, json.dumps({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, **CLAIM})
     )
-    cluster.kubectl("delete", "pvc", "c", "-n", namespace, "--timeout=30s")
+    cluster.kubectl("delete", "pvc", "c", "-n", namespace, "--timeout=60s")
 
 
 def test_a_namespace_with_a_claim_in_use_goes(cluster: Cluster, namespace: str) -> None:
@@ -156,7 +156,7 @@ def test_a_queue_below_another_is_warned_of(cluster: Cluster, namespace: str) ->
         assert "name one below it, such as newcomers-below" in said
     finally:
         for name in ("newcomers-below", "newcomers"):
-            cluster.kubectl("delete", "queue.scheduling.volcano.sh", name, "--ignore-not-found", "--timeout=30s")
+            cluster.kubectl("delete", "queue.scheduling.volcano.sh", name, "--ignore-not-found", "--timeout=60s")
 
 
 @pytest.mark.parametrize("kind", ["deployment", "job", "cronjob", "pod"])

@@ -122,7 +122,7 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
 
     wait_until(lambda: len(ask(cluster, "jobs", namespace=NAMESPACE, limit="1000")["items"]) == jobs, "all Jobs to be recorded")
     wait_until(lambda: ask(cluster, f"jobs/{NAMESPACE}/job-0")["items"][0]["pods"] == REPLICAS, "their pods")
-    wait_until(lambda: usage() == expected, f"usage to be {expected}: it is {usage()}", seconds=30)
+    wait_until(lambda: usage() == expected, f"usage to be {expected}: it is {usage()}")
     items = ask(cluster, "usage", namespace=NAMESPACE, by="queue,user,resource")["items"]
     assert {item["doubtful"] for item in items} == {0}
     assert (sum(item["jobs"] for item in items), sum(item["failed"] for item in items)) == (jobs, 0)

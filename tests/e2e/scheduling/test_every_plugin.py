@@ -45,7 +45,7 @@ def test_gangs_run_and_quotas_hold(cluster: Cluster, namespace: str) -> None:
     cluster.create(job("fits", command=["true"], replicas=4), namespace)
     cluster.create(gated(), namespace)
     cluster.create(job("large", command=["true"], replicas=30), namespace)
-    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/fits", "--timeout=50s")
+    cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/fits", "--timeout=60s")
     wait_until(
         lambda: REASON.search(str(events(cluster, namespace))), "the large Job's PodGroup to say what it lacks", seconds=30
     )

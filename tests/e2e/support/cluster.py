@@ -80,7 +80,7 @@ class Cluster:
     def __post_init__(self) -> None:
         self.reader = Reader(self.kubeconfig)
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 90.0) -> str:
         """What kubectl prints.
 
         Raises:

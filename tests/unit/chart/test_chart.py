@@ -3,7 +3,6 @@
 import subprocess
 
 import pytest
-import yaml
 
 from pyroclast.api import crds
 from pyroclast.runtime.settings import parse
