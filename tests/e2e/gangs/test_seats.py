@@ -50,9 +50,9 @@ def create(own: Cluster, space: str, manifest: str) -> None:
     own.create(manifest, space)
 
 
-def runs(own: Cluster, space: str, name: str, size: int) -> None:
+def runs(own: Cluster, space: str, name: str, size: int, *, seconds: float = 90.0) -> None:
     status = ("vcjob", name, "-n", space)
-    wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=90)
+    wait_until(lambda: own.get(*status).get("status", {}).get("running") == size, f"{name} to run", seconds=seconds)
 
 
 def pods(own: Cluster, space: str) -> list[dict[str, Any]]:
@@ -204,7 +204,7 @@ def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[
 def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space: str, tmp_path: Path, often: str) -> None:
     with sidecars(own, tmp_path, space, every=1 if often == "always" else 3) as added:
         create(own, space, gang("j", 12))
-        runs(own, space, "j", 12, seconds=60)
+        runs(own, space, "j", 12)
         assert added
         assert over_committed(own) == []
         way = annotation(own, space, keys.SEATS).get("way", "")
@@ -212,7 +212,7 @@ def test_a_sidecar_that_a_webhook_adds_over_commits_no_node(own: Cluster, space:
         if often == "always":
             assert made(own, space) == {"pod": 12}
         create(own, space, gang("k", 6))
-        runs(own, space, "k", 6, seconds=60)
+        runs(own, space, "k", 6)
         assert over_committed(own) == []
 
 
