@@ -73,13 +73,17 @@ def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
 
 
 def _default_job(review: Review, known: Known) -> Answer:
-    names = known.options.scheduler_names
-    scheduler = names[0] if names else "volcano"
-    if review.operation == "UPDATE":
-        defaults = jobs.default_update(review.object, review.old_object, scheduler_name=scheduler)
-    else:
-        defaults = jobs.default(review.object, scheduler_name=scheduler)
+    return Answer(patch=[*jobs.default(review.object, scheduler_name=_scheduler(known)), *_stamp(review, known)])
+
+
+def _restore_job(review: Review, known: Known) -> Answer:
+    defaults = jobs.default_update(review.object, review.old_object, scheduler_name=_scheduler(known))
     return Answer(patch=[*defaults, *_stamp(review, known)])
+
+
+def _scheduler(known: Known) -> str:
+    names = known.options.scheduler_names
+    return names[0] if names else "volcano"
 
 
 def _write_submitter(review: Review, known: Known) -> Answer:
@@ -131,10 +135,14 @@ def _with_schedulers(verdict: Verdict, spec: Json, path: str, known: Known) -> V
 def _default_pod_group(review: Review, known: Known) -> Answer:
     if not podgroups.takes_queue_of_namespace(review.object):
         return Answer()
+    return Answer(patch=podgroups.default(review.object, known.namespaces.annotations(review.namespace)))
+
+
+def _restore_pod_group(review: Review, known: Known) -> Answer:
+    if not podgroups.takes_queue_of_namespace(review.object):
+        return Answer()
     annotations = known.namespaces.annotations(review.namespace)
-    if review.operation == "UPDATE":
-        return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
-    return Answer(patch=podgroups.default(review.object, annotations))
+    return Answer(patch=podgroups.default_update(review.object, review.old_object, annotations))
 
 
 def _check_pod_group(review: Review, known: Known) -> Answer:
@@ -220,21 +228,25 @@ _CLEANERS = frozenset(
 )
 
 _CREATE = ("CREATE",)
+_UPDATE = ("UPDATE",)
 _WRITE = ("CREATE", "UPDATE")
 _ALL = ("CREATE", "UPDATE", "DELETE")
 
 _ONLY_CREATE = "expect operation to be 'CREATE' "
+_ONLY_UPDATE = "expect operation to be 'UPDATE'"
 _CREATE_OR_UPDATE = "expect operation to be 'CREATE' or 'UPDATE'"
 _INVALID = "invalid operation `{}`, expect operation to be `CREATE`"
 _INVALID_FOR_QUEUE = "invalid operation `{}`, expect operation to be `CREATE`, `UPDATE` or `DELETE`"
 _M, _V = Mode.MUTATING, Mode.VALIDATING
 
 WEBHOOKS: tuple[Webhook, ...] = (
-    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _WRITE, _ONLY_CREATE, _default_job),
+    Webhook("/jobs/mutate", "mutatejob.volcano.sh", _M, JOBS, _CREATE, _ONLY_CREATE, _default_job),
+    Webhook("/jobs/restore", "restorejob.volcano.sh", _M, JOBS, _UPDATE, _ONLY_UPDATE, _restore_job),
     Webhook("/jobs/validate", "validatejob.volcano.sh", _V, JOBS, _WRITE, _CREATE_OR_UPDATE, _check_job),
     Webhook("/cronjobs/mutate", "mutatecronjob.volcano.sh", _M, CRON_JOBS, _WRITE, _ONLY_CREATE, _write_submitter),
     Webhook("/cronjobs/validate", "validatecronjob.volcano.sh", _V, CRON_JOBS, _WRITE, _CREATE_OR_UPDATE, _check_cron_job),
-    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _WRITE, _INVALID, _default_pod_group),
+    Webhook("/podgroups/mutate", "mutatepodgroup.volcano.sh", _M, POD_GROUPS, _CREATE, _INVALID, _default_pod_group),
+    Webhook("/podgroups/restore", "restorepodgroup.volcano.sh", _M, POD_GROUPS, _UPDATE, _ONLY_UPDATE, _restore_pod_group),
     Webhook(
         "/podgroups/validate",
         "validatepodgroup.volcano.sh",

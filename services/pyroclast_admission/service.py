@@ -62,7 +62,7 @@ class AdmissionService:
             service.watch(flows.informer)
         if "/jobflows/validate" in settings.enabled_admission:
             service.watch(templates.informer)
-        if "/podgroups/mutate" in settings.enabled_admission:
+        if {"/podgroups/mutate", "/podgroups/restore"} & set(settings.enabled_admission):
             service.watch(namespaces.informer)
         classes = PriorityCache(client)
         if "/jobs/validate" in settings.enabled_admission:

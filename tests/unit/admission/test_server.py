@@ -139,9 +139,11 @@ async def test_a_body_without_length_is_bounded_too() -> None:
 
 UNEXPECTED = {
     "/jobs/mutate": "expect operation to be 'CREATE' ",
+    "/jobs/restore": "expect operation to be 'UPDATE'",
     "/jobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/cronjobs/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/podgroups/mutate": "invalid operation `CONNECT`, expect operation to be `CREATE`",
+    "/podgroups/restore": "expect operation to be 'UPDATE'",
     "/podgroups/validate": "unsupported operation CONNECT",
     "/queues/mutate": "invalid operation `CONNECT`, expect operation to be `CREATE`",
     "/queues/validate": "invalid operation `CONNECT`, expect operation to be `CREATE`, `UPDATE` or `DELETE`",

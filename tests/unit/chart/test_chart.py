@@ -93,10 +93,12 @@ def test_the_admission_service_may_change_its_own_webhook_configurations_only():
 
 
 WEBHOOKS = {
-    "/jobs/mutate": ("mutatejob.volcano.sh", "jobs", ["CREATE", "UPDATE"]),
+    "/jobs/mutate": ("mutatejob.volcano.sh", "jobs", ["CREATE"]),
+    "/jobs/restore": ("restorejob.volcano.sh", "jobs", ["UPDATE"]),
     "/jobs/validate": ("validatejob.volcano.sh", "jobs", ["CREATE", "UPDATE"]),
     "/cronjobs/validate": ("validatecronjob.volcano.sh", "cronjobs", ["CREATE", "UPDATE"]),
-    "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE", "UPDATE"]),
+    "/podgroups/mutate": ("mutatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
+    "/podgroups/restore": ("restorepodgroup.volcano.sh", "podgroups", ["UPDATE"]),
     "/podgroups/validate": ("validatepodgroup.volcano.sh", "podgroups", ["CREATE"]),
     "/queues/mutate": ("mutatequeue.volcano.sh", "queues", ["CREATE"]),
     "/queues/validate": ("validatequeue.volcano.sh", "queues", ["CREATE", "UPDATE", "DELETE"]),
@@ -116,7 +118,7 @@ def webhooks_of(documents):
             (webhook,) = document["webhooks"]
             path = webhook["clientConfig"]["service"]["path"]
             assert document["metadata"]["name"] == "volcano-admission-service" + path.replace("/", "-")
-            assert document["kind"].startswith("Mutating" if path.endswith("mutate") else "Validating")
+            assert document["kind"].startswith("Mutating" if path.endswith(("mutate", "restore")) else "Validating")
             (rule,) = webhook["rules"]
             found[path] = (webhook["name"], rule["resources"][0], rule["operations"])
     return found

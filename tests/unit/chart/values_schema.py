@@ -101,7 +101,7 @@ LIMITS = [
             },
         },
     ),
-    (r"custom\.enabled_admissions", {"type": "string", "pattern": "^( *(/[a-z]+/(mutate|validate)) *(,|$))*$"}),
+    (r"custom\.enabled_admissions", {"type": "string", "pattern": "^( *(/[a-z]+/(mutate|restore|validate)) *(,|$))*$"}),
     (r"custom\.scheduler_schedule_period", {"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"}),
     (r"custom\..*_replicas", {"type": "integer", "minimum": 0}),
     (r"custom\..*_worker_threads.*", {"type": "integer", "minimum": 1}),
