@@ -293,7 +293,9 @@ class SeatTable:
             if shown != (uid, node):
                 self._lingering.pop(uid, None)
                 gang.shown[name] = _Shown(uid, node)
-                changes.append(Change(uid, pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index), node))
+                changes.append(
+                    Change(uid, pod_of(gang.group.metadata, gang.seats.generation, tasks[seat.role], seat.index), node)
+                )
         return changes
 
 
