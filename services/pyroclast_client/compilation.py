@@ -21,7 +21,7 @@ from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.runner import sealing
 from pyroclast_client.stores import claim_of
 
-__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template"]
+__all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template", "with_patch"]
 
 TASK: Final = "main"
 FOLDER: Final = "/opt/pyroclast"
@@ -88,7 +88,7 @@ def compiled(
     )
     size = Gang(len(arguments), 1) if is_sweep else options.gang
     template = pod_template(options, surroundings, secret=secret_name(name), world=size.size, store=store)
-    spec = job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep))
+    spec = with_patch(job_spec(options, surroundings, size, template, policies=_policies(options, is_sweep)), options.patch)
     metadata = {"name": name, "namespace": surroundings.namespace}
     marks = {SUBMISSION: payload.submission, PAYLOAD: secret_name(name), **({STORE: store} if store else {})}
     job = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "metadata": {**metadata, "annotations": marks}, "spec": spec}
@@ -249,7 +249,16 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
     template = {name: pod[name] for name in ("metadata", "spec") if name in pod}
     if not template or set(pod) - set(template):
         raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
+    return with_patch(spec, {"tasks": [{"name": TASK, "template": template}]}, "pod")
+
+
+def with_patch(spec: dict[str, Any], patch: Mapping[str, Any], option: str = "patch") -> dict[str, Any]:
+    """The spec with changes of the user's, merged as the patch of a JobFlow is.
+
+    Raises:
+        Usage: they cannot be merged.
+    """
     try:
-        return dict(patched(spec, {"spec": {"tasks": [{"name": TASK, "template": template}]}}))
+        return dict(patched(spec, {"spec": patch})) if patch else spec
     except PatchError as error:
-        raise Usage(f"task: pod: {error}") from error
+        raise Usage(f"task: {option}: {error}") from error

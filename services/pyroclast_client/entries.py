@@ -10,6 +10,7 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
+from pyroclast_client.choices import Case, Cases, Choice
 from pyroclast_client.documents import Document
 from pyroclast_client.functions import Task
 from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, refuse
@@ -59,36 +60,37 @@ class _Block:
 
 @dataclass
 class Gathered(Builder):
-    """The entries of a flow, in the order of the calls."""
+    """The entries of a flow, in the order of the calls, and the choices between them by `switch`."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
+    choices: dict[str, Choice] = field(default_factory=dict)
     _blocks: list[_Block] = field(default_factory=list)
     _last: _Block | None = None
-    _chooser: Entry | None = None
+    _chosen: list[Node] | None = None
+    _choice: Choice | None = None
 
     def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
         """The node for a call."""
-        stem = re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task"
-        number = sum(1 for name in self.entries if name == stem or re.fullmatch(rf"{re.escape(stem)}-\d+", name)) + 1
-        name = stem if number == 1 else f"{stem}-{number}"
+        if self._choice is not None and self._chosen is None:
+            refuse("a call in a switch, outside its cases,", "with case(exit_code=3):")
+        name = self._fresh(re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task")
         node = Node(name, None if loop is None else len(arguments))
         condition = reduce(and_, (block.condition for block in self._blocks)) if self._blocks else None
         entry = Entry(node, task, arguments, order, loop, tuple(nodes_in(arguments)), condition)
         for each in entry.targets:
-            if each.name not in self.entries or self.entries[each.name].node is not each:
-                refuse(f"{each.name}, a node of another flow,", "a call in this flow")
+            self._check(each)
         self.entries[name] = entry
         for block in self._blocks:
             block.first = block.first or entry
-        if self._chooser is not None:
-            self._chooser.others.append(node)
+        if self._chosen is not None:
+            self._chosen.append(node)
         return node
 
     @contextmanager
     def when(self, condition: Condition) -> Iterator[None]:
         """See `pyroclast_client.nodes.when`."""
-        if self._chooser is not None:
-            refuse("`when` inside `otherwise`", "with pc.when(~condition & other):")
+        if self._chosen is not None or self._choice is not None:
+            refuse("`when` inside `otherwise` or a switch", "with pc.when(~condition & other):")
         self._blocks.append(_Block(condition))
         try:
             yield
@@ -98,13 +100,59 @@ class Gathered(Builder):
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         """See `pyroclast_client.nodes.otherwise`."""
+        if self._choice is not None:
+            with self._choosing(self._choice.default):
+                yield
+            return
         if self._last is None or self._last.first is None or self._blocks:
             refuse("`otherwise` without a `when` block before it that calls a task", "with pc.when(node.succeeded):")
-        self._chooser, self._last = self._last.first, None
+        others, self._last = self._last.first.others, None
+        with self._choosing(others):
+            yield
+
+    @contextmanager
+    def switch(self, node: Node) -> Iterator[Cases]:
+        """See `pyroclast_client.nodes.Node.switch`."""
+        if self._blocks or self._chosen is not None or self._choice is not None:
+            refuse("a switch inside another choice", "node.switch() at the top of the flow")
+        self._check(node)
+        self._choice = choice = Choice(self._fresh(f"switch-{node.name}"), node)
+        self.choices[choice.name] = choice
+        try:
+            yield Cases(self._case)
+        finally:
+            self._choice, self._last = None, None
+        if not any((*(case.nodes for case in choice.cases), choice.default)):
+            refuse("a switch without a call in any of its cases", "with case(exit_code=3):")
+
+    @contextmanager
+    def _case(self, case: Case) -> Iterator[None]:
+        if self._choice is None:
+            refuse("a case outside its switch", "with node.switch() as case:")
+        self._choice.cases.append(case)
+        with self._choosing(case.nodes):
+            yield
+
+    @contextmanager
+    def _choosing(self, nodes: list[Node]) -> Iterator[None]:
+        """What is called in the block is put among these nodes."""
+        if self._chosen is not None:
+            refuse("a choice inside a case or `otherwise`", "with pc.when(condition & other):")
+        self._chosen = nodes
         try:
             yield
         finally:
-            self._chooser = None
+            self._chosen = None
+
+    def _fresh(self, stem: str) -> str:
+        """The stem, with a number where an entry has it already."""
+        taken = (*self.entries, *self.choices)
+        number = sum(1 for name in taken if name == stem or re.fullmatch(rf"{re.escape(stem)}-\d+", name)) + 1
+        return stem if number == 1 else f"{stem}-{number}"
+
+    def _check(self, node: Node) -> None:
+        if node.name not in self.entries or self.entries[node.name].node is not node:
+            refuse(f"{node.name}, a node of another flow,", "a call in this flow")
 
 
 def reference(value: object) -> object | None:
@@ -139,6 +187,8 @@ def entry_manifest(entry: Entry, names: Mapping[str, str]) -> Document:
     if entry.loop is not None:
         loop: Document = {"count": len(entry.arguments), "parallel": entry.loop.parallel}
         found["for"] = {**loop, **({"until": entry.loop.until} if entry.loop.until else {})}
+    if entry.task.options.patch:
+        found["patch"] = {"spec": dict(entry.task.options.patch)}
     if entry.task.options.retries:
         retry: Document = {"limit": entry.task.options.retries}
         found["retry"] = {**retry, **({"backoff": entry.task.options.backoff} if entry.task.options.backoff else {})}

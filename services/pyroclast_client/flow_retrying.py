@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from pyroclast.api.types import JOB_FLOWS
@@ -22,8 +23,10 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
         Usage: all entries have completed, or a choice depends on the outcome of one that has.
     """
     metadata, entries = flow["metadata"], flow["spec"].get("flows") or ()
-    done = {entry["name"] for entry in entries if phases.get(entry["name"]) == "Completed"}
-    left = [_without(entry, done) for entry in entries if entry["name"] not in done]
+    completed = {entry["name"] for entry in entries if phases.get(entry["name"]) == "Completed"}
+    done = {name for entry in entries if (name := entry["name"]) in completed and _is_settled(entry, completed)}
+    gone = done | _left_out(entries, phases, done)
+    left = [_without(entry, done, gone) for entry in entries if entry["name"] not in gone]
     if not left:
         raise Usage(f"retry: all entries of JobFlow {metadata['name']} have completed, so nothing is left to do")
     owner = {"apiVersion": JOB_FLOWS.api_version, "kind": JOB_FLOWS.kind, "name": metadata["name"], "uid": metadata["uid"]}
@@ -46,11 +49,36 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
     }
 
 
-def _without(entry: Mapping[str, Any], done: set[str]) -> Document:
-    """The entry without what waits for entries that have completed."""
+def _is_settled(entry: Mapping[str, Any], completed: AbstractSet[str]) -> bool:
+    """Whether an entry that has completed is done with: a choice by an outcome that will be another one is made anew."""
+    return "switch" not in entry or entry["switch"]["on"] in completed
+
+
+def _left_out(entries: Sequence[Mapping[str, Any]], phases: Mapping[str, str], done: AbstractSet[str]) -> set[str]:
+    """The entries that were skipped by choices which stand, with those that depend on such entries only."""
+    listed: set[str] = set()
+    for entry in entries:
+        if entry["name"] in done or (entry.get("if") or {}).get("target") in done:
+            listed.update(entry.get("else") or ())
+        if entry["name"] in done and (switch := entry.get("switch")):
+            listed.update(switch.get("default") or (), *(case.get("entries") or () for case in switch.get("cases") or ()))
+    skipped = {entry["name"]: entry for entry in entries if phases.get(entry["name"]) == "Skipped"}
+    found = listed & skipped.keys()
+    while more := {name for name, entry in skipped.items() if name not in found and (waits := _waits(entry)) and waits <= found}:
+        found |= more
+    return found
+
+
+def _waits(entry: Mapping[str, Any]) -> set[str]:
+    asked = (entry.get("if") or {}).get("target"), (entry.get("switch") or {}).get("on")
+    return {*((entry.get("dependsOn") or {}).get("targets") or ()), *filter(None, asked)}
+
+
+def _without(entry: Mapping[str, Any], done: AbstractSet[str], gone: AbstractSet[str]) -> Document:
+    """The entry without what waits for entries that have completed, and without what chooses entries that are gone."""
     kept = dict(entry)
     depends = dict(kept.get("dependsOn") or {})
-    targets = [target for target in depends.get("targets") or () if target not in done]
+    targets = [target for target in depends.get("targets") or () if target not in gone]
     is_met = depends.get("strategy") == "any" and len(targets) < len(depends.get("targets") or ())
     kept.pop("dependsOn", None)
     if targets and not is_met:
@@ -65,4 +93,12 @@ def _without(entry: Mapping[str, Any], done: set[str]) -> Document:
         kept.pop("else", None)  # its entries are skipped for good
     elif any(f'targets["{name}"]' in condition.get("expression", "") for name in done):
         raise Usage(f"retry: the condition of entry {entry['name']} asks for entries that have completed; run the flow anew")
+    if kept.get("else"):
+        kept["else"] = [name for name in kept["else"] if name not in gone]
+    if switch := kept.get("switch"):
+        if switch["on"] in done:
+            raise Usage(f"retry: {entry['name']} has not chosen by {switch['on']}, which has completed; run the flow anew")
+        cases = [{**case, "entries": [name for name in case["entries"] if name not in gone]} for case in switch["cases"]]
+        default = [name for name in switch.get("default") or () if name not in gone]
+        kept["switch"] = {**switch, "cases": cases, "default": default}
     return kept

@@ -15,7 +15,8 @@ from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, SECRETS
 from pyroclast.rules import jobflows
 from pyroclast_client import defaults
 from pyroclast_client.checking import checked_spec
-from pyroclast_client.compilation import Surroundings, function_name, job_spec, modules_of, pod_template
+from pyroclast_client.choices import choice_manifest
+from pyroclast_client.compilation import Surroundings, function_name, job_spec, modules_of, pod_template, with_patch
 from pyroclast_client.documents import Document
 from pyroclast_client.entries import Entry, Gathered, entry_manifest, reference
 from pyroclast_client.errors import Cause, FlowError, Rejected, Usage
@@ -66,7 +67,7 @@ class FlowCall(Generic[R]):
         gathered = Gathered()
         with building(gathered):
             returned = self.definition.function(*self.arguments, **self.keywords)
-        return _Compiler(self.definition, gathered.entries, surroundings, salt).compiled(returned)
+        return _Compiler(self.definition, gathered, surroundings, salt).compiled(returned)
 
 
 class FlowFunction(Generic[P, R]):
@@ -135,9 +136,8 @@ def flow(function: Callable[..., Any] | None = None, /, *, store: str | None = N
 class _Compiler:
     """Makes the objects of a flow of its entries."""
 
-    def __init__(
-        self, definition: FlowFunction[..., Any], entries: Mapping[str, Entry], surroundings: Surroundings, salt: str
-    ) -> None:
+    def __init__(self, definition: FlowFunction[..., Any], gathered: Gathered, surroundings: Surroundings, salt: str) -> None:
+        entries, self._choices = gathered.entries, gathered.choices
         if not entries:
             raise FlowError(f"{_where(definition)}: the flow calls no task; call functions with @pc.task in it")
         self._definition, self._entries, self._surroundings = definition, entries, surroundings
@@ -149,13 +149,13 @@ class _Compiler:
             text = f"{_where(definition)}: the value of {handed[0]} is handed to another task, which needs a store"
             raise Usage(f"{text}; give `@pc.flow(store='file:///shared/folder')`, or only order tasks by `after`")
         drafts = {name: self._payload(entry, "") for name, entry in entries.items()}
-        content = "".join(
-            f"{name} {drafts[name].submission};{entry_manifest(entry, _same(entries))}" for name, entry in entries.items()
-        )
+        same = {name: name for name in (*entries, *self._choices)}
+        content = "".join(f"{name} {drafts[name].submission};{entry_manifest(entry, same)}" for name, entry in entries.items())
+        content += "".join(str(choice_manifest(choice, same)) for choice in self._choices.values())
         self._submission = sha256(f"{salt} {definition.name} {surroundings} {content}".encode()).hexdigest()[:16]
         suffix = self._submission[:SUFFIX]
         self._name = f"{definition.name}-{suffix}"
-        self._names = {name: f"{name}-{suffix}" for name in entries}
+        self._names = {name: f"{name}-{suffix}" for name in same}
         self._payloads = {name: self._payload(entry, self._submission) for name, entry in entries.items()}
 
     def compiled(self, returned: object) -> CompiledFlow:
@@ -169,6 +169,7 @@ class _Compiler:
         if isinstance(returned, Node):
             marks[RETURNS] = returned.name if returned.rounds is None else f"{returned.name}*{returned.rounds}"
         spec: Document = {"flows": [entry_manifest(entry, self._names) for entry in self._entries.values()]}
+        spec["flows"] += [choice_manifest(choice, self._names) for choice in self._choices.values()]
         spec["jobRetainPolicy"] = "retain" if self._definition.keep else "delete"
         made = self._object(JOB_FLOWS.api_version, JOB_FLOWS.kind, self._name, marks, spec=spec)
         templates = tuple(self._template(name, entry) for name, entry in self._entries.items())
@@ -198,7 +199,7 @@ class _Compiler:
             {"policies": [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]} if options.gang.size > 1 else {}
         )
         spec = job_spec(options, self._surroundings, options.gang, template, policies=policies)
-        checked_spec(spec, f"task {entry.task.name}")
+        checked_spec(with_patch(spec, options.patch), f"task {entry.task.name}")
         return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)
 
     def _modules_of(self, options: TaskOptions) -> str:
@@ -235,10 +236,6 @@ def _key(submission: str) -> bytes:
     """The key of a flow's results: random, and the same for one submission while the process lives."""
     del submission
     return secrets.token_bytes(KEY_BYTES)
-
-
-def _same(entries: Mapping[str, Entry]) -> dict[str, str]:
-    return {name: name for name in entries}
 
 
 def _where(definition: FlowFunction[..., Any]) -> str:

@@ -170,7 +170,8 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
               returns is kept in the store for the next pod of the index: a tuple of arguments, a dict of keywords, or a callable.
             - topology: name or number of the tier of HyperNodes that the gang may span.
             - env: variables; secrets: variables from Secrets, `{"TOKEN": "SECRET/KEY"}`; mounts: `{"/data": "CLAIM"}`.
-            - pod: `metadata` and `spec` to merge into the pods.
+            - pod: `metadata` and `spec` to merge into the pods; patch: fields to merge into the spec of the Job, in a flow the
+              `patch` of the entry.
             - store: URL of where large code, results and checkpoints go.
             - serializer: "json" for results that are never unpickled.
             - root, include, exclude: the project's folder, and patterns of files in it that go along or stay.

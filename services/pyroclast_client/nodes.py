@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from pyroclast_client.errors import FlowError
 
 if TYPE_CHECKING:
+    from pyroclast_client.choices import Cases
     from pyroclast_client.functions import Task
     from pyroclast_client.payload import Arguments
 
@@ -48,7 +49,12 @@ class Builder(Protocol):
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """Nodes that are made in the block run only if the condition of the last `when` does not hold."""
+        """Nodes that are made in the block run only if the condition of the last `when` does not hold, or no case does."""
+        ...
+
+    @contextmanager
+    def switch(self, node: Node) -> Iterator[Cases]:
+        """The blocks of cases in the block choose by how the node ends."""
         ...
 
 
@@ -115,6 +121,12 @@ class Node:
     def exit_code(self) -> ExitCode:
         """The exit code of the task, to be compared."""
         return ExitCode(self)
+
+    @contextmanager
+    def switch(self) -> Iterator[Cases]:
+        """A choice by how the task ends: `with node.switch() as case:`, in it `with case(exit_code=3):` and `pc.otherwise()`."""
+        with _asked("switch").switch(self) as cases:
+            yield cases
 
     def when_listening(self, port: int) -> Listening:
         """This node from when its pods accept connections on a port, without waiting for its end."""
@@ -218,7 +230,7 @@ def when(condition: object, *, failed: bool = False, exit_code: int | None = Non
 
 @contextmanager
 def otherwise() -> Iterator[None]:
-    """Tasks that are called in the block run only if the condition of the `when` before does not hold."""
+    """Tasks that are called in the block run only if the condition of the `when` before does not hold, or no case of a switch."""
     with _asked("otherwise").otherwise():
         yield
 

@@ -41,6 +41,7 @@ class TaskOptions:
     secrets: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, str | Mapping[str, Any]] = field(default_factory=dict)
     pod: Mapping[str, Any] = field(default_factory=dict)
+    patch: Mapping[str, Any] = field(default_factory=dict)
     store: str | None = None
     serializer: str = "pickle"
     include: Sequence[str] = ()
@@ -84,6 +85,7 @@ def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
         ("secrets", '{NAME: "SECRET/KEY"}'),
         ("mounts", '{PATH: "CLAIM"}'),
         ("pod", "a dict"),
+        ("patch", "a dict"),
     ):
         if name in checked and not isinstance(checked[name], Mapping):
             raise Usage(f"task: {name}: {type(checked[name]).__name__} is not {form}")

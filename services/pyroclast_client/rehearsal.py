@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyroclast_client.choices import Case, Cases
 from pyroclast_client.entries import nodes_in
 from pyroclast_client.functions import Task
 from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, building, refuse
@@ -54,16 +55,37 @@ class Rehearsal(Builder):
             refuse("a combined condition, or one by exit code, in a flow that runs here", "node.succeeded or node.failed")
         self._failures.pop(condition.target.name, None)  # its end is asked for
         self._last = self.outcomes[condition.target.name] in condition.phases
-        self._wanted.append(self._last)
-        try:
+        holds = self._last
+        with self._if(holds):
             yield
-        finally:
-            self._last = self._wanted.pop()
+        self._last = holds
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         """See `pyroclast_client.nodes.otherwise`."""
-        self._wanted.append(not self._last)
+        with self._if(not self._last):
+            yield
+
+    @contextmanager
+    def switch(self, node: Node) -> Iterator[Cases]:
+        """See `pyroclast_client.nodes.Node.switch`."""
+        self._failures.pop(node.name, None)  # its end is asked for
+        self._last = False
+
+        @contextmanager
+        def case(asked: Case) -> Iterator[None]:
+            if asked.phase is None:
+                refuse("a case by exit code, in a flow that runs here", "case(phase='Failed')")
+            holds = not self._last and self.outcomes[node.name] == asked.phase
+            self._last = self._last or holds
+            with self._if(holds):
+                yield
+
+        yield Cases(case)
+
+    @contextmanager
+    def _if(self, holds: bool) -> Iterator[None]:
+        self._wanted.append(holds)
         try:
             yield
         finally:

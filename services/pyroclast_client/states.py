@@ -17,7 +17,7 @@ FINISHED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The status of a Job. Counts are of pods; `restarts` counts how often all pods were taken away."""
+    """The status of a Job. Counts are of pods; `restarts` counts how often the Job, or a pod of it, was started again."""
 
     phase: str
     reason: str = ""

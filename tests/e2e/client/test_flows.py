@@ -89,6 +89,33 @@ with pc.Client(namespace="default", kubeconfig={local.kubeconfig!r}) as c:
     assert "4122" in subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
 
 
+def test_a_switch_chooses_by_exit_code_and_a_patch_changes_the_job(local: pc.Client) -> None:
+    @pc.task
+    def leave(code: int) -> None:
+        sys.exit(code)
+
+    @pc.task
+    def said(text: str) -> str:
+        return text
+
+    @pc.flow
+    def choosing(code: int):
+        with leave(code).switch() as case:
+            with case(exit_code=3):
+                said.using(patch={"ttlSecondsAfterFinished": 86400})("three")
+            with case(phase="Failed"):
+                said("failed")
+            with pc.otherwise():
+                said("well")
+
+    for code, chosen in ((3, "said"), (4, "said-2"), (0, "said-3")):
+        flow = choosing.run(code).wait(200)
+        entries = flow.status.entries
+        assert {name for name in entries if name.startswith("said") and entries[name] == "Completed"} == {chosen}
+        assert [entries[name] for name in ("said", "said-2", "said-3")].count("Skipped") == 2
+        assert flow[chosen].object()["spec"].get("ttlSecondsAfterFinished") == (86400 if code == 3 else None)
+
+
 def test_a_flow_that_fails_names_the_entry(local: pc.Client) -> None:
     @pc.task
     def broken() -> None:

@@ -213,16 +213,17 @@ def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> No
         def checkpoint(self, until: int) -> Any:
             return self
 
-    job = pc.task(checkpoint="method", gang=1)(Count()).run(30)
-    lines = job.follow_logs()
-    for line in lines:
+    sweep = pc.task(checkpoint="method")(Count()).sweep(until=[30, 31])
+    (job,) = sweep.jobs
+    for line in job.follow_logs(index=0):
         if line.text == "at 5":
             break
 
     delete_pod(local, f"{job.name}-main-0")
-    started, done = job.result(200)
+    (started, done), untouched = sweep.results(200)
     assert started >= 5
-    assert done == 30
+    assert (done, untouched) == (30, (0, 31))
+    assert job.status.restarts == 1
 
 
 def test_a_function_that_does_not_pickle_or_has_no_image_is_told_at_once(local: pc.Client) -> None:

@@ -11,6 +11,7 @@ import yaml
 import pyroclast.client as pc
 from pyroclast_client import errors
 from pyroclast_client.compilation import Surroundings
+from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.results import decoded, envelope
 from pyroclast_client.runner import sealing
 
@@ -148,6 +149,136 @@ def test_a_service_is_waited_for_by_its_port():
     }
 
 
+@pc.flow
+def switching():
+    loaded = extract("1")
+    with loaded.switch() as case:
+        with case(exit_code=3):
+            alarm()
+        with case(phase="Failed"):
+            repaired = report()
+            clean.after(repaired)(1)
+        with pc.otherwise():
+            report()
+
+
+def test_a_switch_chooses_by_the_outcome_of_a_node():
+    entries = entries_of(switching)
+    assert entries["switch-extract"] == {
+        "switch": {
+            "on": "extract",
+            "cases": [{"exitCode": 3, "entries": ["alarm"]}, {"phase": "Failed", "entries": ["report", "clean"]}],
+            "default": ["report-2"],
+        }
+    }
+    assert entries["alarm"] == entries["report-2"] == {}
+    made = switching.call().compiled(AROUND)
+    assert len(made.templates) == 5  # the choice has none
+    assert switching.call().compiled(AROUND) == made
+
+
+def test_a_switch_is_made_here_too():
+    seen = []
+
+    @pc.task
+    def ended(fails: bool) -> None:
+        if fails:
+            raise OSError("no")
+
+    @pc.task
+    def note(what: str) -> None:
+        seen.append(what)
+
+    @pc.flow
+    def choosing(fails: bool):
+        with ended(fails).switch() as case:
+            with case(phase="Terminated"):
+                note("terminated")
+            with case(phase="Failed"):
+                note("failed")
+            with pc.otherwise():
+                note("else")
+
+    choosing.local(True)
+    choosing.local(False)
+    assert seen == ["failed", "else"]
+
+
+def test_changes_to_the_template_become_the_patch_of_the_entry():
+    @pc.flow
+    def patched():
+        report.using(patch={"tasks": [{"name": "main", "replicas": 2}], "ttlSecondsAfterFinished": 60})()
+
+    made = patched.call().compiled(AROUND)
+    (entry,) = made.flow["spec"]["flows"]
+    assert entry["patch"] == {"spec": {"tasks": [{"name": "main", "replicas": 2}], "ttlSecondsAfterFinished": 60}}
+    assert made.templates[0]["spec"]["tasks"][0]["replicas"] == 1
+
+    @pc.flow
+    def wrong():
+        report.using(patch={"tasks": [{"name": "main", "replicas": -1}]})()
+
+    with pytest.raises(errors.Rejected, match="replicas"):
+        wrong.call().compiled(AROUND)
+
+
+def retried(flow, **phases):
+    """The entries that are left, without the letters of the submission."""
+    made = flow.call("2026-11-24") if flow is nightly else flow.call()
+    document = made.compiled(AROUND).flow
+    suffix = "-" + document["metadata"]["name"].rpartition("-")[2]
+    document["metadata"]["uid"] = "u"
+    names = {name.replace("_", "-") + suffix: phase for name, phase in phases.items()}
+    text = yaml.safe_dump(remaining_flow(document, names)["spec"]["flows"]).replace(suffix, "")
+    return {entry.pop("name"): entry for entry in yaml.safe_load(text)}
+
+
+def test_what_a_choice_that_stands_has_left_out_is_not_retried():
+    left = retried(nightly, extract="Completed", clean="Completed", train="Failed", alarm="Skipped", report="Waiting")
+    assert left == {"train": {"retry": {"limit": 3, "backoff": "1s"}}, "report": {}}
+    done = {"extract": "Failed", "switch_extract": "Completed", "report_2": "Skipped", "alarm": "Skipped"}
+    again = retried(switching, **done, report="Completed", clean="Failed")
+    assert again["switch-extract"]["switch"] == {
+        "on": "extract",
+        "cases": [{"exitCode": 3, "entries": ["alarm"]}, {"phase": "Failed", "entries": ["clean"]}],
+        "default": ["report-2"],
+    }
+    chosen = {"extract": "Completed", "switch_extract": "Completed", "report_2": "Failed"}
+    assert retried(switching, **chosen, alarm="Skipped", report="Skipped", clean="Skipped") == {"report-2": {}}
+
+
+def a_call_beside_the_cases():
+    with report().switch():
+        alarm()
+
+
+def a_case_of_nothing():
+    with report().switch() as case, case():
+        alarm()
+
+
+def a_case_of_a_phase_that_is_no_end():
+    with report().switch() as case, case(phase="Running"):
+        alarm()
+
+
+def an_empty_switch():
+    with report().switch():
+        pass
+
+
+def a_switch_in_a_choice():
+    node = report()
+    with pc.when(node), node.switch() as case, case(exit_code=1):
+        alarm()
+
+
+def a_when_in_a_case():
+    node = report()
+    with node.switch() as case, case(exit_code=1), pc.when(node):
+        alarm()
+
+
 def a_truth():
     if report():
         alarm()
@@ -193,6 +324,12 @@ def no_task():
         (an_unknown_length, "each(extract, count=COUNT)"),
         (an_item, "a task that takes it out of its argument"),
         (a_lonely_otherwise, "with pc.when"),
+        (a_call_beside_the_cases, "with case(exit_code=3):"),
+        (a_case_of_nothing, "case(exit_code=3)"),
+        (a_case_of_a_phase_that_is_no_end, "Completed, Failed, Terminated, Aborted"),
+        (an_empty_switch, "with case(exit_code=3):"),
+        (a_switch_in_a_choice, "node.switch() at the top of the flow"),
+        (a_when_in_a_case, "with pc.when(~condition & other):"),
         (a_value_of_no_node, "return what a task gave"),
         (no_task, "call functions with @pc.task"),
     ],

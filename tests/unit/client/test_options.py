@@ -59,6 +59,13 @@ def test_options_become_fields():
     assert {"name": "mount-0", "persistentVolumeClaim": {"claimName": "claim"}} in pod["volumes"]
 
 
+def test_a_patch_is_merged_into_the_spec_of_the_job():
+    spec = job_of(patch={"minSuccess": 1, "tasks": [{"name": "main", "maxRetry": 5}]})["spec"]
+    assert (spec["minSuccess"], spec["tasks"][0]["maxRetry"], spec["tasks"][0]["replicas"]) == (1, 5, 1)
+    with pytest.raises(errors.Usage, match="task: patch: "):
+        job_of(patch={"tasks": {"maxRetry": 5}})
+
+
 @pytest.mark.parametrize(("pod", "grace"), [({}, 30), ({"spec": {"terminationGracePeriodSeconds": 120}}, 120)])
 def test_a_pod_with_a_checkpoint_has_the_grace_that_its_template_asks_for(pod, grace):
     spec = job_of(checkpoint=print, store="file:///shared", pod=pod)["spec"]["tasks"][0]["template"]["spec"]
