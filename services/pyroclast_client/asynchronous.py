@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 import warnings
@@ -12,6 +13,7 @@ from typing import Any, Final, Self, TypeVar, overload
 
 from pyroclast.api.keys import SUBMITTED_BY
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, QUEUES, SECRETS, Key
+from pyroclast.kube.basics.errors import Forbidden, NotFound
 from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.rules import jobs as rules
 from pyroclast.rules.patches import applied
@@ -27,7 +29,7 @@ from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.labels import SUBMISSION
 from pyroclast_client.sessions import Session, here, user_of
-from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, withdraw
+from pyroclast_client.submission import create_job, give_to, key_of_secret, make_secret, remove_secret
 from pyroclast_client.sweeps import AsyncSweep
 from pyroclast_client.translation import translating
 
@@ -230,13 +232,18 @@ class AsyncClient:
         if dry_run:
             await create_job(kube, document, dry_run=True)
             return AsyncJob(self, metadata["namespace"], metadata["name"], "")
+        name = Key(metadata["namespace"], made.secret["metadata"]["name"])
+        session.pending.note(name)
         secret = await make_secret(kube, made.secret)
         try:
             created = await create_job(kube, document)
         except errors.Rejected:
-            await withdraw(kube, secret)
+            with contextlib.suppress(Forbidden, NotFound):  # it is gone already, or stays with its label
+                await remove_secret(kube, name)
+                session.pending.forget(name)
             raise
         await give_to(kube, secret, created)
+        session.pending.forget(name)
         with translating("Secrets of clients before"):
             await session.remove_orphans(metadata["namespace"])
         return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))

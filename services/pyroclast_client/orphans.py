@@ -10,6 +10,8 @@ from pyroclast.kube.basics.errors import Conflict, Forbidden, NotFound
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_client.labels import PAYLOAD, SUBMISSION, job_of_secret
+from pyroclast_client.pending import PendingSecrets
+from pyroclast_client.submission import read_secret, remove_secret
 
 __all__ = ["orphans", "remove_orphans"]
 
@@ -26,25 +28,43 @@ def orphans(secrets: Iterable[Mapping[str, Any]], now: float) -> list[Mapping[st
     ]
 
 
-async def remove_orphans(kube: Client, namespace: str) -> int:
+async def remove_orphans(kube: Client, namespace: str, pending: PendingSecrets) -> int:
     """Delete those that have no Job, and give the others to theirs; how many were deleted.
 
-    An account that may not list or delete Secrets leaves them to one that may.
+    An account that may list Secrets sees to all that have the label, others to those that this user has noted here.
     """
-    removed = 0
     try:
         found, _ = await kube.list(SECRETS, namespace, label_selector=f"{PAYLOAD}=true")
-        for metadata in orphans(found, kube.now()):
-            try:
-                if await _is_adopted(kube, namespace, metadata):
-                    continue
-                await kube.delete(SECRETS, Key(namespace, metadata["name"]), uid=metadata["uid"])
-                removed += 1
-            except (NotFound, Conflict):
-                continue  # another client was faster, or it is another Secret by now
     except Forbidden:
-        return removed
+        found = await _noted(kube, namespace, pending)
+    removed = 0
+    for metadata in orphans(found, kube.now()):
+        secret = Key(namespace, metadata["name"])
+        try:
+            if not await _is_adopted(kube, namespace, metadata):
+                await remove_secret(kube, secret, uid=metadata["uid"])
+                removed += 1
+        except (NotFound, Conflict):
+            pass  # another client was faster, or it is another Secret by now
+        except Forbidden:
+            continue
+        pending.forget(secret)
     return removed
+
+
+async def _noted(kube: Client, namespace: str, pending: PendingSecrets) -> list[dict[str, Any]]:
+    """The Secrets of the notes; a note on one that is gone, or has its owner, is thrown away."""
+    found = []
+    for secret in pending.of(namespace):
+        try:
+            there = await read_secret(kube, secret)
+        except NotFound:
+            pending.forget(secret)
+            continue
+        if there["metadata"].get("ownerReferences"):
+            pending.forget(secret)
+        found.append(there)
+    return found
 
 
 async def _is_adopted(kube: Client, namespace: str, metadata: Mapping[str, Any]) -> bool:

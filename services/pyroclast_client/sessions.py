@@ -15,6 +15,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.runtime import logs
 from pyroclast_client.errors import PyroclastWarning
 from pyroclast_client.orphans import remove_orphans
+from pyroclast_client.pending import PendingSecrets
 from pyroclast_client.watching import Watcher
 
 __all__ = ["Session", "here", "user_of"]
@@ -36,6 +37,7 @@ class Session:
         self.kube = Client(config, max_attempts=MAX_ATTEMPTS, user_agent=USER_AGENT, on_warning=_warn)
         self.owner = here()
         self._opening = asyncio.get_running_loop().create_task(self._open())
+        self.pending = PendingSecrets(config.server)
         self._looked_for_orphans: set[str] = set()
         self._watchers: dict[tuple[ResourceType, str], Watcher] = {}
 
@@ -51,7 +53,7 @@ class Session:
         """Remove Secrets that clients before us left, once for each namespace."""
         if namespace not in self._looked_for_orphans:
             self._looked_for_orphans.add(namespace)
-            await remove_orphans(self.kube, namespace)
+            await remove_orphans(self.kube, namespace, self.pending)
 
     def watcher(self, kind: ResourceType, namespace: str) -> Watcher:
         """The watch of that kind and namespace."""

@@ -6,18 +6,21 @@ Each step can be repeated after a client died in between: the same submission fi
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.api.types import JOBS, SECRETS, Key
-from pyroclast.kube.basics.errors import AlreadyExists, Forbidden, NotFound
+from pyroclast.kube.basics.errors import AlreadyExists, Forbidden
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast_client import errors
 from pyroclast_client.creating import create
 from pyroclast_client.documents import Document, label_of
-from pyroclast_client.labels import PAYLOAD, SUBMISSION
+from pyroclast_client.labels import PAYLOAD, SUBMISSION, job_of_secret
 from pyroclast_client.translation import translating
 
-__all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "withdraw"]
+__all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "read_secret", "remove_secret"]
+
+NOBODY: Final = "00000000-0000-0000-0000-000000000000"
+"""The uid of no object."""
 
 
 async def create_job(kube: Client, document: Document, *, dry_run: bool = False) -> Document:
@@ -49,7 +52,7 @@ async def make_secret(kube: Client, document: Document) -> Document:
         try:
             return await kube.create(SECRETS, document, strict=True)
         except AlreadyExists:
-            there = await _read(kube, Key(metadata["namespace"], metadata["name"]))
+            there = await read_secret(kube, Key(metadata["namespace"], metadata["name"]))
     if _submission(there) == _submission(document):
         return there
     text = f"{what} is there already, of another submission; choose another name for the Job, or delete the Secret"
@@ -65,18 +68,24 @@ async def give_to(kube: Client, secret: Document, job: Document) -> None:
         await kube.patch(SECRETS, key, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
 
 
-async def withdraw(kube: Client, secret: Document) -> None:
-    """Delete the Secret of a Job that was refused. An account that may not delete leaves it, labelled."""
+async def remove_secret(kube: Client, secret: Key, *, uid: str | None = None) -> None:
+    """Delete a Secret of ours. Users who may only patch theirs name an owner that is not there: the cluster removes it then.
+
+    Raises:
+        KubeError: it is gone, another one has its name, or this account may not even patch it.
+    """
     try:
-        await kube.delete(SECRETS, Key(secret["metadata"]["namespace"], secret["metadata"]["name"]))
-    except (Forbidden, NotFound):
-        return
+        await kube.delete(SECRETS, secret, uid=uid)
+    except Forbidden:
+        owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": job_of_secret(secret.name), "uid": NOBODY}
+        metadata = {"ownerReferences": [owner], **({"uid": uid} if uid else {})}
+        await kube.patch(SECRETS, secret, {"metadata": metadata}, PatchKind.MERGE)
 
 
 async def key_of(kube: Client, name: Key) -> bytes:
     """The key that results of a Job are sealed with, by the name of its Secret."""
     with translating(f"Secret {name}"):
-        return key_of_secret(await _read(kube, name))
+        return key_of_secret(await read_secret(kube, name))
 
 
 def key_of_secret(secret: Document) -> bytes:
@@ -84,8 +93,12 @@ def key_of_secret(secret: Document) -> bytes:
     return base64.b64decode(secret["data"]["key"])
 
 
-async def _read(kube: Client, name: Key) -> dict[str, Any]:
-    """A Secret of ours. Users may patch their own and read none: a patch that changes nothing answers with the object."""
+async def read_secret(kube: Client, name: Key) -> dict[str, Any]:
+    """A Secret of ours. Users may patch their own and read none: a patch that changes nothing answers with the object.
+
+    Raises:
+        KubeError: it is not there, or this account may not even patch it.
+    """
     try:
         return await kube.get(SECRETS, name)
     except Forbidden:

@@ -368,7 +368,8 @@ def test_what_a_client_left_that_died_is_removed_or_given_to_its_job(local: pc.C
         await create_job(kube, made("left-2").job)
 
     async def removed() -> int:
-        return await orphans.remove_orphans((await client.session()).kube, "default")
+        session = await client.session()
+        return await orphans.remove_orphans(session.kube, "default", session.pending)
 
     async def owners(name: str) -> list[str]:
         secret = await (await client.session()).kube.get(SECRETS, Key("default", name))
@@ -394,11 +395,24 @@ def test_an_elastic_gang_starts_with_its_least_and_runs_all(local: pc.Client) ->
     waiting.delete()
 
 
-def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.Client, tmp_path: Path) -> None:
+def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(
+    local: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import yaml
 
-    from pyroclast.api.types import ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS
+    from pyroclast.api.types import ROLE_BINDINGS, SECRETS, SERVICE_ACCOUNTS, Key
+    from pyroclast_client import orphans
+    from pyroclast_client.compilation import compiled
     from pyroclast_client.loops import run
+    from pyroclast_client.submission import make_secret
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    async def die(client: pc.AsyncClient) -> None:
+        call, session = divided.call(4, 2), await client.session()
+        session.pending.note(Key("default", "ann-died-code"))
+        made = compiled(call.function, [call.arguments], call.options, client.surroundings, name="ann-died")
+        await make_secret(session.kube, made.secret)
 
     async def token() -> str:
         kube = (await local.asynchronous.session()).kube
@@ -427,8 +441,16 @@ def test_the_role_of_users_is_enough_and_the_secret_goes_with_the_job(local: pc.
         assert list(picky.map([1, 2])) == [1, 4]
         assert str(job.explain())
         job.delete()
+        with pytest.raises(errors.Rejected, match="nowhere"):
+            ann.submit(divided.using(queue="nowhere").call(4, 2), name="ann-refused")
+        run(die(ann.asynchronous))
+        monkeypatch.setattr(orphans, "OLD_SECONDS", -5.0)
+        with pc.Client(namespace="default", image="local", kubeconfig=str(tmp_path / "kubeconfig")) as next_time:
+            next_time.asynchronous.python = sys.executable
+            assert next_time.submit(divided.call(4, 2)).result(200) == 2
+    assert not list((tmp_path / "state").glob("**/*-code"))
     deadline = time.monotonic() + 30
-    while run(secrets_of(name)):
+    while run(secrets_of(name)) or run(secrets_of("ann-died")) or run(secrets_of("ann-refused")):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
