@@ -122,6 +122,8 @@ async def test_a_gang_that_runs_gets_places_for_what_it_asks_for_and_is_told_of_
         assert set(found.answers()) >= {Seat("w", index) for index in (2, 3, 4)}
         for seat in found.seats():
             await create(cluster, "g", seat.index, "n1")
+            started = {"status": {"phase": "Running"}}
+            await cluster.client.patch(PODS, Key("default", f"g-w-{seat.index}"), started, PatchKind.MERGE, subresource="status")
 
         async def emptied():
             return (await placement(cluster, "g")()).nodes == {}

@@ -365,6 +365,8 @@ def test_chaos(seed):
         for index in range(12):  # then there is room for all
             world.add_node(f"late{index}", 16000)
         await settled(world)
+        with contextlib.suppress(TimeoutError):  # one that was scaled just now runs, and has pods that wait for room
+            await world.cluster.until(lambda: not world.halves(), within=QUIET_SECONDS)
         lost = {key.name: world.cluster.phase(key.name) for key in world.cluster.server.of(JOBS)}
         assert set(lost.values()) <= {"Running"}, lost
         assert world.halves() == []
