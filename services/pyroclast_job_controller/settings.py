@@ -7,7 +7,7 @@ from datetime import timedelta
 from pydantic import Field, field_validator
 
 from pyroclast.runtime.durations import Duration
-from pyroclast.runtime.in_process.creation import PODS_VALIDATE, known_paths
+from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
 from pyroclast.runtime.selection import check
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
@@ -73,7 +73,7 @@ class ControllerSettings(LeaderElectionSettings):
     @field_validator("in_process_webhooks")
     @classmethod
     def _known_webhooks(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
-        return known_paths(paths, (*GROUPS, *JOBS, PODS_VALIDATE))
+        return known_paths(paths, (*GROUPS, *JOBS, PODS_MUTATE, PODS_VALIDATE))
 
     @field_validator("scheduler_configs")
     @classmethod

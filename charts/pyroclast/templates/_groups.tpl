@@ -32,7 +32,7 @@ and those that the resource groups of the configuration select. No other pod wai
 {{- /*
 Paths of the webhooks that leave out what a program (controller or jobflow) creates, as a list in YAML: it applies their rules in process.
 None where expressions of the user choose namespaces: the program does not know these. Those of Jobs not where admission alone is told of
-job plugins or of what pods may have.
+job plugins or of what pods may have; that which changes pods not where resource groups are configured, which admission alone knows.
 */}}
 {{- define "pyroclast.inProcessWebhooks" -}}
 {{- $root := index . 0 }}
@@ -42,6 +42,9 @@ job plugins or of what pods may have.
 {{- if and (include "pyroclast.installed" (list $root "admission")) (include "pyroclast.installed" (list $root $program)) (not $custom.webhooks_namespace_selector_expressions) }}
 {{- $enabled := splitList "," (nospace $custom.enabled_admissions) }}
 {{- $known := ternary (list "/podgroups/mutate" "/podgroups/validate" "/pods/validate") (list "/commands/validate") (eq $program "controller") }}
+{{- if and (eq $program "controller") (not (include "pyroclast.configuration" (list $root "admission") | fromYaml).resourceGroups) }}
+{{- $known = append $known "/pods/mutate" }}
+{{- end }}
 {{- if not (or (nospace (default "" $custom.job_plugins)) (contains "PodLevelResources" (default "" $custom.admission_feature_gates))) }}
 {{- $known = concat (list "/jobs/mutate" "/jobs/validate") $known }}
 {{- end }}

@@ -6,19 +6,25 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pyroclast.api.keys import DISRUPTION_MAX_UNAVAILABLE, DISRUPTION_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE
+from pyroclast.api.keys import DISRUPTION_MAX_UNAVAILABLE, DISRUPTION_MIN_AVAILABLE, QUEUE_ALLOCATION_GATE, RESOURCE_GROUP
 from pyroclast.resources.go_text import go_quote
 from pyroclast.rules.errors import invalid
 from pyroclast.rules.resourcegroups import ResourceGroup
 from pyroclast.rules.values import items, mapping, mappings, text
 from pyroclast.rules.verdicts import ALLOWED, Finding, Patch, Verdict, first_only, found, verdict_of
 
-__all__ = ["default", "validate_create"]
+__all__ = ["asks", "default", "validate_create"]
 
 DISRUPTION_KEYS = (DISRUPTION_MIN_AVAILABLE, DISRUPTION_MAX_UNAVAILABLE)
 MIN_INT32, MAX_INT32 = -(2**31), 2**31 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+def asks(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod asks for something by an annotation: without resource groups in the configuration no other gets any."""
+    annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
+    return RESOURCE_GROUP in annotations or QUEUE_ALLOCATION_GATE in annotations
 
 
 def default(pod: Mapping[str, Any], *, namespace: str, groups: Iterable[ResourceGroup] = (), queue_gates: bool = False) -> Patch:

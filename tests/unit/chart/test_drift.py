@@ -205,20 +205,25 @@ def test_priority_classes_come_with_the_release(helm):
 
 OF_JOBS = {"/jobs/mutate", "/jobs/validate"}
 OF_GROUPS = {"/podgroups/mutate", "/podgroups/validate"}
+OF_PODS = {"/pods/mutate", "/pods/validate"}
+WITH_RESOURCE_GROUPS = (
+    "custom.admission_config_override=resourceGroups: [{resourceGroup: gpu, object: {key: namespace, value: [gpu]}}]"
+)
 
 
 @pytest.mark.parametrize(
     ("options", "of_controllers", "of_flows"),
     [
-        ((), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, {*OF_JOBS, "/commands/validate"}),
+        ((), {*OF_JOBS, *OF_GROUPS, *OF_PODS}, {*OF_JOBS, "/commands/validate"}),
         (
             ("custom.enabled_admissions=/jobs/mutate\\,/podgroups/validate",),
             {"/jobs/mutate", "/podgroups/validate"},
             {"/jobs/mutate"},
         ),
-        (("custom.job_plugins=mine",), {*OF_GROUPS, "/pods/validate"}, {"/commands/validate"}),
-        (("custom.admission_feature_gates=PodLevelResources=false",), {*OF_GROUPS, "/pods/validate"}, {"/commands/validate"}),
-        (("custom.jobflow_enable=false",), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, set()),
+        (("custom.job_plugins=mine",), {*OF_GROUPS, *OF_PODS}, {"/commands/validate"}),
+        (("custom.admission_feature_gates=PodLevelResources=false",), {*OF_GROUPS, *OF_PODS}, {"/commands/validate"}),
+        ((WITH_RESOURCE_GROUPS.replace(",", "\\,"),), {*OF_JOBS, *OF_GROUPS, "/pods/validate"}, {*OF_JOBS, "/commands/validate"}),
+        (("custom.jobflow_enable=false",), {*OF_JOBS, *OF_GROUPS, *OF_PODS}, set()),
         (("custom.webhooks_namespace_selector_expressions[0].key=batch",), set(), set()),
         (("custom.admission_enable=false", "custom.vap_enable=true"), set(), set()),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,7 +18,7 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.rules import commands, jobs, pods
 from pyroclast.rules.lookups import QueueView
 from pyroclast.rules.patches import applied
-from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, PODS_VALIDATE, commands_checked, pods_checked
+from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, PODS_MUTATE, PODS_VALIDATE, commands_checked, pods_checked
 from pyroclast.runtime.in_process.jobs import PATHS, JobCreator
 from pyroclast.runtime.in_process.queues import QueueCache
 from pyroclast.runtime.traces import ANNOTATION, Traces, context_of
@@ -158,3 +158,33 @@ async def test_pods_and_commands_are_checked_where_their_webhooks_leave_us_out()
                 with pytest.raises(ApiError) as refused:
                     await creates.create(body)
                 assert refused.value.message.endswith(f"denied the request: {verdict.sentence}")
+
+
+class Noting:
+    """Stands for the API server: with which writer pods were created."""
+
+    user_agent = "us"
+
+    def __init__(self) -> None:
+        self.writers: list[str | None] = []
+
+    async def create(self, *_: object, field_manager: str | None = None, **__: object) -> dict[str, Any]:
+        self.writers.append(field_manager)
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "webhooks", "writer"),
+    [
+        pytest.param({}, (PODS_VALIDATE, PODS_MUTATE), "us", id="plain"),
+        pytest.param({"volcano.sh/resource-group": "a"}, (PODS_VALIDATE, PODS_MUTATE), None, id="asks for a group"),
+        pytest.param({"scheduling.volcano.sh/queue-allocation-gate": "true"}, (PODS_VALIDATE, PODS_MUTATE), None, id="a gate"),
+        pytest.param({"volcano.sh/resource-group": "a"}, (PODS_VALIDATE,), "us", id="the webhook sees all that ask"),
+        pytest.param({}, (PODS_MUTATE,), None, id="not checked here"),
+    ],
+)
+async def test_a_pod_that_asks_for_what_admission_alone_knows_is_seen_by_the_webhook(annotations, webhooks, writer):
+    client = Noting()
+    pod = {"metadata": {"name": "p", "namespace": NS, "annotations": annotations}, "spec": {"schedulerName": "volcano"}}
+    await pods_checked(cast("Client", client), webhooks, (), ["volcano"]).create(pod)
+    assert client.writers == [writer]

@@ -15,6 +15,7 @@ from pyroclast.runtime.settings import LeaderElectionSettings
 
 __all__ = [
     "COMMANDS_VALIDATE",
+    "PODS_MUTATE",
     "PODS_VALIDATE",
     "Creator",
     "commands_checked",
@@ -24,6 +25,7 @@ __all__ = [
     "pods_checked",
 ]
 
+PODS_MUTATE: Final = "/pods/mutate"
 PODS_VALIDATE: Final = "/pods/validate"
 COMMANDS_VALIDATE: Final = "/commands/validate"
 
@@ -64,7 +66,7 @@ def ensure_allowed(webhook: str, verdict: Verdict) -> None:
 class Creator:
     """Creates objects of a kind, once `rule` allows it; None: the API server asks the webhook named `webhook` itself.
 
-    `exempt`: namespaces whose objects no webhook is called for.
+    `exempt`: namespaces whose objects no webhook is called for. `asks`: whether an object needs what webhooks alone know.
     """
 
     client: Client
@@ -72,6 +74,7 @@ class Creator:
     webhook: str
     rule: Callable[[Mapping[str, Any]], Verdict] | None
     exempt: Collection[str]
+    asks: Callable[[Mapping[str, Any]], bool]
 
     async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
         """Create the object; what the API server answers.
@@ -79,7 +82,7 @@ class Creator:
         Raises:
             KubeError: it does not take it, or nobody knows whether it has.
         """
-        if self.rule is None or manifest["metadata"]["namespace"] in self.exempt:
+        if self.rule is None or manifest["metadata"]["namespace"] in self.exempt or self.asks(manifest):
             return await self.client.create(self.kind, manifest, dry_run=dry_run)
         ensure_allowed(self.webhook, self.rule(manifest))
         return await self.client.create(self.kind, manifest, dry_run=dry_run, field_manager=self.client.user_agent)
@@ -91,10 +94,17 @@ def pods_checked(client: Client, webhooks: Collection[str], exempt: Collection[s
     def rule(pod: Mapping[str, Any]) -> Verdict:
         return pods.validate_create(pod, schedulers)
 
-    return Creator(client, PODS, "validatepod.volcano.sh", rule if PODS_VALIDATE in webhooks else None, exempt)
+    checked = rule if PODS_VALIDATE in webhooks else None
+    return Creator(
+        client, PODS, "validatepod.volcano.sh", checked, exempt, pods.asks if PODS_MUTATE in webhooks else _asks_nothing
+    )
+
+
+def _asks_nothing(_: Mapping[str, Any]) -> bool:
+    return False
 
 
 def commands_checked(client: Client, webhooks: Collection[str], exempt: Collection[str]) -> Creator:
     """Creates Commands."""
     rule = commands.validate if COMMANDS_VALIDATE in webhooks else None
-    return Creator(client, COMMANDS, "validatecommand.volcano.sh", rule, exempt)
+    return Creator(client, COMMANDS, "validatecommand.volcano.sh", rule, exempt, _asks_nothing)
