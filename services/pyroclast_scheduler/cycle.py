@@ -52,9 +52,8 @@ def run_cycle(
         arguments = session.arguments_of(name)
         ports.observe(name, "action", partial(actions[name], session, arguments))
         unknown = [f"argument {key} is unknown" for key in arguments.unknown() if key not in _WITHOUT_EFFECT]
-        session.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
+        session.report.warnings += [f"action {name}: {text}" for text in (*arguments.warnings, *unknown)]
     outcome = close(session, timestamp=format_time(ports.now))
-    outcome.faults = frozenset(session.faults)
     session.end()
     return outcome
 

@@ -150,7 +150,7 @@ def gang(cache: Cache, size: int, repeat: int) -> float:
 
     def run() -> float:
         session = Session(cache.snapshot(), CONFIGURATION, PLUGINS, Ports(time.time()), uid="bench")
-        session.plan(cache.tasks["job0-w-0"].shape).first(session.log)
+        session.plan(cache.tasks["job0-w-0"].shape).first(session.moves.log)
         start = time.process_time()
         allocate(session, session.arguments_of("allocate"))
         length = (time.process_time() - start) * 1000

@@ -78,9 +78,9 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         if session.overused(queue) or not jobs:
             continue
         job = jobs.pop()
-        is_alone = not jobs and not work.queues and not session.has_follower(job)
+        is_alone = not jobs and not work.queues and not session.equivalents.has_next(job)
         statement, is_more = _place(work, job, is_alone=is_alone)
-        follower = None if statement is None else session.follower(job)
+        follower = None if statement is None else session.equivalents.next_after(job)
         if follower is not None:
             work.take_up(follower)
         if statement is not None and session.job_ready(job):

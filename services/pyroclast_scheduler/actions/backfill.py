@@ -19,7 +19,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         plan = session.plan(task.facts.shape)
         why = session.pre_predicate(task, plan)
         if why is not None:
-            nodes = int(session.usable.sum())
+            nodes = int(session.nodes.usable.sum())
             job.fail(task, FitErrors(nodes=nodes, reasons={why: nodes}))
             continue
         batch = find(session, job, task, plan, 1)

@@ -56,7 +56,7 @@ def execute(session: Session, arguments: Arguments) -> None:
         for job in sorted(take_turns(session, jobs, against_others), key=lambda job: job.facts.key):
             _against_itself(session, residents, job, dry_run)
     lost.close()
-    if session.is_timed or session.is_restless:
+    if session.asked_for.time or session.asked_for.services:
         del session.ports.memory[_MEMORY]  # without any change others may go in the next session
 
 
@@ -132,8 +132,8 @@ class _Attempt:
             victims = session.preemptable(task, self.job, self.residents.evictable(row, self.job, self.keep))
             if has_enough(session, plan, row, victims) if victims else has_room[row]:
                 is_tried = True
-                session.measures.attempts += 1
-                session.measures.victims = len(victims)
+                session.report.measures.attempts += 1
+                session.report.measures.victims = len(victims)
                 if self._on(statement, plan, row, victims):
                     return True
             elif (
@@ -155,8 +155,8 @@ class _Attempt:
         best = dry_run.best(job, task, plan, lambda row: self.residents.evictable(row, job, self.keep))
         if best is None:
             return False
-        session.measures.attempts += 1
-        session.measures.victims = len(best.victims)
+        session.report.measures.attempts += 1
+        session.report.measures.victims = len(best.victims)
         trial = session.statement()
         for owner, victim in best.victims:
             trial.evict(owner, session.plan(victim.facts.shape), victim, _REASON)
@@ -230,7 +230,7 @@ def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, jo
     if not nominated:
         return True
     row = session.snapshot.rows.get(nominated)
-    if row is None or not session.usable[row]:
+    if row is None or not session.nodes.usable[row]:
         return False
     if not resolvable(session, job, task, plan)[row]:
         return True

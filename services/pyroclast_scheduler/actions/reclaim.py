@@ -71,8 +71,8 @@ def _reclaim_for_task(  # noqa: PLR0917
     is_tried = False
     nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue) & may_hold(session, plan)
     rows = np.flatnonzero(lost.open(kind, lost.open(anybody, nodes)))
-    if session.preferred is not None:
-        rows = rows[np.argsort(~session.preferred[rows], kind="stable")]
+    if session.nodes.preferred is not None:
+        rows = rows[np.argsort(~session.nodes.preferred[rows], kind="stable")]
     for row in rows.tolist():
         candidates = residents.evictable(row, job, keep)
         if not candidates:

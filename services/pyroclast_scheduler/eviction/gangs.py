@@ -106,7 +106,7 @@ class _Search:
         self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
         self.counted[[CPU, MEMORY]] = True
         closed = session.closed_to(job)
-        self.open = session.usable if closed is None else session.usable & ~closed
+        self.open = session.nodes.usable if closed is None else session.nodes.usable & ~closed
 
     def plan(self, most: int) -> _Plan | None:
         """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""

@@ -19,6 +19,7 @@ from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.session.label_refusals import chosen_domains
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Lost", "LostSearches"]
@@ -69,9 +70,10 @@ class Lost:
 
     def __init__(self, session: Session, book: LostSearches | None = None) -> None:
         self._session = session
+        self._domains = session.once(chosen_domains)
         self._book = book
         self._shared: dict[Hashable, Shape] = {}
-        self._seen = 0 if book is not None else len(session.log)
+        self._seen = 0 if book is not None else len(session.moves.log)
         self._changed: Ints = np.full(len(session.names), -1, dtype=np.int64)
         self._lost: dict[Hashable, Ints] = {}
         self._everywhere: dict[Hashable, int] = {}
@@ -83,7 +85,7 @@ class Lost:
         facts = task.facts
         signature = self._session.term_counts.signature(facts) if self._session.snapshot.is_coupled else ()
         own = self._claims(facts) if facts.shape.has_claims else ()
-        whose, domain = self._session.kind(job), frozenset(self._session.domain_of.get(job.facts.key, {}).items())
+        whose, domain = self._session.kind(job), frozenset(self._domains.get(job.facts.key, {}).items())
         kind = (
             whose or job.facts.key,
             id(facts.shape),
@@ -121,18 +123,18 @@ class Lost:
 
     def is_hopeless(self, kind: Hashable) -> bool:
         """Whether no node could be found for another task of that kind, and nothing changed since."""
-        return self._everywhere.get(kind) == len(self._session.log)
+        return self._everywhere.get(kind) == len(self._session.moves.log)
 
     def give_up(self, kind: Hashable) -> None:
         """No node was found for a task of that kind."""
-        self._everywhere[kind] = len(self._session.log)
+        self._everywhere[kind] = len(self._session.moves.log)
 
     def add(self, kind: Hashable, row: int) -> None:
         """A task of that kind could not be given room on node `row`."""
         since = self._since(kind)
         if since is None:
             since = self._lost[kind] = np.full(len(self._changed), -1, dtype=np.int64)
-        since[row] = len(self._session.log)
+        since[row] = len(self._session.moves.log)
 
     def close(self) -> None:
         """The action ends: what was found out of nodes that no action changed goes on to the next session."""
@@ -157,7 +159,7 @@ class Lost:
         return found
 
     def _look(self) -> None:
-        log = self._session.log
+        log = self._session.moves.log
         for position in range(self._seen, len(log)):
             self._changed[log[position]] = position
         self._seen = len(log)

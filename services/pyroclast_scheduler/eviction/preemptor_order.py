@@ -96,8 +96,8 @@ def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job]
             hopeless.add(kind)
             continue
         hopeless.clear()
-        follower = session.follower(job)
+        follower = session.equivalents.next_after(job)
         if follower is not None:
-            session.unexplained.add(follower.facts.key)
+            session.equivalents.unexplained.add(follower.facts.key)
             add(follower)
     return found

@@ -94,7 +94,7 @@ class _Queues:
 
     def measure(self) -> None:
         """Leave the numbers for the metrics."""
-        found, rows = self._session.measures, self._rows
+        found, rows = self._session.report.measures, self._rows
         kinds = {
             "allocated": self._allocated,
             "request": self._requests,

@@ -66,7 +66,7 @@ def _overloading(
 ) -> list[Candidate]:
     """Pods that leave the fullest nodes, the least important first, as long as the nodes that are used little have room."""
     usage, is_known = _usage(session, window)
-    is_low = is_known & session.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
+    is_low = is_known & session.nodes.usable & (usage < thresholds[:, None]).all(axis=0) & ~session.features.closed()
     is_high = is_known & ~is_low & (usage > targets[:, None]).any(axis=0)
     allocatable = session.columns.allocatable[[CPU, MEMORY]].astype(np.float64)
     room = (np.maximum(targets[:, None] - usage, 0) / 100 * allocatable)[:, is_low].sum(axis=1)

@@ -14,6 +14,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.session.label_refusals import chosen_domains
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
@@ -90,13 +91,14 @@ def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]
     keys = _keys(job)
     if not keys:
         return makes_room(job)
+    domains = session.once(chosen_domains)
     try:
         for chosen in islice(_choices(session, job, keys), _MOST_CHOICES):
-            session.domain_of[job.facts.key] = chosen
+            domains[job.facts.key] = chosen
             if makes_room(job):
                 return True
     finally:
-        session.domain_of.pop(job.facts.key, None)
+        domains.pop(job.facts.key, None)
     return False
 
 
@@ -136,7 +138,7 @@ def _domains(session: Session, job: Job, key: str, within: Bools | None) -> list
     """The domains in which `job` may be, as far as they are `within`."""
     column, domains = session.features.label(key), session.features.domains(key)
     closed = session.closed_to(job)
-    allowed = session.usable if closed is None else session.usable & ~closed
+    allowed = session.nodes.usable if closed is None else session.nodes.usable & ~closed
     allowed = allowed if within is None else allowed & within
     codes = np.unique(domains.codes[allowed & domains.has]).tolist()
     return [_Domain(str(column.values[code]), code, allowed & (domains.codes == code)) for code in codes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,9 +15,15 @@ from pyroclast_scheduler.model.tasks import Task
 if TYPE_CHECKING:
     from pyroclast_scheduler.session.session import Session
 
-__all__ = ["part_refusals_of", "refusals_of"]
+__all__ = ["chosen_domains", "part_refusals_of", "refusals_of"]
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
+
+
+def chosen_domains(session: Session) -> dict[str, Mapping[str, int]]:
+    """By job and part, the code of the label's value where room is made for it. One per session, see `Session.once`."""
+    del session
+    return {}
 
 
 def refusals_of(session: Session, job: Job) -> list[Refusal]:
@@ -48,7 +54,7 @@ def _refusals(  # noqa: PLR0917
         names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
         why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
         return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
-    chosen = session.domain_of.get(job.facts.key, {}).get(part)
+    chosen = session.once(chosen_domains).get(job.facts.key, {}).get(part)
     if len(codes):
         where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of {named} are"
         refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))

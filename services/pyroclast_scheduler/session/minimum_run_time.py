@@ -13,9 +13,15 @@ from pyroclast_scheduler.model.tasks import Task, placed_at
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["MinimumRunTime"]
+__all__ = ["MinimumRunTime", "withheld_by_job"]
 
 _ROOT: Final = "root"
+
+
+def withheld_by_job(session: Session) -> dict[str, Withheld]:
+    """By job, the pods that have not run for long enough to be evicted for it. One per session, see `Session.once`."""
+    del session
+    return {}
 
 
 class MinimumRunTime:
@@ -23,6 +29,7 @@ class MinimumRunTime:
 
     def __init__(self, session: Session, arguments: Arguments) -> None:
         self._session = session
+        self._withheld = session.once(withheld_by_job)
         self._default = arguments.seconds("minimumRunTime", "0s")
         self._by_queue: dict[str, float] = {}
         self._is_any = self._default > 0 or any(queue.facts.minimum_run_time for queue in session.queues.values())
@@ -40,10 +47,10 @@ class MinimumRunTime:
         until = (now if placed is None else placed) + minimum
         if until <= now:
             return False
-        known = self._session.withheld.get(job.facts.key)
+        known = self._withheld.get(job.facts.key)
         if known is None or until < known.until:
             pods = set() if known is None else known.pods
-            known = self._session.withheld[job.facts.key] = Withheld(queue, minimum, until, pods)
+            known = self._withheld[job.facts.key] = Withheld(queue, minimum, until, pods)
         known.pods.add(task.uid)
         return True
 

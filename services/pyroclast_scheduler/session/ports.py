@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.session.outcome import Commit
 
-__all__ = ["Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "WaitingPlaces", "remembered"]
+__all__ = ["AskedFor", "Extender", "NodeUsage", "Ports", "Shard", "UsageSource", "WaitingPlaces", "remembered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +132,14 @@ class Ports:
             budget_patience=self.budget_patience,
             usual_seconds=self.usual_seconds,
         )
+
+
+@dataclass(slots=True)
+class AskedFor:
+    """What was asked for in a session that changes without an event, and the answers with it: the time, and services outside."""
+
+    time: bool = False
+    services: bool = False
 
 
 def remembered(memory: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, GangEviction, Invalid, Purpose, Rank, Vote
+from pyroclast_scheduler.session.outcome import Preparation
+from pyroclast_scheduler.session.statement import Move
 from pyroclast_scheduler.session.whole_units import agreed_whole
 
 __all__ = ["Rules"]
@@ -36,6 +38,13 @@ class Rules:
     """Questions to all plugins of a session. `tiers`: what each plugin registered, without what its flags switch off."""
 
     def __init__(self, tiers: Sequence[Sequence[Extensions]]) -> None:
+        self._register(tiers)
+
+    def release(self) -> None:
+        """Ask no plugin any more, and refer to none."""
+        self._register(())
+
+    def _register(self, tiers: Sequence[Sequence[Extensions]]) -> None:
         self._extensions = tiers
         self._job_order = self.all_of(lambda each: each.job_order)
         self._queue_order = self.all_of(lambda each: each.queue_order)
@@ -72,6 +81,9 @@ class Rules:
         self._reclaimable = self._tiers(lambda each: each.reclaimable)
         self._unified_evictable = self._tiers(lambda each: each.unified_evictable)
         self._victim_tasks = self._tiers(lambda each: each.victim_tasks)
+        self._moved = self.all_of(lambda each: each.moved)
+        self._objections = self.all_of(lambda each: each.objection)
+        self._pre_bind = self.all_of(lambda each: each.pre_bind)
 
     def all_of(self, point: Callable[[Extensions], T | None]) -> list[T]:
         """What is registered at a point, in order of the configuration."""
@@ -275,6 +287,32 @@ class Rules:
         """Nodes that are kept for others than `job`; None if there are none."""
         masks = [refusal.nodes for ask in self._closed_to for refusal in ask(job)]
         return np.logical_or.reduce(masks) if masks else None
+
+    # -- moves ---------------------------------------------------------------------------------------------------------
+
+    def notify_moved(self, move: Move, sign: int) -> None:
+        """Tell the plugins that `move` was made (1) or undone (−1)."""
+        for notify in self._moved:
+            notify(move, sign)
+
+    @property
+    def has_objections(self) -> bool:
+        """Whether any plugin may have a place taken back that was given."""
+        return bool(self._objections)
+
+    def objection(self, move: Move) -> str | None:
+        """Why the places that `move` gave are to be taken back, None if they are not."""
+        return next((why for ask in self._objections if (why := ask(move)) is not None), None)
+
+    def preparations(self, placed: Sequence[tuple[Task, int]]) -> dict[str, tuple[Preparation, ...]]:
+        """What has to be done before the pods are bound to the nodes of these rows, by UID."""
+        found: dict[str, tuple[Preparation, ...]] = {}
+        for prepare in self._pre_bind:
+            for task, row in placed:
+                preparation = prepare(task, row)
+                if preparation is not None:
+                    found[task.uid] = (*found.get(task.uid, ()), preparation)
+        return found
 
     # -- hypernodes and reservation ------------------------------------------------------------------------------------
 

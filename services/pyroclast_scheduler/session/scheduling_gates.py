@@ -34,5 +34,5 @@ def open_gates(session: Session) -> None:
             slot = (queue.name, id(shape))
             before = taken.get(slot, 0)
             count = session.allocatable(queue, session.plan(shape), before + len(tasks)) - before
-            session.let_in += [task.facts for task in tasks[: max(count, 0)]]
+            session.report.let_in += [task.facts for task in tasks[: max(count, 0)]]
             taken[slot] = before + max(count, 0)

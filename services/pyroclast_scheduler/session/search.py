@@ -40,8 +40,8 @@ def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int
         partial(session.best_node, task, plan) if session.has_best_node else None,
     )
     limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
-    best = partial(placer.find, allowed=allowed, preferred=session.preferred, voices=voices, limits=limits)
-    batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.log))
+    best = partial(placer.find, allowed=allowed, preferred=session.nodes.preferred, voices=voices, limits=limits)
+    batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.moves.log))
     return batch
 
 
@@ -68,9 +68,10 @@ def explain(session: Session, job: Job, task: Task, plan: PlacementPlan, *, with
     refusals = session.job_refusals(job)
     refusals += plan.refusals()
     refusals += session.coupled_refusals(task, plan) or ()
-    return count_refusals(session.usable if within is None else session.usable & within, refusals).beside(
-        0 if session.foreign is None else int((session.foreign if within is None else session.foreign & within).sum())
-    )
+    usable, foreign = session.nodes.usable, session.nodes.foreign
+    if within is not None:
+        usable, foreign = usable & within, None if foreign is None else foreign & within
+    return count_refusals(usable, refusals).beside(0 if foreign is None else int(foreign.sum()))
 
 
 def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: Bools) -> list[int]:
@@ -78,13 +79,13 @@ def ranked(session: Session, job: Job, task: Task, plan: PlacementPlan, nodes: B
     rows = np.flatnonzero(nodes)
     if not len(rows):
         return []
-    scores = plan.scores(session.log)[rows]
+    scores = plan.scores(session.moves.log)[rows]
     for extra in (session.relative_scores(plan, nodes), session.batch_scores(job, task, plan, nodes)):
         if extra is not None:
             scores = scores + extra[rows]
     order = np.argsort(-scores, kind="stable")
-    if session.preferred is not None:
-        order = order[np.argsort(~session.preferred[rows[order]], kind="stable")]
+    if session.nodes.preferred is not None:
+        order = order[np.argsort(~session.nodes.preferred[rows[order]], kind="stable")]
     ordered: list[int] = rows[order].tolist()
     return ordered
 

@@ -41,10 +41,10 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     session.close_plugins()
     _end_reservations(session)
     _report_reservations(session)
-    outcome = Outcome(notes=session.notes, warnings=session.warnings, queues=_queues(session))
-    outcome.reservations, outcome.measures = session.reservations, session.measures
-    outcome.released = session.reserved.difference(session.reservations or ())
-    outcome.let_in, outcome.drawn, outcome.ranked_by = session.let_in, session.drawn, session.ranked_by
+    outcome = Outcome(notes=session.report.notes, warnings=session.report.warnings, queues=_queues(session))
+    outcome.reservations, outcome.released = session.reserved.current, session.reserved.released()
+    outcome.measures = session.report.measures
+    outcome.let_in, outcome.drawn, outcome.ranked_by = session.report.let_in, session.equivalents.drawn, session.plugins.ranked_by
     unready: dict[str, int] = {}
     has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
@@ -75,18 +75,18 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             rest = rest_of(session, job, has_promises=has_promises, reason="" if cause is None else cause.reason)
             if rest is not None:
                 outcome.rests.append(rest)
-    outcome.unready = unready
+    outcome.unready, outcome.faults = unready, frozenset(session.report.faults)
     return outcome
 
 
 def _is_unexplained(session: Session, job: Job) -> bool:
     """Whether nobody looked why `job` waits: what it says stands, until the next session looks at it."""
-    return job.facts.key in session.unexplained and not (job.is_changed or job.fit_errors or job.is_limited)
+    return job.facts.key in session.equivalents.unexplained and not (job.is_changed or job.fit_errors or job.is_limited)
 
 
 def _end_reservations(session: Session) -> None:
     """Where no plugin reserves any more, give back what stands from before: else its annotation and metrics would stay."""
-    if session.reservations is not None:
+    if session.reserved.current is not None:
         return
     known = session.ports.reservations
     if known is None:
@@ -95,12 +95,12 @@ def _end_reservations(session: Session) -> None:
         job = session.job(key)
         if job is not None:
             session.note(job, "Normal", "ReservationReleased", state.released("the plugin reservation is not configured"))
-    session.reservations, session.reserved = {}, frozenset(known)
+    session.reserved.begin({}, known)
 
 
 def _report_reservations(session: Session) -> None:
     """Say on the jobs that nodes are kept for, beside why they wait, until when."""
-    for key, reservation in (session.reservations or {}).items():
+    for key, reservation in (session.reserved.current or {}).items():
         job = session.job(key)
         said = None if job is None else job.conditions.get(PodGroupConditionType.UNSCHEDULABLE)
         if job is not None and said is not None:
@@ -298,7 +298,7 @@ def _queues(session: Session) -> dict[str, dict[str, int]]:
     totals: dict[str, Floats] = {name: np.zeros(len(session.dimensions)) for name in session.queues}
     sums, elsewhere = session.queue_sums, session.ports.elsewhere
     for own in sums.keys() | elsewhere.keys():
-        allocated = session.dimensions.sums(elsewhere.get(own, {})) + session.queue_changes.get(own, 0.0)
+        allocated = session.dimensions.sums(elsewhere.get(own, {})) + session.moves.queue_changes.get(own, 0.0)
         if own in sums:
             allocated = allocated + sums[own].allocated
         seen: set[str] = set()

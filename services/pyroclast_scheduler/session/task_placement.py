@@ -137,7 +137,7 @@ class _Attempt:
         self.has_placed = False
         why = session.pre_predicate(run[0], plan)
         if why is not None:
-            nodes = int(session.usable.sum())
+            nodes = int(session.nodes.usable.sum())
             job.fail(run[0], FitErrors(nodes=nodes, reasons={why: nodes}))
             return run
         same = 0

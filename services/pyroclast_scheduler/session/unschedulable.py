@@ -18,6 +18,7 @@ from pyroclast_scheduler.model.retry_conditions import (
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.session.domains import is_constrained
+from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["WAITING", "rest_of"]
@@ -37,14 +38,14 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     triggers = _triggers(session, job, has_promises=has_promises)
     if triggers is None:
         return None
-    if triggers and (session.is_timed or job.facts.key in session.withheld):
+    if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
         triggers.add(Pause(1))
     return Rest(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
 
 
 def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger] | None:
     """What may help the job, apart from time; nothing where only a change of it may, None where that is not known."""
-    if session.is_restless:
+    if session.asked_for.services:
         return {AnyChange(), Pause(_LONG)}
     if job.is_pending:
         return {AnyChange()}

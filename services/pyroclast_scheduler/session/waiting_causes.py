@@ -27,6 +27,7 @@ from pyroclast_scheduler.model.topology import job_limit
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.label_domains import NO_DOMAIN
+from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["cause_of"]
@@ -39,7 +40,7 @@ _ROOM = ("Insufficient ", "node(s) pod number exceeded")  # how refusals begin t
 
 def cause_of(session: Session, job: Job) -> Cause | None:
     """Why `job` waits now; None if it does not, or nobody knows. Who may not be evicted for it yet is told too."""
-    cause, withheld = _cause_of(session, job), session.withheld.get(job.facts.key)
+    cause, withheld = _cause_of(session, job), session.once(withheld_by_job).get(job.facts.key)
     if cause is None or withheld is None or job.tally[TaskStatus.PIPELINED]:
         return cause
     return Cause(cause.reason, lambda: f"{cause.explain()}; {withheld}", cause.sentence)
@@ -75,7 +76,7 @@ def _cause_of(session: Session, job: Job) -> Cause | None:
         return Cause(
             PendingReason.BIND_REFUSED, lambda: "the API server refused to bind pods of it a moment ago; it is tried again"
         )
-    if not session.usable.any():
+    if not session.nodes.usable.any():
         return _no_node(session)
     if job.is_limited or session.overused(session.queues[job.facts.queue]):
         return _queue_is_full(session, job, open_ones[0])
@@ -106,7 +107,7 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
     if not queue.facts.is_open:
         return enqueue_refusals.closed(session, queue.name)
     sums = session.queue_sums.get(queue.name)
-    has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.queue_changes.get(queue.name, 0.0)
+    has = np.zeros(len(session.dimensions)) if sums is None else sums.allocated + session.moves.queue_changes.get(queue.name, 0.0)
 
     def explain() -> str:
         named = session.dimensions.named(_asked(plan), plan.shape.request)
@@ -133,8 +134,8 @@ def _queue_is_full(session: Session, job: Job, task: Task) -> Cause:
 def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> Cause:
     plan = session.plan(task.facts.shape)
     allowed = np.flatnonzero(plan.mask)
-    unready = session.usable & session.features.unready()
-    if not len(allowed) and np.array_equal(unready, session.usable):
+    unready = session.nodes.usable & session.features.unready()
+    if not len(allowed) and np.array_equal(unready, session.nodes.usable):
         return _no_node(session)
     possible = np.flatnonzero(plan.mask | unready)  # of a node that is not ready nothing is proved
     is_narrow = bool(errors.hyper_node) or errors.text.startswith(("no hypernode", NO_DOMAIN))
@@ -166,7 +167,7 @@ def _does_not_fit(session: Session, job: Job, task: Task, errors: FitErrors) -> 
 
 def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: Rows, needed: int) -> Cause | None:
     """That it would fit, but for nodes that are kept for another gang; None if it would not, or none are kept."""
-    locked = session.locked_to(job) if session.reservations else None
+    locked = session.locked_to(job) if session.reserved.current else None
     if locked is None or not locked[allowed].any():
         return None
     copies = _copies(plan, session.columns.idle(), allowed)
@@ -175,7 +176,7 @@ def _kept_for_another(session: Session, job: Job, plan: PlacementPlan, allowed: 
     if int(copies.sum()) < needed or rest >= needed:
         return None
     nodes = {session.names[row] for row in allowed[is_kept].tolist()}
-    holders = [each for each in (session.reservations or {}).values() if nodes & each.nodes and each.job != job.facts.key]
+    holders = [each for each in (session.reserved.current or {}).values() if nodes & each.nodes and each.job != job.facts.key]
     if not holders:
         return None
     target = session.job(holders[0].job)
@@ -205,7 +206,7 @@ def _shortages(session: Session, plan: PlacementPlan, amounts: Ints, rows: Rows)
 
 
 def _no_node(session: Session) -> Cause:
-    return _NO_NODE if session.foreign is None or not session.foreign.any() else _NO_NODE_OF_SHARD
+    return _NO_NODE if session.nodes.foreign is None or not session.nodes.foreign.any() else _NO_NODE_OF_SHARD
 
 
 def _reasons(errors: FitErrors) -> str:
@@ -221,7 +222,7 @@ def _is_for_room(errors: FitErrors) -> bool:
 def _not_allowed(session: Session, job: Job, plan: PlacementPlan, task: Task, errors: FitErrors) -> str:
     """Counts what keeps the pod off whatever room there is: the original counts a node that is full as full alone."""
     refusals = (*session.job_refusals(job), *plan.refusals())
-    lasting = count_refusals(session.usable, (each for each in refusals if not each.reason.startswith(_ROOM)))
+    lasting = count_refusals(session.nodes.usable, (each for each in refusals if not each.reason.startswith(_ROOM)))
     return f"no node takes {task.facts.name}: {_reasons(lasting if lasting.reasons else errors)}"
 
 
@@ -283,7 +284,7 @@ def _too_big(session: Session, plan: PlacementPlan, allowed: Rows, task: Task) -
     if not has[row].max():
         return f"{what}, and no node has any {name}"
     biggest = allowed[int(has[row].argmax())]
-    among = "the biggest node" if len(allowed) == int(session.usable.sum()) else "the biggest node that takes it"
+    among = "the biggest node" if len(allowed) == int(session.nodes.usable.sum()) else "the biggest node that takes it"
     return f"{what}; {among}, {session.names[biggest]}, has {spelled(name, has[row].max())}"
 
 

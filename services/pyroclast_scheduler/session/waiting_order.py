@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import cast
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class WaitingOrder:
 
 def before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
     """How many of its queue wait before `job`, and the first of them."""
-    order, own = _order(session, job.facts.queue), session.job_key(job)
+    order, own = session.once(_orders)[job.facts.queue], session.job_key(job)
     ahead = bisect_left(order.ranked, own, key=itemgetter(0))
     first = order.ranked[0] if ahead else None
     waiting = session.ports.waiting
@@ -59,25 +58,23 @@ def before(session: Session, job: Job) -> tuple[int, JobFacts | None]:
 
 def let_in_before(session: Session, job: Job) -> tuple[JobFacts | None, Floats]:
     """The first gang of its queue before `job` that was let in and has no place yet, and what all of those are promised."""
-    order = _order(session, job.facts.queue)
+    order = session.once(_orders)[job.facts.queue]
     ahead = bisect_left(order.let_in, session.job_key(job), key=itemgetter(0))
     return (order.let_in[0][1] if ahead else None), order.kept[ahead]
 
 
-def _order(session: Session, queue: str) -> WaitingOrder:
-    found: dict[str, WaitingOrder] = cast("dict[str, WaitingOrder]", session.waiting_orders)
-    if not found:
-        for name in session.queues:
-            found[name] = WaitingOrder([], [], None, [], np.zeros((1, len(session.dimensions))))
-        for job in _ranked(session):
-            if _waits(job):
-                found[job.facts.queue].ranked.append((session.job_key(job), job.facts))
-        at_rest = _let_in_at_rest(session)
-        for name, order in found.items():
-            order.ranked.sort(key=itemgetter(0))
-            _place_rest(session, name, order)
-            _add_let_in(session, order, at_rest.get(name, []))
-    return found[queue]
+def _orders(session: Session) -> dict[str, WaitingOrder]:
+    """By queue."""
+    found = {name: WaitingOrder([], [], None, [], np.zeros((1, len(session.dimensions)))) for name in session.queues}
+    for job in _ranked(session):
+        if _waits(job):
+            found[job.facts.queue].ranked.append((session.job_key(job), job.facts))
+    at_rest = _let_in_at_rest(session)
+    for name, order in found.items():
+        order.ranked.sort(key=itemgetter(0))
+        _place_rest(session, name, order)
+        _add_let_in(session, order, at_rest.get(name, []))
+    return found
 
 
 def _ranked(session: Session) -> Iterable[Job]:

@@ -54,7 +54,7 @@ class Capacity:
         make = tree.hierarchical if self._is_hierarchical else tree.flat
         found = make(session.queues, session.total, session.dimensions)
         if found is None:
-            session.warnings.append(f"plugin capacity: queue {tree.ROOT} is missing, nothing is scheduled until it exists")
+            session.report.warnings.append(f"plugin capacity: queue {tree.ROOT} is missing, nothing is scheduled until it exists")
             return _NOTHING
         queues = _Queues(session, found, self._levels if self._is_hierarchical else 0)
         extensions = Extensions(
@@ -121,7 +121,7 @@ class _Queues:
 
     def measure(self) -> None:
         """Leave the numbers for the metrics."""
-        found, rows = self._session.measures, self._tree.rows
+        found, rows = self._session.report.measures, self._tree.rows
         kinds = {
             "allocated": self._allocated,
             "request": self._requests,

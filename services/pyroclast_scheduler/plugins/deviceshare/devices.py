@@ -129,7 +129,7 @@ class Devices(NodeBook[NodeCards, Claim]):
             shown.nodes[name] = now
             names = {task.uid: task.name for task in snapshot.residents[row]}
             state = self.of(row)
-            self.session.measures.cards[name] = tuple(
+            self.session.report.measures.cards[name] = tuple(
                 CardUse(
                     card.name,
                     card.memory,

@@ -133,6 +133,6 @@ class DeviceShare:
             return parse(config_map.data.get(FILE, ""))
         except ValueError as error:
             warning = f"ConfigMap {self._config_map}: {error}; the built-in configuration of devices is used"
-            if warning not in session.warnings:
-                session.warnings.append(warning)
+            if warning not in session.report.warnings:
+                session.report.warnings.append(warning)
             return BUILT_IN

@@ -74,7 +74,7 @@ class _Shares:
         return found
 
     def measure(self) -> None:
-        self._session.measures.shares.update({job.facts.key: self.of(job) for job in self._session.jobs.values()})
+        self._session.report.measures.shares.update({job.facts.key: self.of(job) for job in self._session.jobs.values()})
 
     def moved(self, move: Move, sign: int) -> None:
         self._allocated[move.job.facts.key] = self._has(move.job) + move.change * sign

@@ -56,7 +56,7 @@ class ExtenderPlugin:
         uses = self._settings.verbs
         if "onSessionOpen" in uses:
             try:
-                asking.post("onSessionOpen", session_body(session, np.flatnonzero(session.usable).tolist()), Anything)
+                asking.post("onSessionOpen", session_body(session, np.flatnonzero(session.nodes.usable).tolist()), Anything)
             except Unanswered as error:
                 asking.warn(error)
                 if not self._settings.is_ignorable:
@@ -103,8 +103,8 @@ class _Asking:
     def warn(self, error: Unanswered) -> None:
         """Say once what went wrong: the same is often asked of many pods and nodes."""
         warning = f"plugin extender: {error}"
-        if warning not in self._session.warnings:
-            self._session.warnings.append(warning)
+        if warning not in self._session.report.warnings:
+            self._session.report.warnings.append(warning)
 
     def refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """The nodes that it refuses among those that would do; None for pods that are none of its business."""
@@ -124,7 +124,7 @@ class _Asking:
         return found
 
     def _forget_changed(self) -> None:
-        log = self._session.log
+        log = self._session.moves.log
         for nodes in log[self._seen :]:
             for row in nodes.tolist():
                 self._said.pop(row, None)

@@ -76,7 +76,7 @@ class NodeOrder:
             if weights["balancedresource"]:
                 total += _weighed(weights["balancedresource"], _balanced(plan, load, nodes, gpu))
             if weights["imagelocality"]:
-                images = plan.once(locality, lambda: locality(plan.shape, session.features, session.usable))
+                images = plan.once(locality, lambda: locality(plan.shape, session.features, session.nodes.usable))
                 if images is not None:
                     total += weights["imagelocality"] * images[load.rows]
             return total

@@ -48,7 +48,7 @@ class Nodes(NodeBook[NodeCpus, tuple[int, ...]]):
         super().__init__(session)
         self._book: NumaAllocations = session.ports.memory.setdefault(_MEMORY, NumaAllocations())
         self._table = self._book.table(session.objects(records.Numatopology), session.names)
-        session.warnings += [
+        session.report.warnings += [
             f"plugin numa-aware: Numatopology {name}: {why}" for name, why in sorted(self._book.problems.items())
         ]
         self._concerned: dict[str, Bools | None] = {}

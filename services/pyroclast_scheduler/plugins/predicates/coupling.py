@@ -33,7 +33,7 @@ def coupled(session: Session, task: Task, filters: Collection[str]) -> list[Refu
         minding = affinity.near_those_who_mind(facts, census, features)
         if minding is not None:
             found.append(Refusal(minding, "node(s) didn't satisfy existing pods anti-affinity rules", is_steady=True))
-    crowding = spread.too_crowded(facts, census, features, session.usable) if "PodTopologySpread" in filters else None
+    crowding = spread.too_crowded(facts, census, features, session.nodes.usable) if "PodTopologySpread" in filters else None
     if crowding is not None:
         reason = "node(s) didn't match pod topology spread constraints"
         found.append(Refusal(crowding[0], f"{reason} (missing required label)", Code.UNRESOLVABLE, is_steady=True))

@@ -93,7 +93,7 @@ class Cluster:
 
     def _passing(self, job: Job) -> Bools:
         session = self._session
-        open_nodes = session.usable & ~session.features.closed()
+        open_nodes = session.nodes.usable & ~session.features.closed()
         barred = session.barred_to(job)
         if barred is not None:
             open_nodes = open_nodes & ~barred

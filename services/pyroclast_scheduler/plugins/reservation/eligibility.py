@@ -68,7 +68,7 @@ def _allocated(session: Session, name: str) -> Floats:
         sums = session.queue_sums.get(own)
         if sums is not None:
             total += sums.allocated
-        total += session.queue_changes.get(own, 0.0)
+        total += session.moves.queue_changes.get(own, 0.0)
     return total
 
 

@@ -75,7 +75,7 @@ class _Book:
             facts = session.snapshot.all_jobs.get(key)
             if facts is not None and facts.uid == state.uid:
                 self.states[key] = state
-        session.reservations, session.reserved = self.states, frozenset(known)
+        session.reserved.begin(self.states, known)
         self._masks: dict[str, Bools] = {}
         self._renew()
 

@@ -38,7 +38,7 @@ def allocated(*pods):
     session = Session(cache.snapshot(), SETTINGS, registry.plugins(), Ports(objects.NOW, commits.append), uid="session")
     registry.actions()["allocate"](session, Arguments())
     bound = sorted(cache.tasks[uid].name for commit in commits for binds in commit.binds for uid, _ in binds.placed)
-    return sorted(task.name for task in session.let_in), bound, [note.reason for note in session.notes]
+    return sorted(task.name for task in session.report.let_in), bound, [note.reason for note in session.report.notes]
 
 
 def test_as_many_are_let_in_as_the_queue_has_room_for():

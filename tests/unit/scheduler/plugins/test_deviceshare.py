@@ -56,7 +56,7 @@ class Cluster:
         session = Session(self.cache.snapshot(), settings, registry.plugins(), ports, uid="session")
         registry.actions()["allocate"](session, Arguments())
         session.close_plugins()
-        self.warnings += session.warnings
+        self.warnings += session.report.warnings
         found = {}
         for commit in commits:
             for binds in commit.binds:

@@ -113,7 +113,7 @@ def test_its_scores_decide(server):
 def test_without_an_answer_things_go_on_only_where_it_is_ignorable(server, ignorable, binds):
     got, session = allocated(server, predicateVerb="gone", ignorable=ignorable)
     assert got == binds
-    assert any("404" in warning for warning in session.warnings)
+    assert any("404" in warning for warning in session.report.warnings)
 
 
 def test_it_is_told_of_places_and_of_the_session(server):

@@ -56,7 +56,7 @@ class Cluster:
     def open(self, commits: list[Any] | None = None) -> Session:
         ports = Ports(self.now, (commits if commits is not None else []).append, memory=self.memory)
         session = Session(self.cache.snapshot(), self.settings, registry.plugins(), ports, uid="session")
-        self.warnings = session.warnings
+        self.warnings = session.report.warnings
         return session
 
     def bound(self) -> dict[str, tuple[str, Any]]:

@@ -17,7 +17,7 @@ class Reluctant:
         return Extensions(allocatable=lambda queue, plan, count: min(count, self._most))
 
 def execute(session, arguments):
-    session.warnings.append(f"shout: {arguments.text('what', 'hey')}")
+    session.report.warnings.append(f"shout: {arguments.text('what', 'hey')}")
 """
 POINTS = """
 [pyroclast.scheduler.plugins]

@@ -111,7 +111,7 @@ class Picky:
     def open(self, session):
         for name in session.queues:
             assert not name.startswith("bad")
-        for name, is_ready in zip(session.names, session.usable, strict=True):
+        for name, is_ready in zip(session.names, session.nodes.usable, strict=True):
             assert not (is_ready and name.startswith("bad"))
 
         def order(job):

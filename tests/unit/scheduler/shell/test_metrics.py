@@ -184,7 +184,7 @@ def measured(cluster, *, again=False):
     for _ in range(1 + again):
         session = Session(cluster.cache.view(), settings, registry.plugins(), Ports(objects.NOW, memory=cluster.memory), uid="s")
         session.close_plugins()
-    return session.measures.cards.get("n", ())
+    return session.report.measures.cards.get("n", ())
 
 
 def test_cards_are_shown_with_who_shares_them_and_end_with_their_node():

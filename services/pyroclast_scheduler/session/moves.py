@@ -1,0 +1,59 @@
+"""What a session has moved so far: by it, plugins and searches tell what they must look at again."""
+
+from __future__ import annotations
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.node_columns import Floats, Rows
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.session.statement import Move
+
+__all__ = ["Moves"]
+
+
+class Moves:
+    """`log`: the rows of each move, those that were undone too. `queue_changes`: by queue, how much more it has than before."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.log: list[Rows] = []
+        self.queue_changes: dict[str, Floats] = {}
+        self._snapshot = snapshot
+        self._term_counts: TermCounts | None = None
+        self._uncounted: list[tuple[Move, int]] = []  # what happened before anybody asked who is where
+
+    def add(self, move: Move, sign: int) -> None:
+        """`move` was made (1) or undone (−1)."""
+        self.log.append(move.nodes)
+        if move.status is TaskStatus.ALLOCATED and sign > 0:
+            move.plan.ahead.placed(move.rows, len(self.log))
+        if move.status is not TaskStatus.PIPELINED:
+            change, queue = sign * move.change, move.job.facts.queue
+            move.job.allocated = move.job.allocated + change
+            self.queue_changes[queue] = self.queue_changes.get(queue, 0.0) + change
+        if self._term_counts is None:
+            self._uncounted.append((move, sign))
+        else:
+            _count_terms(self._term_counts, move, sign)
+
+    def forget(self) -> None:
+        """The session is over: refer to no move."""
+        self._uncounted.clear()
+
+    @property
+    def term_counts(self) -> TermCounts:
+        """Who is where; for pods that care about each other. Worked out when it is first asked for."""
+        if self._term_counts is None:
+            terms = self._snapshot.features.terms
+            spaces = self._snapshot.objects.of(records.Namespace).values()
+            terms.use({space.metadata.name: space.metadata.labels for space in spaces})
+            self._term_counts = TermCounts(terms, self._snapshot.residents)
+            for move, sign in self._uncounted:
+                _count_terms(self._term_counts, move, sign)
+            self._uncounted.clear()
+        return self._term_counts
+
+
+def _count_terms(counts: TermCounts, move: Move, sign: int) -> None:
+    leaves = move.status is TaskStatus.RELEASING
+    counts.moved([task.facts for task in move.tasks], move.rows.tolist(), -sign if leaves else sign)

@@ -1,0 +1,58 @@
+"""Opening the plugins of a configuration in a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.extension_points import Extensions
+
+if TYPE_CHECKING:
+    from pyroclast_scheduler.session.session import PluginFactory, Session
+
+__all__ = ["OpenedPlugins", "open_plugins"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPlugins:
+    """What the plugins registered.
+
+    `tiers`: by tier, without what flags switch off. `closers`: name and function of those that want to finish. `ranked_by`: those
+    that say in which order jobs go. `are_labels_read`: whether one of them may tell pods apart by labels that no term names.
+    """
+
+    tiers: list[list[Extensions]]
+    closers: list[tuple[str, Callable[[], None]]]
+    ranked_by: tuple[str, ...]
+    are_labels_read: bool
+
+
+def open_plugins(session: Session, plugins: Mapping[str, PluginFactory]) -> OpenedPlugins:
+    """Open those that are known and configured. Of a plugin listed twice the last one takes part in both places."""
+    tiers = session.configuration.tiers
+    offered: dict[str, Extensions] = {}
+    for entry in (entry for tier in tiers for entry in tier):
+        factory = plugins.get(entry.name)
+        if factory is None:
+            continue
+        arguments = Arguments(entry.arguments, entry.enabled)
+        plugin = factory(arguments)
+        offered[entry.name] = session.ports.observe(entry.name, "OnSessionOpen", partial(plugin.open, session))
+        unknown = [f"argument {key} is unknown" for key in arguments.unknown()]
+        session.report.warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
+    named = [[(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered] for tier in tiers]
+    return OpenedPlugins(
+        [[each for _, each in tier] for tier in named],
+        [(name, each.close) for name, each in offered.items() if each.close is not None],
+        tuple(name for tier in named for name, each in tier if each.job_order is not None),
+        any(_reads_labels(plugins[name]) for name in offered),
+    )
+
+
+def _reads_labels(plugin: PluginFactory) -> bool:
+    """Whether a plugin may tell pods apart by their labels: those of others do unless they say that they do not."""
+    is_ours = getattr(plugin, "__module__", "").startswith(f"{__name__.partition('.')[0]}.")
+    return bool(getattr(plugin, "reads_labels", not is_ours))

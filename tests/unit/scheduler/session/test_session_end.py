@@ -1,0 +1,80 @@
+"""What a session held is freed when its cycle ends, without the garbage collector."""
+
+import gc
+from types import SimpleNamespace
+from weakref import ref
+
+import pytest
+
+from pyroclast_scheduler import registry
+from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.session.extension_points import Extensions
+from pyroclast_scheduler.session.ports import Ports
+from tests.scenarios import objects
+from tests.scenarios.runner import Cache, feed
+
+BUDGET = {"annotations": {"pyroclast.io/budget": "cpu=1h/month"}}
+ARGUMENTS = {"extender": "{extender.urlPrefix: http://127.0.0.1:1, extender.ignorable: true}"}
+
+
+def full_cluster():
+    """Two full nodes and an empty one; gangs that wait in vain, for evictions, or to be let in, and some that start."""
+    cache = Cache()
+    feed(
+        cache,
+        {
+            "nodes": [["n0", 4, "8Gi"], ["n1", 4, "8Gi"], ["n2", 4, "8Gi", {"labels": {"rack": "a"}}]],
+            "queues": [["q", {"weight": 1}], ["r", {"weight": 3, "capability": {"cpu": "6"}}], ["b", BUDGET]],
+            "podgroups": [
+                ["low", "q", 1, {"phase": "Running"}],
+                ["high", "q", 2, {"phase": "Inqueue", "class": 10}],
+                ["other", "r", 1, {"phase": "Inqueue"}],
+                ["large", "r", 9, {"phase": "Pending", "minRes": {"cpu": "9"}}],
+                ["small", "b", 1, {"phase": "Pending"}],
+                ["twin", "q", 1, {"phase": "Inqueue"}],
+                ["second-twin", "q", 1, {"phase": "Inqueue"}],
+            ],
+            "pods": [
+                *([f"l{i}", "low", f"n{i // 4}", 1, "1Gi"] for i in range(8)),
+                *([f"h{i}", "high", "-", 4, "1Gi"] for i in range(2)),
+                ["o", "other", "-", 3, "1Gi"],
+                *([f"g{i}", "large", "-", 1, "1Gi"] for i in range(9)),
+                ["s", "small", "-", 1, "1Gi"],
+                ["t", "twin", "-", 3, "1Gi"],
+                ["u", "second-twin", "-", 3, "1Gi"],
+            ],
+        },
+    )
+    return cache
+
+
+@pytest.mark.parametrize("plugin", sorted(registry.plugins()))
+@pytest.mark.parametrize("evicting", ["preempt, reclaim, shuffle", "gangpreempt, gangreclaim"])
+def test_a_session_is_freed_with_its_plugins_when_its_cycle_ends(plugin, evicting):
+    sessions = []
+
+    def watch(session):
+        sessions.append(ref(session))
+        return Extensions()
+
+    plugins = {name: registry.plugins()[name] for name in {"gang", "predicates", "priority", plugin}}
+    plugins["watch"] = lambda _arguments: SimpleNamespace(open=watch)
+    entries = ", ".join(f"{{name: {name}, arguments: {ARGUMENTS.get(name, '{}')}}}" for name in plugins)
+    allocating = "elect, allocate, reserve" if plugin == "reservation" else "allocate"
+    text = f'actions: "enqueue, {allocating}, backfill, {evicting}"\ntiers: [{{plugins: [{entries}]}}]'
+    configuration = parse(text, actions=registry.actions(), plugins=plugins)
+    cache, memory = full_cluster(), {}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            ports = Ports(objects.NOW, memory=memory)
+            outcome = run_cycle(
+                cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u"
+            )
+            assert outcome.seen
+            assert [each() for each in sessions] == [None] * len(sessions)
+    finally:
+        gc.enable()
+    assert len(sessions) == 2
