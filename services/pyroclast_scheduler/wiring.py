@@ -232,7 +232,7 @@ def _serve_explanations(service: Service, client: Client, cache: Cache, explaine
     """Answer who asks why something waits."""
     service.branches[PATH] = ExplainServer(
         explainer.source,
-        finder(cache.facts),
+        finder(cache.jobs.all_facts),
         Access(client, AUDIENCE),
         trials,
         trials.fits,

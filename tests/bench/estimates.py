@@ -228,7 +228,7 @@ class _World:
         for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
             self._place(uid, node, at)
         self._cache.prepare()
-        facts = self._cache.facts()
+        facts = self._cache.jobs.all_facts()
         for key in outcome.seen:
             self.estimator.saw(key, facts.get(key), _EPOCH + at)
 
@@ -259,12 +259,12 @@ class _World:
             heapq.heappush(self._ends, (at + self._lengths[name], name))
 
     def _end(self, name: str, at: float) -> None:
-        for task in self._cache.tasks_of(f"b/{name}"):
+        for task in self._cache.groups.tasks_of(f"b/{name}"):
             body = msgspec.to_builtins(task.pod)
             body["status"]["phase"] = "Succeeded"
             self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
         self._session(at)
-        for task in self._cache.tasks_of(f"b/{name}"):
+        for task in self._cache.groups.tasks_of(f"b/{name}"):
             self._cache.pod_changed(task.pod, None)
         self._cache.group_changed(self._groups.pop(name), None)
 

@@ -83,9 +83,9 @@ class World:
     def change(self) -> None:
         """A Job ends, another one comes."""
         name = self._running.pop(0)
-        for task in self.cache.tasks_of(f"b/{name}"):
+        for task in self.cache.groups.tasks_of(f"b/{name}"):
             self.cache.pod_changed(task.pod, None)
-        group = self.cache.group(f"b/{name}")
+        group = self.cache.groups.current(f"b/{name}")
         self.cache.group_changed(group, None)
         self._waits()
 
@@ -145,7 +145,7 @@ def _line(name: str, values: list[float]) -> str:
 
 
 def _question_times(world: World, count: int) -> tuple[list[float], list[float]]:
-    facts = world.cache.facts()
+    facts = world.cache.jobs.all_facts()
     source = Answerer(world.book, facts, world.now, {}, lambda _: "no estimate is made", lambda _: None)
     keys = list(world.book)
     plain, tried = [], []

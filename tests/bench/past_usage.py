@@ -133,7 +133,7 @@ class _World:
             self._running[queue].add(name)
 
     def _end(self, queue: str, name: str) -> None:
-        for task in list(self._cache.tasks_of(f"b/{name}")):
+        for task in list(self._cache.groups.tasks_of(f"b/{name}")):
             self._cache.pod_changed(task.pod, None)
         self._cache.group_changed(self._groups.pop(name), None)
         self._running[queue].discard(name)

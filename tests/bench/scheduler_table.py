@@ -178,9 +178,9 @@ def cycle(cache: Cache, configuration: Configuration = FILLING, *, keep: bool = 
     if keep:
         for commit in commits:
             for binds in commit.binds:
-                assert cache.assume_all(binds.placed) is None
+                assert cache.pods.assume_all(binds.placed) is None
             for eviction in commit.evictions:
-                cache.releasing(eviction.task.uid)
+                cache.pods.releasing(eviction.task.uid)
         take(cache, outcome)
         if outcome.reservations is not None:
             cache.reserve(kept.reservations or {}, outcome.reservations)
@@ -251,7 +251,7 @@ def slots(
     turns = iter(range(1000))
 
     def run() -> None:
-        task = next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node)
+        task = next(task for task in cache.groups.tasks_of(f"b/run{next(turns)}") if task.node)
         cache.pod_changed(task.pod, None)
         _, commits = cycle(cache, configuration, keep=True)
         assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == 1
@@ -270,7 +270,7 @@ def large(nodes: int, *, configuration: Configuration = FILLING) -> tuple[Callab
     turns = iter(range(nodes // 10))
 
     def run() -> None:
-        cache.pod_changed(next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node).pod, None)
+        cache.pod_changed(next(task for task in cache.groups.tasks_of(f"b/run{next(turns)}") if task.node).pod, None)
         _, commits = cycle(cache, configuration, keep=True)
         assert sum(len(binds.placed) for commit in commits for binds in commit.binds) == 1
 
@@ -542,7 +542,7 @@ def queues(count: int) -> tuple[Callable[[], object], int]:
     turns = iter(range(count))
 
     def run() -> None:
-        task = next(task for task in cache.tasks_of(f"b/run{next(turns)}") if task.node)
+        task = next(task for task in cache.groups.tasks_of(f"b/run{next(turns)}") if task.node)
         cache.pod_changed(task.pod, None)
         cycle(cache, TAKING, keep=True)
 

@@ -97,7 +97,7 @@ async def assuming(size: int, turns: Turns) -> None:
     assert len(placed) == size
     turn = Turn()
     async with turns.watched():
-        for problem in cache.assuming(placed):
+        for problem in cache.pods.assuming(placed):
             assert problem is None
             if turn.is_over:
                 await turn.next()
@@ -114,7 +114,7 @@ async def returning(size: int, turns: Turns) -> None:
     turn = Turn()
     problems = []
     async with turns.watched():
-        for problem in cache.assuming(placed):
+        for problem in cache.pods.assuming(placed):
             problems.append(problem)
             if turn.is_over:
                 await turn.next()
@@ -127,7 +127,7 @@ def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> 
     for facts in cache.snapshot().jobs:
         kind = facts.kind if are_alike else None
         triggers = {AnyChange()} if is_wary else {Room(task.shape) for task in facts.tasks}
-        cache.rest(Rest(facts, frozenset(triggers), kind))
+        cache.wakes.rest(Rest(facts, frozenset(triggers), kind))
 
 
 async def ranking(size: int, turns: Turns) -> None:
@@ -171,7 +171,7 @@ async def asking(size: int, turns: Turns) -> None:
         for i in range(3):
             cache.pod_changed(None, pod("other", i))
             asked = (await snapshot(cache)).lines[0][0]
-            cache.draw(asked.key)
+            cache.wakes.draw(asked.key)
 
 
 async def fitting(size: int, turns: Turns) -> None:

@@ -211,12 +211,12 @@ def cycle(cache: Cache, settings: Configuration, seen: Seen, **surroundings: Any
     for commit in commits:
         for eviction in commit.evictions:
             seen.evicted.append(eviction.task.name)
-            cache.releasing(eviction.task.uid)
+            cache.pods.releasing(eviction.task.uid)
         for binds in commit.binds:
             for uid, node in binds.placed:
                 seen.binds[cache.tasks[uid].name] = node
             storage.promise(cache, binds)
-            problem = cache.assume_all(binds.placed)
+            problem = cache.pods.assume_all(binds.placed)
             assert problem is None, problem
     seen.reservations = {key.partition("/")[2]: state for key, state in (outcome.reservations or {}).items()}
     seen.writes |= storage.writes(commits)

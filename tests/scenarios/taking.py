@@ -17,12 +17,12 @@ def take(cache: Cache, outcome: Outcome) -> None:
 def take_statuses(cache: Cache, outcome: Outcome) -> None:
     """The statuses that are being written."""
     for key, status in outcome.statuses.items():
-        cache.believe(key, status)
+        cache.groups.believe(key, status)
 
 
 def take_rests(cache: Cache, outcome: Outcome) -> None:
     """Who rests, of those who were at rest before too."""
     for key in outcome.drawn:
-        cache.draw(key)
+        cache.wakes.draw(key)
     for rest in outcome.rests:
-        cache.rest(rest)
+        cache.wakes.rest(rest)

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable
 
 from pyroclast.api import records
 from pyroclast.lifecycle.seats.pods import is_seat
-from pyroclast_scheduler.cache.assumptions import AssumptionKind, Assumptions
+from pyroclast_scheduler.cache.assumptions import AssumptionKind
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.seats import Change, SeatTable, has_seats
-from pyroclast_scheduler.model.tasks import TaskFacts, group_of
+from pyroclast_scheduler.cache.task_port import TaskPort
+from pyroclast_scheduler.model.tasks import group_of
 
-__all__ = ["SeatTasks", "TaskPort"]
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPort:
-    """What seats do to the cache: `put` takes up a pod and tells whether that changed anything, `drop` forgets one by its uid.
-
-    `changed`: a session should look; `stale`: at all jobs. `now`: seconds.
-    """
-
-    tasks: Mapping[str, TaskFacts]
-    assumptions: Assumptions
-    put: Callable[[records.Pod], bool]
-    drop: Callable[[str], None]
-    changed: Callable[[], None]
-    stale: Callable[[], None]
-    now: Callable[[], float]
+__all__ = ["SeatTasks"]
 
 
 class SeatTasks:

@@ -26,7 +26,7 @@ class Ours(NamedTuple):
 def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) -> State:
     """The state of `cache`, to be decided by `configuration` with `ports`."""
     cache.placed()  # brings the table of jobs up to date, what is wrong with them too
-    jobs, held, refused = cache.parts
+    jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
     of_jobs, of_namespaces = cache.natives.queues.known
     table, entries = cache.nodes, jobs.entries
     stated = {key: entry for key, entry in entries.items() if entry.source is None and key not in jobs.problems}

@@ -43,7 +43,7 @@ class ReplayedDecision:
         """What came out of a session over `cache`."""
         name = {uid: task.key for uid, task in cache.tasks.items()}
         placed = sorted((name[uid], node) for commit in commits for binds in commit.binds for uid, node in binds.placed)
-        groups = {key: group for key in sorted(outcome.seen) if (group := cache.group(key)) is not None}
+        groups = {key: group for key in sorted(outcome.seen) if (group := cache.groups.current(key)) is not None}
         statuses = [(key, outcome.statuses.get(key, group.status)) for key, group in groups.items()]
         return cls(
             dict(placed),
@@ -106,7 +106,7 @@ def restored(state: State) -> Cache:
     """
     now = state.circumstances.now
     cache = Cache(state.scheduler_names, default_queue=state.default_queue, is_shared=state.is_shared, now=lambda: now)
-    jobs, held, refused = cache.parts
+    jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused
     cache.dimensions.add(state.dimensions)
     _take_nodes(cache, state)
     for queue in state.queues:
@@ -131,7 +131,7 @@ def restored(state: State) -> Cache:
         known = {uid: Stranger(scheduler, key) for uid, scheduler in strangers.items()}
         jobs.entry(cache.natives.belongs_to(key)).strangers.update(known)
     for key, status in state.statuses.items():
-        cache.believe(key, status)
+        cache.groups.believe(key, status)
     cache.placed()  # works out what is wrong with jobs
     if news := cache.problems.keys() - state.problems.keys():
         what = min(news)

@@ -147,7 +147,7 @@ class Binder:
 
     async def _assume(self, placed: Sequence[tuple[str, str]], turn: Turn) -> str | None:
         """Assume all of the (pod UID, node) pairs, or none and say why; others run meanwhile."""
-        for problem in self._cache.assuming(placed):
+        for problem in self._cache.pods.assuming(placed):
             if problem is not None:
                 return problem
             if turn.is_over:
@@ -181,7 +181,7 @@ class Binder:
             if holder and holder != bind.task.job and bind.session <= since:  # later sessions knew of it
                 log.info("pod.bind_vetoed", pod=bind.task.key, node=bind.node, reserved_for=holder)
                 self._conclude(bind.writes)
-                self._cache.take_back([bind.task.uid])
+                self._cache.pods.take_back([bind.task.uid])
                 continue
             if bind.writes or bind.awaits or bind.lock:
                 group.create_task(self._bind_prepared(bind))  # may wait for others: not in the way of plain binds
@@ -267,10 +267,11 @@ class Binder:
 
     def _queue_annotation(self, task: TaskFacts) -> dict[str, str]:
         """The queue of a pod whose group belongs to another API, so that those who count usage need not look for it."""
-        group, queue = self._cache.group(task.job), self._cache.queue_of(task.job)
-        if group is None or group.keeps_phase or task.pod.metadata.annotations.get(SCHEDULING_QUEUE_NAME) == queue:
+        group, facts = self._cache.groups.current(task.job), self._cache.jobs.facts(task.job)
+        if group is None or group.keeps_phase or facts is None or not facts.queue:
             return {}
-        return {SCHEDULING_QUEUE_NAME: queue} if queue else {}
+        is_said = task.pod.metadata.annotations.get(SCHEDULING_QUEUE_NAME) == facts.queue
+        return {} if is_said else {SCHEDULING_QUEUE_NAME: facts.queue}
 
     async def _bind(self, bind: _Bind) -> bool:
         """Send one bind; whether the pod is bound. An API server takes one to a node that is gone, so that is not sent."""
@@ -279,7 +280,7 @@ class Binder:
             return False
         if not self._cache.nodes.is_known(bind.node):
             log.info("pod.bind_outdated", pod=task.key, node=bind.node)
-            self._cache.take_back([task.uid])
+            self._cache.pods.take_back([task.uid])
             return False
         start = time.perf_counter()
         metadata: dict[str, Any] = {"namespace": task.namespace, "name": task.name, "uid": task.uid}
@@ -315,7 +316,7 @@ class Binder:
     def _done(self, task: TaskFacts) -> None:
         """The pod is bound: a watch is to show it in time."""
         self._pauses.bound(task.job, task.name)
-        self._cache.keep(task.uid)
+        self._cache.pods.keep(task.uid)
 
     async def _patch(self, write: Write, patch: Mapping[str, Any]) -> None:
         """Send a patch; its answer is taken up as the watch would, so that no session decides on what was before it."""
@@ -340,7 +341,7 @@ class Binder:
 
     def _has_placed_peers(self, task: TaskFacts) -> bool:
         """Whether a pod of the same part of a gang has a place, or is on its way to one."""
-        peers = self._cache.tasks_of(task.job)
+        peers = self._cache.groups.tasks_of(task.job)
         return any(each.status in ALLOCATED for each in peers if each.part == task.part)
 
     async def _resolve(self, bind: _Bind, error: KubeError) -> bool:
@@ -356,11 +357,11 @@ class Binder:
         log.warning("pod.bind_refused", pod=task.key, node=bind.node, error=str(error))
         if pod is not None and pod.metadata.uid == task.uid and pod.spec.node_name:
             self._pauses.bound(task.job, task.name)
-            self._cache.read(task.uid, pod)  # somebody else was first: it has its place
+            self._cache.pods.read(task.uid, pod)  # somebody else was first: it has its place
         elif pod is not None and pod.metadata.uid == task.uid:
             self._refused(bind, f"failed to bind to node {bind.node}: {error.message}")
         else:
-            self._cache.forget(task.uid)
+            self._cache.pods.forget(task.uid)
         return False
 
     def _refused(self, bind: _Bind, why: str) -> None:
@@ -370,15 +371,15 @@ class Binder:
             return
         self._tell_refused(task, why)
         delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, time.monotonic())
-        self._cache.forget(task.uid, is_refused=True)
-        asyncio.get_running_loop().call_later(delay, self._cache.release, task.uid)
+        self._cache.pods.forget(task.uid, is_refused=True)
+        asyncio.get_running_loop().call_later(delay, self._cache.pods.release, task.uid)
 
     def pause(self, job: str) -> None:
         """Pods of an incomplete gang are about to be deleted: where binds of it are refused, no session places it for a while."""
         delay = self._pauses.release(job, self._uid(job), time.monotonic())
         if delay:
             log.warning("job.paused", job=job, seconds=round(delay))
-            self._cache.pause(job)
+            self._cache.pods.pause(job)
             asyncio.get_running_loop().call_later(delay, self._resume, job)
 
     def _resume(self, job: str) -> None:
@@ -386,10 +387,10 @@ class Binder:
         if left:  # it was paused again
             asyncio.get_running_loop().call_later(left, self._resume, job)
         else:
-            self._cache.resume(job)
+            self._cache.pods.resume(job)
 
     def _uid(self, job: str) -> str:
-        group = self._cache.group(job)
+        group = self._cache.groups.current(job)
         return "" if group is None else group.metadata.uid
 
     async def _read(self, task: TaskFacts) -> records.Pod | None:
@@ -406,7 +407,7 @@ class Binder:
                 await asyncio.sleep(backoff.next())
 
     async def _placed(self, job: str, count: int, now: float, turn: Turn) -> None:
-        group = self._cache.group(job)
+        group = self._cache.groups.current(job)
         if group is None:
             return
         took = self.series.placed(group, now)

@@ -56,7 +56,7 @@ class ChangeTrials:
 
     async def __call__(self, key: str) -> dict[str, Any]:
         """What helps the Job of a PodGroup."""
-        facts = self._cache.facts().get(key)
+        facts = self._cache.jobs.all_facts().get(key)
         owner = None if facts is None else facts.group.metadata.controller
         if facts is None or owner is None or owner.kind != JOBS.kind:
             return _none("only what a Job asks for can be changed")

@@ -58,7 +58,7 @@ class Estimates:
 
     def take(self, outcome: Outcome, now: float) -> None:
         """Note what became of jobs that a session looked at and that do not wait."""
-        facts = self._cache.facts()
+        facts = self._cache.jobs.all_facts()
         self._news += [(key, facts.get(key), now) for key in outcome.seen if key not in outcome.records]
 
     async def run(self, book: WaitingBook) -> None:

@@ -62,8 +62,9 @@ class Evictor:
         if commit.evictions and commit.evictions[0].reason in _TRANSACTIONS:
             self._metrics.evictions.labels(commit.evictions[0].reason).inc()
         for eviction in commit.evictions:
-            if not is_seat(eviction.task.uid) and self._cache.releasing(eviction.task.uid):  # a seat has nothing that could go
-                self._queue.put_nowait((eviction, self._cache.assumptions.hold(eviction.task.uid, AssumptionKind.GOING)))
+            uid = eviction.task.uid
+            if not is_seat(uid) and self._cache.pods.releasing(uid):  # a seat has nothing that could go
+                self._queue.put_nowait((eviction, self._cache.assumptions.hold(uid, AssumptionKind.GOING)))
 
     async def run(self) -> None:
         """Evict, until cancelled."""
@@ -85,7 +86,7 @@ class Evictor:
         why = f"Pod is evicted, because of {eviction.reason}"
         about = Reference.of(task.pod, PODS)
         self._recorder.event(about, "Warning", "Evict", why)
-        group = self._cache.group(eviction.job)
+        group = self._cache.groups.current(eviction.job)
         if group is not None:
             self._recorder.event(Reference.of(group, group.kind), "Normal", "Evict", eviction.reason)
             self._evicted(task, f"{task.pod.spec.scheduler_name}: preempting to accommodate a higher priority podgroup")
@@ -96,18 +97,18 @@ class Evictor:
             await self._client.delete(PODS, key, uid=task.uid, deadline=deadline)
         except (NotFound, Conflict):
             log.debug("pod.gone", pod=task.key)
-            self._cache.keep(task.uid)
+            self._cache.pods.keep(task.uid)
         except KubeError as error:
             log.warning("pod.not_evicted", pod=task.key, error=str(error))
             if is_transient(error):
-                self._cache.restore(task.uid)
+                self._cache.pods.restore(task.uid)
             else:  # sessions would choose it again at once
                 pause = self._refusals.take(about, error)
-                asyncio.get_running_loop().call_later(pause, self._cache.restore, task.uid)
+                asyncio.get_running_loop().call_later(pause, self._cache.pods.restore, task.uid)
         else:
             self._refusals.forget(about)
             log.info("pod.evicted", pod=task.key, reason=eviction.reason)
-            self._cache.keep(task.uid)
+            self._cache.pods.keep(task.uid)
 
 
 def _told(why: str, scheduler: str) -> dict[str, Any]:

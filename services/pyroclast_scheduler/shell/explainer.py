@@ -67,7 +67,7 @@ class Explainer:
         """What answers are made from now."""
         return Answerer(
             self.book,
-            self._cache.facts(),
+            self._cache.jobs.all_facts(),
             self._now(),
             self._reserved.by_job,
             self._text.start,
@@ -88,7 +88,7 @@ class Explainer:
         if self._estimates is not None:
             self._estimates.take(outcome, self._now())
         for key in outcome.seen:
-            group = None if key in outcome.records else self._cache.group(key)
+            group = None if key in outcome.records else self._cache.groups.current(key)
             if group is not None and keys.WAITING in group.metadata.annotations and key not in outcome.statuses:
                 self._writer.annotate(key)
 
@@ -109,7 +109,7 @@ class Explainer:
         while True:
             await asyncio.sleep(_MEASURE_SECONDS)
             now, book = self._now(), self.book
-            found = await asyncio.to_thread(measured, dict(book.counts), list(book), self._cache.facts(), now)
+            found = await asyncio.to_thread(measured, dict(book.counts), list(book), self._cache.jobs.all_facts(), now)
             self._series.show(found, now)
             if self._estimates is not None:
                 self._series.show_estimates(self._estimates.quality(book.queues), now)
@@ -122,12 +122,12 @@ class Explainer:
                 self._writer.annotate(key)
 
     def _is_due(self, key: str) -> bool:
-        group = self._cache.group(key)
+        group = self._cache.groups.current(key)
         return group is not None and self._text.of(group) != group.metadata.annotations.get(keys.WAITING, "")
 
     def _known(self, key: str) -> Past | None:
         """Since when its code holds, by the annotation that another leader, or this process before, wrote."""
-        group = self._cache.group(key)
+        group = self._cache.groups.current(key)
         said = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
         if said is None or said.code not in set(PendingReason):
             return None

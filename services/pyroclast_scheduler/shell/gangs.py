@@ -77,8 +77,8 @@ class GangKeeper:
 
         A condition tells their controller first that this is no eviction: policies of the Job do not answer it.
         """
-        tasks = to_release(self._cache.tasks_of(job))
-        group = self._cache.group(job)
+        tasks = to_release(self._cache.groups.tasks_of(job))
+        group = self._cache.groups.current(job)
         about = Reference.of(group, group.kind) if group is not None else None
         if not tasks or about is None or self._refusals.left(about):
             return

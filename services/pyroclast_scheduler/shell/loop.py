@@ -198,7 +198,7 @@ class Loop:
             if turn.is_over:
                 await turn.next()
         snapshot: Snapshot = self._cache.snapshot()
-        gone = self._cache.gone()
+        gone = self._cache.groups.gone()
         self._binder.series.gone(gone)  # before anything of the same name is placed
         snapshot_milliseconds = (time.perf_counter() - start) * 1000
         ports = self._inputs.for_session(
@@ -226,25 +226,25 @@ class Loop:
             await self._keeper.release(job)
 
     async def _take(self, outcome: Outcome, gone: Collection[str]) -> None:
-        left_out = self._cache.left_out()
+        left_out = self._cache.jobs.left_out()
         for key, reason in left_out.items():
             message = f"{PendingReason.LEFT_OUT}: {reason}"
             outcome.records[key] = WaitingRecord(PendingReason.LEFT_OUT, reason, "", ())
             outcome.notes.append(Note(key, "Warning", "Unschedulable", message))
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             said = None if group is None else left_out_status(group.status, message, format_time(self._now()))
             if said is not None:
                 outcome.statuses[key] = said
         outcome.seen |= left_out.keys() | set(gone)
         for waiting in outcome.waiting:
             if waiting.nominated:
-                self._cache.nominate(waiting.task.uid, waiting.nominated)
+                self._cache.pods.nominate(waiting.task.uid, waiting.nominated)
         self._explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
-            self._cache.draw(key)
+            self._cache.wakes.draw(key)
         async for rest in in_turns(outcome.rests):
-            self._cache.rest(rest)
+            self._cache.wakes.rest(rest)
         if outcome.reservations is not None:
             self._reserved.take(dict(outcome.reservations))
         await self._count_unready(outcome)
@@ -272,7 +272,7 @@ class Loop:
         """Show what the session measured, and drop the series of what is no longer there."""
         measures, series = outcome.measures, self._binder.series
         async for key in in_turns(outcome.seen):
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             if group is not None:
                 series.seen(group)
         series.shares(measures.shares)

@@ -109,7 +109,7 @@ class SeatKeeper:
         for key in [key for key in self._told if key not in problems]:
             del self._told[key]
         for key, problem in problems.items():
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             if group is not None and self._told.get(key) != problem:
                 self._told[key] = problem
                 self._recorder.event(Reference.of(group, POD_GROUPS), "Warning", "SeatsIgnored", problem)

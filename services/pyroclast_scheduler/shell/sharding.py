@@ -161,7 +161,7 @@ class RingMember:
 
     def _queue_of(self, pod: records.Pod) -> str:
         """The queue of a pod of another member; empty where its PodGroup has gone."""
-        group = self._elsewhere.group(group_of(pod))
+        group = self._elsewhere.groups.current(group_of(pod))
         return group.spec.queue if group is not None else ""
 
     def elsewhere(self) -> Mapping[str, Amounts]:

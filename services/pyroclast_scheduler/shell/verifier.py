@@ -54,4 +54,4 @@ class Verifier:
             log.warning("pod.not_read", pod=task.key, error=str(error))
             return
         log.info("assumption.ended", pod=task.key, status=task.status.label)
-        self._cache.read(uid, pod)
+        self._cache.pods.read(uid, pod)

@@ -128,7 +128,7 @@ class Writer:
         conditions, bare, evicted = self._pruners
         evicted.prune(self._evicted, lambda key: self._cache.natives.shown(key) is not None)
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
-        bare.prune(self._bare, lambda key: self._cache.group(key) is not None)
+        bare.prune(self._bare, lambda key: self._cache.groups.current(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
         await self._take_groups(outcome, now, preempting)
         await self._take_waiting(outcome, now)
@@ -174,7 +174,7 @@ class Writer:
     def _take_reservations(self, reservations: Mapping[str, Reservation], released: Collection[str], now: float) -> None:
         """Let the PodGroups say what is kept for them, and no longer those that nothing is kept for, whoever wrote it there."""
         for key in self._reserving.union(released, reservations):
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             text = written(reservations[key]) if key in reservations else ""
             if group is None or not group.keeps_phase:  # others may not be annotated
                 self._reserving.discard(key)
@@ -188,21 +188,21 @@ class Writer:
 
     async def _take_groups(self, outcome: Outcome, now: float, preempting: Collection[str]) -> None:
         async for key, status in in_turns(outcome.statuses.items()):
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             if group is None:
                 continue
             if not group.keeps_phase:
                 is_again = status.phase is PodGroupPhase.RUNNING and group.status.phase is not PodGroupPhase.RUNNING
-                self._cache.believe(key, status)
+                self._cache.groups.believe(key, status)
                 self._wish_natives(key, now, is_again=is_again)
             elif status.phase is not group.status.phase or key in preempting:
-                self._cache.believe(key, status)  # that others go for it stays said, however soon they are gone
+                self._cache.groups.believe(key, status)  # that others go for it stays said, however soon they are gone
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
                 hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
                 if _decision(status) != _decision(group.status):
-                    self._cache.believe(key, status)  # the next session takes it up before it is written
+                    self._cache.groups.believe(key, status)  # the next session takes it up before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
                 hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
@@ -211,12 +211,12 @@ class Writer:
         bare = {
             key
             for key in outcome.bare
-            if (group := self._cache.group(key)) and group.keeps_phase and self._bare.get(key) != group.metadata.uid
+            if (group := self._cache.groups.current(key)) and group.keeps_phase and self._bare.get(key) != group.metadata.uid
         }
         for key in bare:
             self._groups.wish(key, GroupStatus(), now, hold=_HOLD_SECONDS, mark="bare")
         async for key in in_turns(outcome.seen):
-            if key not in outcome.statuses and key not in bare and not self._cache.is_believed(key):
+            if key not in outcome.statuses and key not in bare and not self._cache.groups.is_believed(key):
                 self._groups.drop(key)
             if self._cache.natives.mirrors(key):
                 self._wish_natives(key, now)
@@ -226,7 +226,7 @@ class Writer:
         """Let PodGroups that ask for seats know what they get: who makes their pods waits for that."""
 
         def status(key: str) -> GroupStatus | None:
-            group = self._cache.group(key)
+            group = self._cache.groups.current(key)
             found = outcome.statuses.get(key) or (None if group is None else group.status)
             return None if found is None or found.phase is PodGroupPhase.PENDING else found
 
@@ -245,7 +245,7 @@ class Writer:
                 self._conditions[uid] = mark
                 self._pods.drop(uid)
             else:
-                hold = _hold(each, self._cache.group(each.task.job))
+                hold = _hold(each, self._cache.groups.current(each.task.job))
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
     async def _who_waits(self, outcome: Outcome) -> dict[str, WaitingTask]:
@@ -314,13 +314,13 @@ class Writer:
                 continue
 
     def _record(self, slot: tuple[str, str], note: Note) -> None:
-        group = self._cache.group(note.job)
+        group = self._cache.groups.current(note.job)
         if group is not None:
             self._noted[slot] = reason_class(note.reason, note.message)
             self._recorder.event(Reference.of(group, group.kind), note.kind, note.reason, note.message)
 
     def _send_group(self, key: str, status: GroupStatus) -> None:
-        group = self._cache.written(key)
+        group = self._cache.groups.written(key)
         if group is None:
             return
         patch = self._placements.joined(group, status, group_patch(group.status, status))
@@ -328,9 +328,9 @@ class Writer:
             self._bare[key] = group.metadata.uid  # an absent phase and Pending look alike here: say it once
             patch = {"status": {"phase": str(status.phase)}}
         if patch is None:
-            self._cache.believe(key, None)
+            self._cache.groups.believe(key, None)
             return
-        self._cache.believe(key, status)
+        self._cache.groups.believe(key, status)
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
         text = self._waiting(group)
@@ -339,7 +339,7 @@ class Writer:
         self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_annotation(self, key: str) -> None:
-        group = self._cache.written(key)
+        group = self._cache.groups.written(key)
         text = None if group is None else self._waiting(group)
         if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
             about = Reference.of(group, POD_GROUPS)
@@ -384,7 +384,7 @@ class Writer:
             self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
 
     def _send_reservation(self, key: str, text: str) -> None:
-        group = self._cache.group(key)
+        group = self._cache.groups.current(key)
         if group is not None:
             about = Reference.of(group, group.kind)
             metadata = {"uid": about.uid, "annotations": {keys.RESERVATION: text or None}}
@@ -442,8 +442,8 @@ class Writer:
             return body
         if kind is PODS:
             self._conditions.pop(write.slot, None)
-            self._cache.unnominate(write.slot)
-        self._cache.wake(write.job)
+            self._cache.pods.unnominate(write.slot)
+        self._cache.jobs.wake([write.job])
         return None
 
     def _group_written(self, key: str, body: dict[str, Any] | None) -> None:
@@ -451,12 +451,12 @@ class Writer:
 
         What the watch has shown to be gone meanwhile stays gone.
         """
-        known = self._cache.written(key)
+        known = self._cache.groups.written(key)
         group = None if body is None or known is None else readable(body, records.PodGroup)
         if known is not None and group is not None and known.metadata.uid == group.metadata.uid:
             self._cache.group_changed(None, group)
         if key not in self._groups:
-            self._cache.believe(key, None)
+            self._cache.groups.believe(key, None)
         if self._cache.natives.mirrors(key):
             self._wish_natives(key, self._now())
 

@@ -137,13 +137,13 @@ class World:
             self.deliver()  # while it decided
         for commit in commits:
             for eviction in commit.evictions:
-                self.cache.releasing(eviction.task.uid)
+                self.cache.pods.releasing(eviction.task.uid)
                 self.in_flight.append(("evict", eviction.task.name, ""))
             for binds in commit.binds:
                 self.take(binds)
         for waiting in outcome.waiting:
             if waiting.nominated:
-                self.cache.nominate(waiting.task.uid, waiting.nominated)
+                self.cache.pods.nominate(waiting.task.uid, waiting.nominated)
         for key, status in outcome.statuses.items():
             row = self.gangs.get(key.partition("/")[2])
             if row is not None:
@@ -164,7 +164,7 @@ class World:
                 raise PlacedInPart(f"{key}: {len(ready)} of {facts.min_available}")
 
     def take(self, binds) -> None:
-        if self.cache.assume_all(binds.placed) is not None:
+        if self.cache.pods.assume_all(binds.placed) is not None:
             self.counts["outdated"] += 1
             return
         self.in_flight += [("bind", uid.removeprefix("t-"), node) for uid, node in binds.placed]
@@ -183,10 +183,10 @@ class World:
                 row[5]["releasing"] = True
                 self.changed("pod", name)
             elif row is not None:
-                self.cache.restore(f"t-{name}")
+                self.cache.pods.restore(f"t-{name}")
         elif row is None or is_refused or row[2] != "-" or row[5].get("releasing"):
             self.counts["refused"] += 1
-            self.cache.forget(f"t-{name}", is_refused=row is not None)
+            self.cache.pods.forget(f"t-{name}", is_refused=row is not None)
             self.refused.append(f"t-{name}")
         else:
             self.counts["bound"] += 1
@@ -196,7 +196,7 @@ class World:
 
     def try_again(self) -> None:
         while self.refused:
-            self.cache.release(self.refused.pop())
+            self.cache.pods.release(self.refused.pop())
 
     def check(self, node: str) -> None:
         """Whether the kubelet can run all that it was given."""

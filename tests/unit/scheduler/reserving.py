@@ -58,7 +58,7 @@ class World:
         rows = [[f"{name}-{i}", name, where[i], cpu, 0, self.options[name]] for i in range(pods)]
         feed(self.cache, {"podgroups": [group], "pods": rows})
         if start is not None:
-            for task in self.cache.tasks_of(f"t/{name}"):
+            for task in self.cache.groups.tasks_of(f"t/{name}"):
                 self.cache.pod_changed(task.pod, self.running(task.pod, self.now + start))
 
     @staticmethod
@@ -74,7 +74,7 @@ class World:
 
     def shrink(self, name: str) -> None:
         """One pod less of a job of which all wait, as its user scales it down."""
-        tasks = self.cache.tasks_of(f"t/{name}")
+        tasks = self.cache.groups.tasks_of(f"t/{name}")
         if len(tasks) > 1 and not any(task.node for task in tasks):
             last = max(tasks, key=lambda task: task.name)
             self.cache.pod_changed(last.pod, None)
@@ -113,7 +113,7 @@ class World:
                     placed = objects.pod([*row, self.options[row[1]]])
                     self.cache.pod_changed(task.pod, self.running(placed, self.now))
         for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
+            self.cache.groups.believe(key, status)
             self.phases[key] = str(status.phase)
             self.conditions[key] = " ".join(condition.message for condition in status.conditions)
 

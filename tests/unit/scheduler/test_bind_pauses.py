@@ -65,20 +65,20 @@ def world():
 
 def test_pods_that_come_while_their_gang_is_paused_are_held_too():
     cache = world()
-    cache.pause(JOB)
+    cache.pods.pause(JOB)
     cache.pod_changed(None, objects.pod(["g-1", "g", "-", 1, "1Gi"]))
     cache.pod_changed(None, objects.pod(["other", "o", "-", 1, "1Gi"]))
-    cache.release("t-g-1")  # a pause of the pod alone ends before
+    cache.pods.release("t-g-1")  # a pause of the pod alone ends before
     assert cache.snapshot().held == {"t-g-0", "t-g-1"}
-    cache.resume(JOB)
+    cache.pods.resume(JOB)
     assert cache.snapshot().held == set()
     assert [facts.key for facts in cache.snapshot().jobs] == [JOB]
 
 
 def test_a_gang_that_is_made_again_is_not_paused():
     cache = world()
-    cache.pause(JOB)
-    group = cache.written(JOB)
+    cache.pods.pause(JOB)
+    group = cache.groups.written(JOB)
     cache.group_changed(group, None)
     cache.pod_changed(objects.pod(["g-0", "g", "-", 1, "1Gi"]), None)
     cache.group_changed(None, msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, uid="new")))

@@ -98,7 +98,7 @@ class World:
         return self.state(name)
 
     def state(self, name: str) -> str:
-        group = self.cache.group(f"t/{name}")
+        group = self.cache.groups.current(f"t/{name}")
         assert group is not None
         if group.status.phase != "Pending":
             return str(group.status.phase)

@@ -259,13 +259,13 @@ def test_schedulers_of_a_ring_refuse_composites_and_every_object_says_so():
 def test_a_composite_that_goes_takes_nothing_along_and_comes_again():
     cache = world({"n": 5})
     add(cache, TREE)
-    cache.gone()
+    cache.groups.gone()
     cache.natives.composite_changed(composite(), None)
     assert placed(cache) == {}
-    assert cache.gone() == {KEY}
+    assert cache.groups.gone() == {KEY}
     cache.natives.composite_changed(None, composite(uid="another"))
     assert placed(cache) == {"g": 2, "h": 3}
-    assert cache.gone() == {native_key("t", "g"), native_key("t", "h")}
+    assert cache.groups.gone() == {native_key("t", "g"), native_key("t", "h")}
     assert {job.key for job in cache.snapshot().all_jobs.values()} == {KEY}
 
 
@@ -285,7 +285,7 @@ def test_nothing_is_left_of_a_tree_in_whatever_order_it_goes(order: Sequence[str
             cache.natives.group_changed(gang(each, 2 if each == "g" else 3, spec={PARENT: "c"}), None)
         assert placed(cache) == {}
     assert not cache.tasks
-    assert not cache.facts()
+    assert not cache.jobs.all_facts()
     assert not [*cache.natives.records(), *cache.natives.trees.records()]
     assert [cache.group(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
 
@@ -472,7 +472,7 @@ def said(cache: Cache, key: str) -> dict[str, tuple[str, str, str]]:
     """What would be written on an object: status, reason and message by type."""
     outcome, _ = decided(cache, SETTINGS)
     for job, status in outcome.statuses.items():
-        cache.believe(job, status)
+        cache.groups.believe(job, status)
     group = cache.natives.shown(key)
     assert group is not None
     patch = conditions_patch(group, "2026-01-01T00:00:00Z")

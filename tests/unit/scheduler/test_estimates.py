@@ -110,7 +110,7 @@ def facts_of(name="train-12", *, said="", queue="q", cpu=4):
     options = {"phase": "Running", "minRes": {"cpu": cpu}, "annotations": {ESTIMATE: said} if said else {}}
     rows = {"podgroups": [[name, queue, 1, options]], "pods": [[f"{name}-0", name, "n1", cpu, 0]]}
     _, cache = decide({"nodes": [["n1", 64, "99Gi"]], **rows}, CAPACITY)
-    return cache.facts()[f"t/{name}"]
+    return cache.jobs.all_facts()[f"t/{name}"]
 
 
 def test_jobs_alike_tell_how_long_one_runs():

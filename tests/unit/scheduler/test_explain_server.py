@@ -57,7 +57,9 @@ def answerer():
     book.ranked_by = outcome.ranked_by
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
     starts = "no estimate is made"
-    return Answerer(book, cache.facts(), objects.NOW, {}, lambda _: starts, lambda facts: declared_end(facts, now=objects.NOW))
+    return Answerer(
+        book, cache.jobs.all_facts(), objects.NOW, {}, lambda _: starts, lambda facts: declared_end(facts, now=objects.NOW)
+    )
 
 
 def request_of(path, address="127.0.0.1", token="", method="GET"):
@@ -183,7 +185,7 @@ async def test_a_podgroup_of_kubernetes_is_found_and_named_as_users_know_it(clie
     outcome, _ = decided(cache, natives.SETTINGS)
     book = WaitingBook()
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
-    source = Answerer(book, cache.facts(), objects.NOW, {}, lambda _: "no estimate is made", lambda _: None)
+    source = Answerer(book, cache.jobs.all_facts(), objects.NOW, {}, lambda _: "no estimate is made", lambda _: None)
     server = ExplainServer(lambda: source, finder(lambda: source.jobs), Access(client))
     status, answer = await asked(server, "/explain/podgroups/t/g")
     assert (status, answer["code"], answer["metadata"]["name"]) == (200, "PodsMissing", "g")

@@ -56,10 +56,10 @@ class World:
         ports = Ports(objects.NOW + after, commits.append, memory=self.memory)
         outcome = run_cycle(self.cache.snapshot(), self.configuration, **parts, ports=ports, uid="u")
         for key, status in outcome.statuses.items():
-            self.cache.believe(key, status)
+            self.cache.groups.believe(key, status)
         take_rests(self.cache, outcome)
         evicted = [each.task.name for commit in commits for each in commit.evictions]
-        return evicted, next((each.message for each in self.cache.group("t/waits").status.conditions), "")
+        return evicted, next((each.message for each in self.cache.groups.current("t/waits").status.conditions), "")
 
 
 ACTIONS = ("preempt", "reclaim", "gangpreempt", "gangreclaim")

@@ -179,7 +179,7 @@ async def test_what_could_not_be_written_is_written_later():
     server = Server(cache, refusals=2)
     await sessions(cache, server, 60)
     assert len(server.patches) == 3
-    assert cache.group(native_key("t", "g")).said[0].message == "2 of 3 pods present"  # type: ignore[union-attr]
+    assert cache.groups.current(native_key("t", "g")).said[0].message == "2 of 3 pods present"  # type: ignore[union-attr]
 
 
 @pytest.mark.looptime

@@ -131,7 +131,7 @@ def test_a_group_that_goes_and_comes_again_starts_once():
     assert binds(cache) == {}
     cache.natives.group_changed(None, gang(uid="another"))
     assert len(binds(cache)) == 3
-    assert cache.gone() == {KEY}
+    assert cache.groups.gone() == {KEY}
 
 
 def test_nothing_is_left_of_a_group_that_went_and_came_again():
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_a_group_that_went_and_came_again():
         cache.pod_changed(pod(f"g-{i}"), None)
     assert binds(cache) == {}
     assert not cache.tasks
-    assert not cache.facts()
+    assert not cache.jobs.all_facts()
     assert not list(cache.natives.records())
     assert cache.group(KEY) is None
 
@@ -316,7 +316,7 @@ def test_no_pod_of_another_scheduler_is_evicted():
     cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
     add(cache, 1, priority=100)
     assert evicted(cache) == set()
-    assert cache.group(native_key("t", "low")) is None
+    assert cache.groups.current(native_key("t", "low")) is None
 
 
 def test_a_namespace_names_the_queue_and_its_quota_holds():
@@ -335,7 +335,7 @@ def test_a_queue_that_does_not_exist_is_said_to_be_missing():
     cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "gone"}))
     add(cache, 3)
     assert binds(cache) == {}
-    assert cache.left_out() == {KEY: "queue gone does not exist"}
+    assert cache.jobs.left_out() == {KEY: "queue gone does not exist"}
 
 
 @pytest.mark.parametrize("name", ["g", "job"])
@@ -354,10 +354,12 @@ def test_a_session_over_it_can_be_decided_again():
     add(cache, 2)
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     outcome, _ = decided(cache, SETTINGS)
-    cache.believe(KEY, outcome.statuses[KEY])
+    cache.groups.believe(KEY, outcome.statuses[KEY])
     state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
     again = decided_again(state)
-    assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in cache.group(KEY).status.conditions]  # type: ignore[union-attr]
+    shown = cache.groups.current(KEY)
+    assert shown is not None
+    assert again.reasons[KEY] == [f"{each.type} {each.reason}: {each.message}" for each in shown.status.conditions]
     assert again.binds == {}
 
 

@@ -76,7 +76,7 @@ def prover_of(cache, body, text=CAPACITY, **more):
     fed(cache, gang)
     outcome, _ = decided(cache, text)
     for key, status in outcome.statuses.items():
-        cache.believe(key, status)
+        cache.groups.believe(key, status)
     record = outcome.records.get(gang.key)
     if record is None:
         return None

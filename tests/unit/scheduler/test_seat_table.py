@@ -117,14 +117,14 @@ def test_a_gang_with_pods_or_in_another_phase_has_no_open_seats(cache):
 def claim(cache, nodes):
     uids = {task.name: uid for uid, task in cache.tasks.items()}
     pairs = [(uids[name], node) for name, node in nodes.items()]
-    assert cache.assume_all(pairs) is None
+    assert cache.pods.assume_all(pairs) is None
     cache.seats.claim("t/g", pairs)
 
 
 def test_what_is_claimed_counts_while_it_is_written_and_only_that(cache):
     cache.group_changed(None, group(3))
     claim(cache, {"g-w-0": "n1", "g-w-1": "n1"})
-    cache.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
+    cache.groups.believe("t/g", msgspec.structs.replace(group().status, phase=PodGroupPhase.INQUEUE))
     assert seats_of(cache) == {"g-w-0": on("n1"), "g-w-1": on("n1")}
     placement = parse_placement(cache.seats.table.placement("t/g"))
     assert placement.nodes == {"w": (("n1", 2),)}
@@ -206,7 +206,7 @@ def test_seats_without_an_amount_that_makes_sense_are_left_out(cache):
 
 def test_a_group_of_kubernetes_own_kind_has_no_seats(cache):
     cache.group_changed(None, group())
-    ours = cache.group("t/g")
+    ours = cache.groups.current("t/g")
     assert has_seats(ours)
     assert not has_seats(msgspec.structs.replace(ours, keeps_phase=False))
 

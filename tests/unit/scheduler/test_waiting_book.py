@@ -173,11 +173,11 @@ def test_jobs_at_rest_count_as_if_they_were_ranked_anew():
             groups.append([f"g{i}", chance.choice("qr"), 1, options])
         outcome, cache = decide({"nodes": [["n1", 8, "9Gi"]], "queues": queues, "podgroups": groups}, CAPACITY)
         for key, status in outcome.statuses.items():
-            cache.believe(key, status)
+            cache.groups.believe(key, status)
         for key in outcome.drawn:
-            cache.draw(key)
+            cache.wakes.draw(key)
         for rest in outcome.rests:
-            cache.rest(rest)
+            cache.wakes.rest(rest)
         book = taken(WaitingBook(), outcome.records, seen=outcome.seen)
         name = f"g{chance.randrange(len(groups))}"
         group = next(each for each in groups if each[0] == name)

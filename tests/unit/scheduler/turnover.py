@@ -175,9 +175,9 @@ class Turnover:
             if not (ends(group) if ends is not None else until <= self.period):
                 continue
             del self.jobs[key]
-            for task in self.cache.tasks_of(key):
+            for task in self.cache.groups.tasks_of(key):
                 self.cache.pod_changed(task.pod, None)
-            known = self.cache.group(key)
+            known = self.cache.groups.current(key)
             assert known is not None
             self.cache.group_changed(group, None)
             for name in claims:
@@ -196,13 +196,13 @@ class Turnover:
             reservations=self.reservations,
         )
         snapshot = self.cache.snapshot()
-        self.cache.gone()
+        self.cache.groups.gone()
         outcome = run_cycle(snapshot, self.settings, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid=str(self.period))
         for commit in commits:
             for eviction in commit.evictions:
                 self.cache.pod_changed(eviction.task.pod, None)
             for binds in commit.binds:
-                assert self.cache.assume_all(binds.placed) is None
+                assert self.cache.pods.assume_all(binds.placed) is None
                 for uid, node in binds.placed:
                     self.binds += 1
                     annotations: dict[str, str] = {}

@@ -115,15 +115,15 @@ class Scheduler:
                 ports=ports,
                 uid="u",
             )
-            self.cache.gone()
+            self.cache.groups.gone()
             await asyncio.sleep(0.02)  # what the session takes in its thread
             for commit in commits:
                 await self._binder.take(commit, Turn(), session=ports.now)
             await self._writer.take(outcome)
             for key in outcome.drawn:
-                self.cache.draw(key)
+                self.cache.wakes.draw(key)
             for rest in outcome.rests:
-                self.cache.rest(rest)
+                self.cache.wakes.rest(rest)
             for job in self._keeper.take(outcome.incomplete, self.client.now()):
                 await self._keeper.release(job)
 

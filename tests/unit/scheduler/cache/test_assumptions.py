@@ -27,9 +27,9 @@ class World:
         self.pod = objects.pod(["p", "g", where, 2, "1Gi"])
         self.cache.pod_changed(None, self.pod)
         {
-            "bound": lambda: self.cache.assume("t-p", "n1"),
-            "going": lambda: self.cache.releasing("t-p"),
-            "nominated": lambda: self.cache.nominate("t-p", "n1"),
+            "bound": lambda: self.cache.pods.assume("t-p", "n1"),
+            "going": lambda: self.cache.pods.releasing("t-p"),
+            "nominated": lambda: self.cache.pods.nominate("t-p", "n1"),
         }[kind]()
 
     @property
@@ -88,7 +88,7 @@ def test_a_pod_that_goes_ends_it(kind):
 @KINDS
 def test_an_answer_that_refuses_it_ends_it(kind):
     world = World(kind)
-    end = {"bound": world.cache.forget, "going": world.cache.restore, "nominated": world.cache.unnominate}[kind]
+    end = {"bound": world.cache.pods.forget, "going": world.cache.pods.restore, "nominated": world.cache.pods.unnominate}[kind]
     end("t-p")
     assert not STANDS[kind](world.task)
     assert len(world.cache.assumptions) == 0
@@ -103,7 +103,7 @@ def test_when_its_deadline_passes_the_pod_is_taken_as_it_is_read(kind, is_gone):
     world.now = DEADLINE_SECONDS
     assert world.cache.assumptions.overdue(world.now) == ["t-p"]
     assert world.cache.assumptions.overdue(world.now) == []  # once per deadline
-    world.cache.read("t-p", None if is_gone else world.pod)
+    world.cache.pods.read("t-p", None if is_gone else world.pod)
     assert len(world.cache.assumptions) == 0
     assert is_gone == ("t-p" not in world.cache.tasks)
     if not is_gone:
@@ -112,14 +112,14 @@ def test_when_its_deadline_passes_the_pod_is_taken_as_it_is_read(kind, is_gone):
 
 def test_a_refused_pod_waits_and_is_not_tried_until_it_is_released():
     world = World("bound")
-    world.cache.forget("t-p", is_refused=True)
+    world.cache.pods.forget("t-p", is_refused=True)
     assert world.task.status is TaskStatus.PENDING
     snapshot = world.cache.snapshot()
     assert snapshot.held == snapshot.refused == {"t-p"}
-    world.cache.release("t-p")
+    world.cache.pods.release("t-p")
     snapshot = world.cache.snapshot()
     assert (snapshot.held, snapshot.refused) == (frozenset(), {"t-p"})
-    world.cache.assume("t-p", "n1")
+    world.cache.pods.assume("t-p", "n1")
     world.tell(spec__nodeName="n1")
     assert world.cache.snapshot().refused == frozenset()
 
@@ -128,7 +128,7 @@ def test_a_placement_that_cannot_be_assumed_as_a_whole_lets_every_job_be_looked_
     world = World("nominated")
     other = msgspec.to_builtins(objects.pod(["big", "g", "-", 9, "1Gi"]))
     world.cache.pod_changed(None, msgspec.convert(other, type(world.pod)))
-    assert world.cache.assume_all([("t-p", "n1"), ("t-big", "n1")])
+    assert world.cache.pods.assume_all([("t-p", "n1"), ("t-big", "n1")])
     assert world.task.status is TaskStatus.PENDING
     assert [facts.name for facts in world.cache.snapshot().jobs] == ["g"]
 

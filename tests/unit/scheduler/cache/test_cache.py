@@ -42,7 +42,7 @@ def used(cache, name, dimension=0):
 def test_an_assumed_bind_holds_until_the_watch_confirms_it(cache):
     pod = objects.pod(["p", "g", "-", 2, "1Gi"])
     cache.pod_changed(None, pod)
-    assert cache.assume("t-p", "n1") is None
+    assert cache.pods.assume("t-p", "n1") is None
     assert used(cache, "n1") == 2000
     late = changed(pod, metadata__labels={"seen": "late"})
     cache.pod_changed(pod, late)  # the watch tells something that happened before our bind
@@ -51,7 +51,7 @@ def test_an_assumed_bind_holds_until_the_watch_confirms_it(cache):
     bound = changed(late, spec__nodeName="n1")
     cache.pod_changed(late, bound)
     assert cache.tasks["t-p"].status is TaskStatus.BOUND
-    cache.forget("t-p")  # too late to be taken back
+    cache.pods.forget("t-p")  # too late to be taken back
     assert used(cache, "n1") == 2000
     cache.pod_changed(bound, None)
     assert used(cache, "n1") == 0
@@ -59,8 +59,8 @@ def test_an_assumed_bind_holds_until_the_watch_confirms_it(cache):
 
 def test_a_refused_bind_is_taken_back(cache):
     cache.pod_changed(None, objects.pod(["p", "g", "-", 2, "1Gi"]))
-    cache.assume("t-p", "n1")
-    cache.forget("t-p")
+    cache.pods.assume("t-p", "n1")
+    cache.pods.forget("t-p")
     assert cache.tasks["t-p"].status is TaskStatus.PENDING
     assert used(cache, "n1") == 0
 
@@ -72,7 +72,7 @@ def test_all_or_nothing_is_assumed(cache, node, why):
     for name in ("a", "b", "c"):
         cache.pod_changed(None, objects.pod([name, "g", "-", 2, "1Gi"]))
     cache.pod_changed(None, objects.pod(["big", "g", "-", 3, "1Gi"]))
-    assert why in cache.assume_all([("t-a", "n1"), ("t-b", "n2"), ("t-big", node)])
+    assert why in cache.pods.assume_all([("t-a", "n1"), ("t-b", "n2"), ("t-big", node)])
     assert used(cache, "n1") == used(cache, "n2") == 0
     assert all(task.status is TaskStatus.PENDING for task in cache.tasks.values())
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_as_a_whole_is_taken_back_pod_by_pod(cache):
     for name in ("a", "b", "big"):
         cache.pod_changed(None, objects.pod([name, "g", "-", 3 if name == "big" else 1, "1Gi"]))
     binds = [("t-a", "n1"), ("t-b", "n1"), ("t-big", "n1")]
-    steps = [(used(cache, "n1"), problem is not None) for problem in cache.assuming(binds)]
+    steps = [(used(cache, "n1"), problem is not None) for problem in cache.pods.assuming(binds)]
     assert steps == [(1000, False), (2000, False), (1000, False), (0, False), (0, True)]
     assert len(cache.snapshot().jobs) == len(cache.snapshot().all_jobs)
 
@@ -118,7 +118,7 @@ def test_an_older_podgroup_after_the_answer_to_our_own_write_is_ignored(cache):
     new = changed(objects.pod_group(["g", "q", 2]), metadata__resourceVersion="7", status__phase="Running")
     cache.group_changed(None, new)
     cache.group_changed(None, changed(objects.pod_group(["g", "q", 2]), metadata__resourceVersion="6"))
-    assert cache.group("t/g").status.phase == "Running"
+    assert cache.groups.current("t/g").status.phase == "Running"
 
 
 def test_a_heartbeat_wakes_nobody(cache):
@@ -173,9 +173,9 @@ def test_columns_are_what_a_recount_gives_after_any_sequence_of_events():
                 )
                 cache.pod_changed(None, pods[name])
             case 2 if old is not None:
-                cache.assume(old.metadata.uid, rng.choice(list(nodes)))
+                cache.pods.assume(old.metadata.uid, rng.choice(list(nodes)))
             case 3 if old is not None:
-                cache.forget(old.metadata.uid)
+                cache.pods.forget(old.metadata.uid)
             case 4 if old is not None:
                 task = cache.tasks[old.metadata.uid]
                 if task.node:

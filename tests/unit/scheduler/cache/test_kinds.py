@@ -56,7 +56,7 @@ class World:
         """What the next session looks at and what it binds, by name."""
         outcome, binds = decided(self.cache, self.configuration)
         for uid, node in binds.items():
-            assert self.cache.assume(uid, node) is None
+            assert self.cache.pods.assume(uid, node) is None
         take(self.cache, outcome)
         return {key.removeprefix("t/") for key in outcome.seen}, {uid.removeprefix("t-") for uid in binds}
 
@@ -72,7 +72,7 @@ class World:
 
     def texts(self):
         """What the five jobs say of why they wait."""
-        return [self.cache.group(f"t/j{i}").status.conditions[-1].message for i in range(5)]
+        return [self.cache.groups.current(f"t/j{i}").status.conditions[-1].message for i in range(5)]
 
     def kind(self, name):
         return self.cache.snapshot().all_jobs[f"t/{name}"].kind
@@ -151,7 +151,8 @@ def test_jobs_that_are_not_let_in_are_asked_about_one_for_all():
     assert world.session() == ({"j4"}, set())
     world.node(40)
     world.session()
-    assert {name for name in ("j4", "j3", "j2") if world.cache.group(f"t/{name}").status.phase == "Inqueue"} == {"j4", "j3"}
+    phases = {name: world.cache.groups.current(f"t/{name}").status.phase for name in ("j4", "j3", "j2")}
+    assert {name for name, phase in phases.items() if phase == "Inqueue"} == {"j4", "j3"}
 
 
 def test_what_the_oldest_got_and_lost_is_asked_about_again():
@@ -225,7 +226,7 @@ def test_whose_name_somebody_minds_is_no_measure_for_whom_others_go():
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(1)
     world.job("runs", 1, where="n", phase="Running")
-    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 0]))
+    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 0]))
     world.cache.pod_changed(None, minding("j4"))
     for i in (3, 4):
         world.job(f"j{i}", 1, age=i, group={"class": 1})
@@ -331,11 +332,11 @@ def test_whose_pods_are_held_says_nothing_of_others():
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(2)
     world.job("runs", 1, where="n", phase="Running", group={"min": 0})
-    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 0]))
+    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 0]))
     for i in (3, 4):
         world.job(f"j{i}", 1, age=i, group={"class": 1})
-    world.cache.assume("t-j4-0", "n")
-    world.cache.forget("t-j4-0", is_refused=True)
+    world.cache.pods.assume("t-j4-0", "n")
+    world.cache.pods.forget("t-j4-0", is_refused=True)
     world.node(1)
     assert world.evicts() == ({"j3-0"}, {"runs-0"})
 
@@ -362,7 +363,7 @@ def test_what_the_queue_may_not_have_is_no_matter_of_the_node():
     for name in ("m", "o"):
         world.node(2, name, pods=1)
         world.job(f"on-{name}", 2, where=name, phase="Running")
-        world.cache.group_changed(world.cache.written(f"t/on-{name}"), objects.pod_group([f"on-{name}", "q", 0]))
+        world.cache.group_changed(world.cache.groups.written(f"t/on-{name}"), objects.pod_group([f"on-{name}", "q", 0]))
     for i in (3, 4):
         world.job(f"j{i}", 1, age=i, group={"class": 1})
     promised, evicted = world.evicts()
@@ -381,10 +382,10 @@ def test_who_lost_a_pod_is_not_said_to_wait_for_entry():
     world.node(2)
     world.job("runs", 1, size=2, where="n", group={"phase": "Running"}, phase="Running")
     world.settle()
-    assert world.cache.group("t/runs").status.phase == "Running"
+    assert world.cache.groups.current("t/runs").status.phase == "Running"
     world.job("j", 1, group={"class": 1})
     world.session()
-    assert world.cache.group("t/runs").status.phase == "Unknown"
+    assert world.cache.groups.current("t/runs").status.phase == "Unknown"
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -393,13 +394,13 @@ def test_what_the_next_one_says_stands_until_somebody_looks_why_it_waits(size):
     world.cache.priority_changed(None, objects.priority_class(1))
     world.node(2)
     world.job("runs", 1, size=2, where="n", phase="Running")
-    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 2]))
+    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 2]))
     for i in range(5):
         world.job(f"j{i}", 1, age=i, size=size, group={"class": 1})
     world.settle()
     before = world.texts()
     assert world.session() == (set(), set())
-    world.cache.group_changed(world.cache.written("t/runs"), objects.pod_group(["runs", "q", 2 - size]))
+    world.cache.group_changed(world.cache.groups.written("t/runs"), objects.pod_group(["runs", "q", 2 - size]))
     world.node(2)
     seen, _ = world.session()
     assert seen & {"j4", "j3"} == {"j4"}
@@ -460,7 +461,7 @@ def test_a_job_that_was_taken_for_like_others_when_it_was_looked_at_is_looked_at
     rest = Rest(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.kind)
     world.job("near", 9, anti={"key": "zone", "run": "r2"})
     world.settle()
-    world.cache.rest(rest)
+    world.cache.wakes.rest(rest)
     assert "j0" in world.session()[0]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.cache.pod_decisions import PodDecisions
 from tests.unit.scheduler.kubelets import OverCommitted, World
 
 STEPS = 6_000
@@ -29,6 +29,6 @@ def test_no_kubelet_is_over_committed_in_a_million_steps(seed):
 
 
 def test_a_scheduler_that_forgets_what_it_decided_is_caught(monkeypatch):
-    monkeypatch.setattr(Cache, "assume_all", lambda self, binds: None)
+    monkeypatch.setattr(PodDecisions, "assume_all", lambda self, binds: None)
     with pytest.raises(OverCommitted):
         walk(0, STEPS)

@@ -38,7 +38,7 @@ class World:
 
     def rest(self, *triggers):
         (facts,) = self.cache.snapshot().jobs
-        self.cache.rest(Rest(facts, frozenset({*map(Room, waiting_shapes(facts)), *triggers})))
+        self.cache.wakes.rest(Rest(facts, frozenset({*map(Room, waiting_shapes(facts)), *triggers})))
         assert self.awake() == []
 
     def awake(self):
@@ -57,7 +57,7 @@ def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
 
 
 def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
-    waiting, facts = WaitingJobs(), World().cache.facts()["t/g"]
+    waiting, facts = WaitingJobs(), World().cache.jobs.all_facts()["t/g"]
     waiting.add(Rest(facts, frozenset({Pause(3)})))
     assert [list(waiting.due()) for _ in range(7)] == [[], [], ["t/g"], [], [], ["t/g"], []]
     waiting.add(Rest(facts))
@@ -74,17 +74,17 @@ def test_an_object_of_one_node_wakes_those_that_the_node_could_take(node, want):
 
 def test_that_what_was_written_is_there_now_wakes_nobody():
     world = World()
-    group = world.cache.written("t/g")
+    group = world.cache.groups.written("t/g")
     status = msgspec.structs.replace(group.status, phase="Inqueue", running=1)
-    world.cache.believe("t/g", status)
+    world.cache.groups.believe("t/g", status)
     assert world.awake() == ["g"]
     world.rest()
     metadata = msgspec.structs.replace(group.metadata, resource_version="77")
     answer = volcano.record_of(msgspec.structs.replace(group, metadata=metadata, status=status))
     world.cache.group_changed(None, answer)
-    world.cache.believe("t/g", None)
+    world.cache.groups.believe("t/g", None)
     assert world.awake() == []
-    assert world.cache.group("t/g") == volcano.group_of(answer)
+    assert world.cache.groups.current("t/g") == volcano.group_of(answer)
     labelled = msgspec.structs.replace(answer.metadata, resource_version="78", labels={"a": "b"})
     world.cache.group_changed(answer, msgspec.structs.replace(answer, metadata=labelled))
     assert world.awake() == ["g"]
@@ -92,10 +92,10 @@ def test_that_what_was_written_is_there_now_wakes_nobody():
 
 def test_what_was_not_written_after_all_wakes():
     world = World()
-    status = msgspec.structs.replace(world.cache.written("t/g").status, running=1)
-    world.cache.believe("t/g", status)
+    status = msgspec.structs.replace(world.cache.groups.written("t/g").status, running=1)
+    world.cache.groups.believe("t/g", status)
     world.rest()
-    world.cache.believe("t/g", None)
+    world.cache.groups.believe("t/g", None)
     assert world.awake() == ["g"]
 
 
@@ -217,7 +217,7 @@ def test_many_jobs_that_are_worth_another_look_are_roused_in_parts(wake, is_wary
         cache.group_changed(None, objects.pod_group([f"g{i}", "q", 1]))
         cache.pod_changed(None, objects.pod([f"p{i}", f"g{i}", "-", 1, "1Gi"]))
     for facts in cache.snapshot().jobs:
-        cache.rest(Rest(facts, frozenset({AnyChange()} if is_wary else map(Room, waiting_shapes(facts)))))
+        cache.wakes.rest(Rest(facts, frozenset({AnyChange()} if is_wary else map(Room, waiting_shapes(facts)))))
     assert cache.prepare() == 0
     wake(cache)
     assert [cache.prepare(), cache.prepare(), cache.prepare()] == [350, 100, 0]
@@ -243,7 +243,7 @@ class Full:
             self.cache.pod_changed(None, pod)
         self.cache.pod_changed(None, objects.pod(["w", "waits", "-", 9, "1Gi"]))
         for facts in self.cache.snapshot().jobs:
-            self.cache.rest(Rest(facts, wanted(facts, only_own)))
+            self.cache.wakes.rest(Rest(facts, wanted(facts, only_own)))
         assert self.woken() == set()
 
     def woken(self):
@@ -300,7 +300,7 @@ def huge():
     world.cache.group_changed(None, objects.pod_group(["huge", "q", 1]))
     world.cache.pod_changed(None, objects.pod(["h", "huge", "-", 99, "1Gi"]))
     for facts in world.cache.snapshot().jobs:
-        world.cache.rest(Rest(facts, wanted(facts, only_own=False)))
+        world.cache.wakes.rest(Rest(facts, wanted(facts, only_own=False)))
     assert world.woken() == set()
     return world
 

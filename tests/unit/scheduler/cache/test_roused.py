@@ -55,7 +55,7 @@ class World:
         for _ in range(4):
             outcome, binds = self.decided()
             for uid, node in binds:
-                assert self.cache.assume(uid, node) is None
+                assert self.cache.pods.assume(uid, node) is None
             bound |= {uid.removeprefix("t-"): node for uid, node in binds}
             self.taken(outcome)
         assert self.cache.snapshot().jobs == []
@@ -286,7 +286,7 @@ def test_a_status_that_could_not_be_written_while_a_session_decides_has_the_next
     assert world.settled() == {}
     world.changed("g-0", a="b")
     outcome, _ = world.decided()
-    world.cache.wake("t/g")
+    world.cache.jobs.wake(["t/g"])
     if is_looked_on:
         world.cache.view()
     world.taken(outcome)

@@ -223,7 +223,7 @@ class World:
         if outcome.released.difference(outcome.reservations or ()):
             want = found  # whom nodes open to that a better target took from another wakes for the next session
         for (uid, node), preparations in sorted(binds.items()):
-            self.cache.assume(uid, node)
+            self.cache.pods.assume(uid, node)
             self._is_bound(uid, node, preparations)
         for uid in sorted(evictions):
             row = self.pods.pop(uid.removeprefix("t-"))

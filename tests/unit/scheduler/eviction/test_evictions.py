@@ -53,7 +53,7 @@ class World:
         evicted = [(each.task.name, each.task.node) for commit in commits for each in commit.evictions]
         for waiting in outcome.waiting:
             if waiting.nominated:
-                self.cache.nominate(waiting.task.uid, waiting.nominated)
+                self.cache.pods.nominate(waiting.task.uid, waiting.nominated)
         take(self.cache, outcome)
         for commit in commits:
             for binds in commit.binds:

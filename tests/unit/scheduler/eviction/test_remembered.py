@@ -33,8 +33,8 @@ class World:
 
     def job(self, name, size, node, *, rank=1):
         group = objects.pod_group([name, "q", 1, {"class": rank}])
-        self.cache.group_changed(self.cache.written(f"t/{name}"), group)
-        if not self.cache.tasks_of(f"t/{name}"):
+        self.cache.group_changed(self.cache.groups.written(f"t/{name}"), group)
+        if not self.cache.groups.tasks_of(f"t/{name}"):
             for i in range(size):
                 self.cache.pod_changed(None, objects.pod([f"{name}-{i}", name, node, 1, "1Gi", {"prio": rank}]))
 
@@ -102,7 +102,7 @@ def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypa
     world.cache.node_changed(None, objects.node(["own", 1, "64Gi", {"labels": {"own": "j5"}, "taints": ["own=j5:NoSchedule"]}]))
     stranger = objects.pod(["s", "", "own", 1, "1Gi"])
     world.cache.pod_changed(None, stranger)
-    world.cache.group_changed(world.cache.written("t/j5"), objects.pod_group(["j5", "q", 2, {"class": 0}]))
+    world.cache.group_changed(world.cache.groups.written("t/j5"), objects.pod_group(["j5", "q", 2, {"class": 0}]))
     third = {"prio": 0, "sel": {"own": "j5"}, "tolerate": "own=j5:NoSchedule"}
     world.cache.pod_changed(None, objects.pod(["j5-2", "j5", "-", 1, "1Gi", third]))
     world.settle()
@@ -117,7 +117,7 @@ def test_what_was_found_out_without_a_plugin_is_forgotten_when_it_is_there_again
     tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
     whole = parse(f"actions: allocate, preempt\ntiers: {tiers}", actions=registry.actions(), plugins=registry.plugins())
     for i in range(NODES):
-        world.cache.group_changed(world.cache.written(f"t/j{i}"), objects.pod_group([f"j{i}", "q", 2, {"class": 0}]))
+        world.cache.group_changed(world.cache.groups.written(f"t/j{i}"), objects.pod_group([f"j{i}", "q", 2, {"class": 0}]))
     world.configuration = whole.without({"priority"})
     world.settle()
     world.configuration = whole

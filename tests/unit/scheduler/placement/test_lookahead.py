@@ -146,7 +146,7 @@ class World:
         outcome, found, commits = cycle(self.cache)
         for commit in commits:
             for binds in commit.binds:
-                assert self.cache.assume_all(binds.placed) is None
+                assert self.cache.pods.assume_all(binds.placed) is None
         take_statuses(self.cache, outcome)
         if self.rests:
             take_rests(self.cache, outcome)

@@ -67,7 +67,7 @@ class Cluster:
         session.close_plugins()
         found: dict[str, tuple[str, Any]] = {}
         for binds in (each for commit in commits for each in commit.binds):
-            assert self.cache.assume_all(binds.placed) is None
+            assert self.cache.pods.assume_all(binds.placed) is None
             for uid, node in binds.placed:
                 told = [each.annotations for each in binds.preparations.get(uid, ())]
                 decision = json.loads(told[0][keys.TOPOLOGY_DECISION])["numa"] if told else None
@@ -156,7 +156,7 @@ def test_a_bind_that_is_taken_back_frees_its_cpus():
     cluster.show("n", {0: 4, 1: 0}, policy=SINGLE)
     cluster.add("a", 4)
     cluster.bound()
-    cluster.cache.forget("t-a")
+    cluster.cache.pods.forget("t-a")
     assert cluster.bound() == {"a": ("n", {"0": {"cpu": "4"}})}
 
 

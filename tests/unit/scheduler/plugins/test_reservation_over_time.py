@@ -76,10 +76,10 @@ class Course:
             self._node(f"n{number}", event, word)
         elif event == "restart":
             for key, state in (world.reservations or {}).items():
-                group = cache.group(key)
+                group = cache.groups.current(key)
                 metadata = {**msgspec.to_builtins(group.metadata), "annotations": {keys.RESERVATION: written(state)}}
                 cache.group_changed(group, msgspec.convert({**msgspec.to_builtins(group), "metadata": metadata}, type(group)))
-            groups = [group for key in world.reservations or {} if (group := cache.group(key)) is not None]
+            groups = [group for key in world.reservations or {} if (group := cache.groups.current(key)) is not None]
             assert read(groups, "volcano").keys() <= (world.reservations or {}).keys()
             world.reservations = None
         self.step(seconds=float(number) if event == "wait" else 1.0)
@@ -136,11 +136,11 @@ class Course:
     def _judge_dropped(self, key: str, dropped, rest) -> None:
         """A lock goes only with its node, or when the others hold what is lacking."""
         room = sum(int(self.nodes[name].status.allocatable["cpu"]) // 4 for name in rest)
-        lacking = sum(not task.node for task in self.world.cache.tasks_of(key))
+        lacking = sum(not task.node for task in self.world.cache.groups.tasks_of(key))
         assert dropped <= self.changed | (self.nodes.keys() - self.open) or room >= lacking, f"{dropped} of {key} were given up"
 
     def _is_placed(self, key: str) -> bool:
-        tasks = self.world.cache.tasks_of(key)
+        tasks = self.world.cache.groups.tasks_of(key)
         return bool(tasks) and all(task.node for task in tasks)
 
 

@@ -55,7 +55,7 @@ def test_a_job_whose_pods_are_measured_is_looked_at_again_when_it_changes():
     book = memory["usage"]
     jobs = cache.snapshot().all_jobs
     assert book.unseen(jobs, objects.NOW) == []
-    cache.assume("t-p0", "n0")
+    cache.pods.assume("t-p0", "n0")
     assert [task.name for task in book.unseen(cache.snapshot().all_jobs, objects.NOW)] == ["p0"]
     assert [task.name for task in book.unseen(cache.snapshot().all_jobs, objects.NOW)] == ["p0"]
 

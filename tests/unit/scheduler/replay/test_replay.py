@@ -34,7 +34,7 @@ def written(cache, chosen, ports):
 def live(cache, chosen, ports):
     """What a session decides that looks at what it thinks worth it, which is told of all jobs by another that does so."""
     first = session(cache, chosen, ports)
-    cache.parts[0].wake(cache.parts[0].entries)
+    cache.jobs.wake(cache.jobs.entries)
     whole = session(cache, chosen, ports)
     assert (whole.binds, whole.evictions, whole.pipelined) == (first.binds, first.evictions, first.pipelined)
     return whole
@@ -120,14 +120,14 @@ def small():
 def test_what_is_assumed_held_and_remembered_is_taken_along():
     cache = small()
     uid = next(iter(cache.tasks))
-    assert cache.assume(uid, "n") is None
+    assert cache.pods.assume(uid, "n") is None
     ports = Ports(objects.NOW, period=7, memory={"when": 1.5, "by pod": {"a": {"b": "c"}}})
     state = read(written(cache, CONFIGURATION, ports))
     assert decided(state).binds == {}
     assert restored(state).nodes.columns.used[0, 0] == 1000
-    cache.forget(uid, is_refused=True)
+    cache.pods.forget(uid, is_refused=True)
     assert decided(read(written(cache, CONFIGURATION, ports))).binds == {}
-    cache.release(uid)
+    cache.pods.release(uid)
     assert decided(read(written(cache, CONFIGURATION, ports))).binds == {"t/g-0": "n"}
     assert state.circumstances.memory == ports.memory
     assert state.circumstances.period == 7

@@ -209,7 +209,7 @@ def test_capacity_says_the_same(name):
 
 def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
     outcome, cache = decide(CASES["more than the cluster has"])
-    cache.believe("t/j", outcome.statuses["t/j"])
+    cache.groups.believe("t/j", outcome.statuses["t/j"])
     roomy = {**CASES["more than the cluster has"], "nodes": [["n1", 80, "16Gi"]]}
     feed(cache, {"nodes": roomy["nodes"]})
     configuration = parse(DEFAULT, actions=registry.actions(), plugins=registry.plugins())

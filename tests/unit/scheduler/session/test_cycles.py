@@ -129,7 +129,7 @@ def test_no_node_has_too_much_and_no_gang_too_little(cluster):
     for _ in range(2):
         _, binds = cycle(cache, FULL)
         for name, node in binds.items():
-            assert cache.assume(f"t-{name}", node) is None, name
+            assert cache.pods.assume(f"t-{name}", node) is None, name
     load, count = Counter(), Counter()
     members = Counter()
     for task in cache.tasks.values():
@@ -166,14 +166,14 @@ def test_a_group_that_cannot_be_placed_leaves_no_trace_and_says_why():
 
 def test_half_a_gang_that_cannot_be_completed_is_reported():
     cache = fill([(2, 10)], [(2, 0, [2, 2])])
-    assert cache.assume("t-j0-p-0", "n0") is None
+    assert cache.pods.assume("t-j0-p-0", "n0") is None
     outcome, _ = cycle(cache, PLAIN)
     assert outcome.incomplete == ["t/j0"]
 
 
 def test_a_gang_that_is_being_bound_is_not_called_unschedulable():
     cache = fill([(4, 10)], [(2, 0, [2, 2])])
-    assert cache.assume_all([("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
+    assert cache.pods.assume_all([("t-j0-p-0", "n0"), ("t-j0-p-1", "n0")]) is None
     outcome, _ = cycle(cache, PLAIN)
     assert [(note.kind, note.reason) for note in outcome.notes if note.kind == "Warning"] == []
 

@@ -301,15 +301,15 @@ def test_a_gang_with_a_member_that_is_refused_again_and_again_stays_incomplete()
     cache = filled()
     cycle(cache)
     for i in range(2):
-        assert cache.assume(f"t-good-p-{i}", f"n{i}") is None
+        assert cache.pods.assume(f"t-good-p-{i}", f"n{i}") is None
     bound = objects.pod(["good-p-0", "good", "n0", 1, "1Gi"])
     cache.pod_changed(
         objects.pod(["good-p-0", "good", "-", 1, "1Gi"]), msgspec.structs.replace(bound, status=records.PodStatus())
     )
-    cache.forget("t-good-p-1", is_refused=True)
+    cache.pods.forget("t-good-p-1", is_refused=True)
     assert incomplete(cache) == ["t/good"]
-    cache.release("t-good-p-1")
-    cache.assume("t-good-p-1", "n1")  # the next try is under way
+    cache.pods.release("t-good-p-1")
+    cache.pods.assume("t-good-p-1", "n1")  # the next try is under way
     assert incomplete(cache) == ["t/good"]
     cache.pod_changed(None, objects.pod(["good-p-1", "good", "n1", 1, "1Gi"]))
     assert incomplete(cache) == []
@@ -369,4 +369,4 @@ def test_what_was_left_out_and_went_is_forgotten():
         cache.pod_changed(cache.tasks[uid].pod, None)
     cache.snapshot()
     cache.recheck()
-    assert not cache._jobs._retries
+    assert not cache.jobs._retries

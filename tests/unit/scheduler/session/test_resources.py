@@ -48,7 +48,7 @@ class World:
         self.evicted += [each.task.name for commit in commits for each in commit.evictions]
         placed = dict(place for commit in commits for binds in commit.binds for place in binds.placed)
         for uid, node in placed.items():
-            assert self.cache.assume(uid, node) is None
+            assert self.cache.pods.assume(uid, node) is None
         take(self.cache, outcome)
         said = {key: each for key, status in outcome.statuses.items() for each in status.conditions[-1:]}
         return {uid.removeprefix("t-"): node for uid, node in placed.items()}, said
@@ -117,7 +117,7 @@ def test_what_pods_had_before_their_node_did_is_counted():
     world.cache.group_changed(None, objects.pod_group(["old", "q", 1, {"phase": "Running"}]))
     for i in range(2):
         world.cache.pod_changed(None, objects.pod([f"old-{i}", "old", "n0", 1, "1Gi", {"x.io/gpu": 1}]))
-    world.cache.releasing("t-old-1")
+    world.cache.pods.releasing("t-old-1")
     world.node(["n0", 8, "8Gi", {"x.io/gpu": 4}])
     columns, row = world.cache.nodes.columns, world.cache.dimensions.find("x.io/gpu")
     assert [int(table[row, 0]) for table in (columns.allocatable, columns.used, columns.releasing)] == [4000, 2000, 1000]
@@ -181,7 +181,7 @@ def test_sums_of_a_queue_forget_what_its_jobs_asked_for():
     world.cache.pod_changed(pod, None)
     world.cache.group_changed(group, None)
     world.cache.snapshot()
-    totals = world.cache.parts[0]._totals["q"]
+    totals = world.cache.jobs._totals["q"]
     assert all(not name.startswith("x.io/") for part in totals.parts for name in part)
 
 

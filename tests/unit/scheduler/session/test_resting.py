@@ -60,7 +60,7 @@ class World:
         """What the next session binds, its rests by name of the job, and its outcome."""
         outcome, binds = decided(self.cache, self.configuration)
         for uid, node in binds.items():
-            assert self.cache.assume(uid, node) is None
+            assert self.cache.pods.assume(uid, node) is None
         take(self.cache, outcome)
         return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
 

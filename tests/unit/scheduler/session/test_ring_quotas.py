@@ -84,6 +84,6 @@ def test_a_place_that_another_member_gave_up_wakes_the_jobs_of_the_limited_branc
     cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}], ["free", {}]])
     cache.snapshot()
     cache.queue_freed_elsewhere("free")
-    assert not cache._wakes.left, "no queue above it is limited"
+    assert not cache.wakes.left, "no queue above it is limited"
     cache.queue_freed_elsewhere("sister")
-    assert cache._wakes.left
+    assert cache.wakes.left

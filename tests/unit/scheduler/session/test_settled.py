@@ -148,7 +148,7 @@ class World:
     def session(self):
         binds, evicted, outcome = self.decided(self.cache.snapshot())
         for uid, node in binds.items():
-            assert self.cache.assume(uid, node) is None
+            assert self.cache.pods.assume(uid, node) is None
         for key, status in outcome.statuses.items():
             self.edit(self.shown[records.PodGroup][key], status=msgspec.to_builtins(status))
         take_rests(self.cache, outcome)

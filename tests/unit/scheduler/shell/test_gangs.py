@@ -67,9 +67,9 @@ def test_a_gang_at_rest_is_looked_at_when_a_node_of_it_goes(where, has_started, 
         cache.pod_changed(None, msgspec.structs.replace(pod, status=status))
     outcome = cycle(cache)
     assert outcome.incomplete == []
-    cache.group_changed(None, msgspec.structs.replace(cache.group("t/g"), status=outcome.statuses["t/g"]))
+    cache.group_changed(None, msgspec.structs.replace(cache.groups.current("t/g"), status=outcome.statuses["t/g"]))
     for rest in cycle(cache).rests:
-        cache.rest(rest)
+        cache.wakes.rest(rest)
     assert cache.snapshot().jobs == []
     cache.node_changed(nodes["n0"], None)
     assert cycle(cache).incomplete == (["t/g"] if is_incomplete else [])

@@ -103,7 +103,7 @@ class Service:
 
     async def _take(self, commit: Commit, _turn, **_):
         for binds in commit.binds:
-            assert self.cache.assume_all(binds.placed) is None
+            assert self.cache.pods.assume_all(binds.placed) is None
 
     async def _write(self, outcome):
         self.outcomes.append(outcome)

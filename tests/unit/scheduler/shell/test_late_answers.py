@@ -52,11 +52,11 @@ async def test_a_podgroup_that_went_while_its_status_was_written_does_not_come_b
         cache.group_changed(first, None)
         if comes_again:
             cache.group_changed(None, await made(cluster))
-        known = cache.written(str(NAME))
+        known = cache.groups.written(str(NAME))
         client.may_return.set()
         for _ in range(10):  # turns of the loop: the answer is taken up in one
             await asyncio.sleep(0)
-        assert cache.written(str(NAME)) is known
+        assert cache.groups.written(str(NAME)) is known
         assert (known is not None) is comes_again
         writing.cancel()
         await asyncio.wait([writing])

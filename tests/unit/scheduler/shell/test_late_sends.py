@@ -120,7 +120,7 @@ async def test_a_bind_that_does_not_stand_for_anything_any_more_is_not_sent(plac
     world = World(2)
     world.server.may_answer.set()
     await world.bind((0, "n0"))
-    world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
+    world.cache.pods.read("t-p0", world.cache.tasks["t-p0"].pod)
     if place:
         await world.bind((0, place))
     async with at_work(world.binder):
@@ -133,8 +133,8 @@ async def test_the_answer_to_a_bind_that_was_given_up_leaves_alone_what_is_assum
     world.server.refusal = ApiError(500, "InternalError", "no")
     await world.bind((0, "n0"))
     async with at_work(world.binder) as settled:
-        world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
-        assert world.cache.assume("t-p0", "n1") is None
+        world.cache.pods.read("t-p0", world.cache.tasks["t-p0"].pod)
+        assert world.cache.pods.assume("t-p0", "n1") is None
         world.server.may_answer.set()
         await settled()
     assert (world.cache.tasks["t-p0"].status, world.cache.tasks["t-p0"].node) == (TaskStatus.BINDING, "n1")
@@ -161,7 +161,7 @@ async def test_an_eviction_that_was_taken_back_is_not_sent(is_again):
     world = World(1, placed=True)
     world.server.may_answer.set()
     world.evict(0)
-    world.cache.read("t-p0", world.cache.tasks["t-p0"].pod)
+    world.cache.pods.read("t-p0", world.cache.tasks["t-p0"].pod)
     if is_again:
         world.evict(0)
     async with at_work(world.evictor):
