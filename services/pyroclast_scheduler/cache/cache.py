@@ -82,6 +82,7 @@ class Cache:
             ours=self._names,
             now=now,
             minded=self._shapes.minded,
+            changes=self._changes,
             roots=roots,
         )
         self._tasks = TaskTable(self.nodes, self.jobs, self._changes)

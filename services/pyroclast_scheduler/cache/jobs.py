@@ -16,6 +16,7 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import JobEventReason, PodGroupPhase
 from pyroclast_scheduler.cache.changes import same_but_told
 from pyroclast_scheduler.cache.invalid_objects import LEFT_OUT, reason_of
+from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import Group, GroupStatus
@@ -96,7 +97,8 @@ class JobTable:
 
     `minded`: the labels that decide where pods go. `names`: those of our scheduler where others work beside it, whose jobs count
     and are not looked at; empty where it is alone. `ours`: those of our scheduler anyway. `now`: seconds of a clock that never
-    goes back. `roots`: by the key of a group that is a part of a larger one, the key of the job that its pods belong to.
+    goes back. `changes`: where it is noted which queues' sums change. `roots`: by the key of a group that is a part of a larger
+    one, the key of the job that its pods belong to.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class JobTable:
         ours: Collection[str],
         now: Callable[[], float],
         minded: MindedLabels,
+        changes: Changes,
         roots: Mapping[str, str],
     ) -> None:
         self.entries: dict[str, Entry] = {}
@@ -122,6 +125,7 @@ class JobTable:
         self._timed: set[str] = set()
         self._roots = roots
         self._minded = minded
+        self._changes = changes
         self._warned: dict[str, Fault] = {}
         self._facts: dict[str, JobFacts] = {}
         self._awake: dict[str, JobFacts] = {}
@@ -429,6 +433,7 @@ class JobTable:
         if before == contribution:
             return
         entry.counted = contribution
+        self._changes.used.update(each.queue for each in (before, contribution) if each is not None)
         if before is not None:
             totals = self._totals[before.queue]
             totals.add(before, -1)

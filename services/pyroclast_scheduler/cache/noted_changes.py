@@ -20,11 +20,12 @@ class Changes:
     """Collects changes until they are taken.
 
     `is_any`: something changed that may alter what a session decides; `is_all`: something on which anything may depend.
-    `queues`: those that came, changed, went, or may have more. `rows`: nodes that may hold more than before. `labels`: of pods
-    that came to nodes, left them, or changed there; `are_neighbours`: one of them keeps away from others, or a node came, went,
-    or changed in more than its room. For those that others may go for: `jobs`, whose pods on nodes, or whose PodGroups, changed;
-    `is_demand`: what queues have or ask for changed, so that what they may take from each other may too; `are_victims`: a queue,
-    node or priority changed, on which all of it may depend.
+    `queues`: those that came, changed, went, or may have more. `used`: those whose jobs have or ask for something else.
+    `holders`: jobs of which pods got or lost places, as sums do not show that if nobody looks at them in between. `rows`: nodes
+    that may hold more than before. `labels`: of pods that came to nodes, left them, or changed there; `are_neighbours`: one of
+    them keeps away from others, or a node came, went, or changed in more than its room. For those that others may go for: `jobs`,
+    whose pods on nodes, or whose PodGroups, changed; `is_demand`: what queues have or ask for changed, so that what they may take
+    from each other may too; `are_victims`: a queue, node or priority changed, on which all of it may depend.
     """
 
     def __init__(self) -> None:
@@ -34,6 +35,8 @@ class Changes:
     def _begin(self) -> None:
         self.is_all = self.are_neighbours = self.is_demand = self.are_victims = False
         self.queues: set[str] = set()
+        self.used: set[str] = set()
+        self.holders: set[str] = set()
         self.rows: set[int] = set()
         self.labels: set[tuple[str, str]] = set()
         self.jobs: set[str] = set()
@@ -63,11 +66,14 @@ class Changes:
         """A pod came, changed, or went."""
         if before is not None and task is not None and alike(before, task):
             return
+        holds_other = before is None or task is None or not before.node or _holds(before) != _holds(task)
+        self.is_demand |= holds_other
         for each in (before, task):
             if each is not None and each.node:
                 self._job(each.job)
                 self._neighbour(each)
-        self.is_demand |= before is None or task is None or not before.node or _holds(before) != _holds(task)
+                if holds_other:
+                    self.holders.add(each.job)
 
     def _neighbour(self, task: TaskFacts) -> None:
         self.labels.update(task.pod.metadata.labels.items())
@@ -80,6 +86,7 @@ class Changes:
         self.jobs.add(key)
         if len(self.jobs) > _MANY_JOBS:
             self.jobs.clear()
+            self.holders.clear()
             self.are_victims = True
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from pyroclast_scheduler.model.queues import QueueFacts
 
-__all__ = ["branches", "limited_by"]
+__all__ = ["above", "branches", "limited_by"]
 
 _ROOT: Final = "root"
 
@@ -23,6 +23,19 @@ def branches(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[st
             name = queues[name].parent or _ROOT
         if name in found:
             found.update(path)
+    return found
+
+
+def above(names: Collection[str], queues: Mapping[str, QueueFacts]) -> set[str]:
+    """These queues, and all above them."""
+    found: set[str] = set()
+    for each in names:
+        name = each
+        while name not in found:
+            found.add(name)
+            if name not in queues:
+                break
+            name = queues[name].parent or _ROOT
     return found
 
 

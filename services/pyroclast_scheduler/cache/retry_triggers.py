@@ -10,12 +10,22 @@ from pyroclast_scheduler.cache.changed_rooms import Rooms, Victims
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
-from pyroclast_scheduler.cache.queue_branches import branches
+from pyroclast_scheduler.cache.queue_branches import above, branches
 from pyroclast_scheduler.cache.read_objects import ReadObjects
 from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Eviction, Labelled, Neighbours, QueueChange, Rest, Room
+from pyroclast_scheduler.model.retry_conditions import (
+    AnyChange,
+    AnyRoom,
+    Eviction,
+    Labelled,
+    Neighbours,
+    QueueChange,
+    QueueUse,
+    Rest,
+    Room,
+)
 
 __all__ = ["Wakes"]
 
@@ -133,6 +143,8 @@ class Wakes:
             return
         yield [who for name in branches(changes.queues, queues) for who in waiting.of(QueueChange(name))]
         yield waiting.of(AnyChange())
+        yield self._of_quotas(changes, queues)
+        yield waiting.of(AnyRoom()) if changes.rows or changes.are_victims else ()
         rooms = Rooms(changes, nodes)
         for room, whose in list(waiting.by(Room)) if changes.rows else ():
             yield whose if rooms.may_hold(room) else ()
@@ -144,6 +156,15 @@ class Wakes:
         if victims is not None:
             for wish, whose in list(waiting.by(Eviction)):
                 yield whose if victims.may_help(wish) else ()
+
+    def _of_quotas(self, changes: Changes, queues: Mapping[str, QueueFacts]) -> list[Who]:
+        """Those that wait for what the jobs of a queue have or ask for, or for its limits."""
+        if changes.are_victims:
+            return [who for _, whose in self._waiting.by(QueueUse) for who in whose]
+        known = (self._jobs.facts(key) for key in changes.holders)
+        used = changes.used | {facts.queue for facts in known if facts is not None}
+        names = {*above(used, queues), ""} if used else set[str]()
+        return [who for name in names for who in self._waiting.of(QueueUse(name))]
 
     def _victims(self, changes: Changes) -> Victims:
         placed = {queue for queue, amounts in self._jobs.placed().items() if amounts}

@@ -9,6 +9,7 @@ from typing import Any
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.times import format_time
 from pyroclast.resources import durations
+from pyroclast_scheduler.model.retry_conditions import Trigger
 
 __all__ = ["Cause", "Shortage", "WaitingRecord", "Withheld"]
 
@@ -35,7 +36,8 @@ class Cause:
     """Why a job waits. `sentence`: what the original says of it, where it is true; `explain` gives the numbers, in words.
 
     `short`: the resources that are short. `instead`: the cause where the order of the queue is to blame, asked for when the
-    session ends, None if it is not. `holder`: the key of the job that nodes are kept for.
+    session ends, None if it is not. `holder`: the key of the job that nodes are kept for. `retry_when`: of a job that is not let
+    in, what may change that, beside a change of its queue; None: that is not known.
     """
 
     reason: PendingReason
@@ -44,6 +46,7 @@ class Cause:
     short: Callable[[], Sequence[Shortage]] = tuple
     instead: Callable[[], Cause | None] | None = None
     holder: str = ""
+    retry_when: frozenset[Trigger] | None = None
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.explain()}"

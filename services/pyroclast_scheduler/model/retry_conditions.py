@@ -9,7 +9,20 @@ from typing import TypeAlias
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
 
-__all__ = ["AnyChange", "Eviction", "Evicts", "Labelled", "Neighbours", "Pause", "QueueChange", "Rest", "Room", "Trigger"]
+__all__ = [
+    "AnyChange",
+    "AnyRoom",
+    "Eviction",
+    "Evicts",
+    "Labelled",
+    "Neighbours",
+    "Pause",
+    "QueueChange",
+    "QueueUse",
+    "Rest",
+    "Room",
+    "Trigger",
+]
 
 
 class Evicts(Enum):
@@ -31,6 +44,11 @@ class Room:
 
     shape: Shape
     pods: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AnyRoom:
+    """Some node may hold more than before, whatever it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +81,23 @@ class QueueChange:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueUse:
+    """The jobs of a queue, or of one below it, have or ask for something else than before, or limits change.
+
+    An empty name: of any queue.
+    """
+
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Schedule periods begin: one in so many."""
 
     periods: int
 
 
-Trigger: TypeAlias = AnyChange | Room | Eviction | Labelled | Neighbours | QueueChange | Pause
+Trigger: TypeAlias = AnyChange | Room | AnyRoom | Eviction | Labelled | Neighbours | QueueChange | QueueUse | Pause
 
 
 @dataclass(frozen=True, slots=True)

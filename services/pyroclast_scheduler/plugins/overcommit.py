@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from pyroclast_scheduler.model import demand
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.retry_conditions import AnyRoom, QueueUse, Trigger
 from pyroclast_scheduler.session import enqueue_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
@@ -43,10 +45,12 @@ class Overcommit:
             short = demand.short_rows(promised + minimum, room, minimum)
             if not short:
                 return Vote.PERMIT
-            session.refuse(job, enqueue_refusals.by_cluster(session, job, short, used=used, promised=promised))
+            retry_when = frozenset[Trigger]({AnyRoom(), QueueUse()}) if kept is None else None
+            cause = enqueue_refusals.by_cluster(session, job, short, used=used, promised=promised)
+            session.refuse(job, replace(cause, retry_when=retry_when))
             return Vote.REJECT
 
         def enqueued(job: Job) -> None:
             promised[:] += demand.reserved(job, dimensions, less_allocated=False)
 
-        return Extensions(job_enqueueable=enqueueable, job_enqueued=enqueued)
+        return Extensions(job_enqueueable=enqueueable, job_enqueued=enqueued, is_enqueue_told=True)

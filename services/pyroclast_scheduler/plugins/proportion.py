@@ -12,6 +12,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.past_shares import past_share, weighed
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.retry_conditions import QueueUse
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session import enqueue_refusals
@@ -36,10 +37,12 @@ class Proportion:
             queue_order=lambda queue: (-queue.facts.priority, queues.share(queue.name)),
             overused=queues.overused,
             allocatable=queues.allocatable,
+            quota_retry_when=lambda _job, _tasks: (QueueUse(),),  # what a queue deserves depends on what all of them want
             preemptive=queues.preemptive,
             reclaimable=queues.reclaimable,
             job_enqueueable=queues.enqueueable,
             job_enqueued=queues.enqueued,
+            is_enqueue_told=True,
             moved=queues.moved,
             close=queues.measure,
         )

@@ -14,6 +14,7 @@ from pyroclast.resources.quantity import ZERO, Quantity, QuantityError
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
+from pyroclast_scheduler.model.retry_conditions import Trigger
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.session import Session
@@ -56,7 +57,10 @@ class ResourceQuota:
                     numbers = f"requested: {_shown(asked)}, used: {_shown(taken)}, limited: {_shown(limits)}"
                     text = f"not now: a ResourceQuota of namespace {job.facts.namespace} has no room for it, {numbers}"
                     sentence = f"resource quota insufficient, {numbers}"
-                    session.refuse(job, Cause(PendingReason.NAMESPACE_QUOTA, partial(str, text), sentence))
+                    # sessions wake all jobs when a quota changes; what enters meanwhile counts in this session alone
+                    retry_when = None if coming else frozenset[Trigger]()
+                    cause = Cause(PendingReason.NAMESPACE_QUOTA, partial(str, text), sentence, retry_when=retry_when)
+                    session.refuse(job, cause)
                     return Vote.REJECT
             return Vote.PERMIT
 
@@ -66,7 +70,7 @@ class ResourceQuota:
                 for name, amount in _minimum(job).items():
                     coming[name] = coming.get(name, ZERO) + amount
 
-        return Extensions(job_enqueueable=vote, job_enqueued=entered)
+        return Extensions(job_enqueueable=vote, job_enqueued=entered, is_enqueue_told=True)
 
 
 def _minimum(job: Job) -> _Amounts:

@@ -33,7 +33,7 @@ class Sla:
             limit = self._limit(job)
             return Vote.PERMIT if limit is not None and session.now() >= job.facts.created + limit else Vote.ABSTAIN
 
-        return Extensions(job_order=self._rank, job_enqueueable=vote, job_pipelined=vote)
+        return Extensions(job_order=self._rank, job_enqueueable=vote, job_pipelined=vote, is_enqueue_told=True)
 
     def _rank(self, job: Job) -> Rank:
         """Jobs with a limit before those without, the one whose limit is reached first before the others."""

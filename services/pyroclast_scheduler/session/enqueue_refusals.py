@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Floats
+from pyroclast_scheduler.model.retry_conditions import QueueUse
 from pyroclast_scheduler.session import waiting_order
 from pyroclast_scheduler.session.session import Session
 
@@ -53,6 +54,13 @@ def by_queue(
     session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
 ) -> Cause:
     """Its queue, or one above it, has no room in the dimensions `short`, of which it may have `limit` at most."""
+    cause = _by_queue(session, job, queue, short, limit=limit, allocated=allocated, promised=promised)
+    return replace(cause, retry_when=frozenset({QueueUse(queue)}))
+
+
+def _by_queue(
+    session: Session, job: Job, queue: str, short: Sequence[int], *, limit: Floats, allocated: Floats, promised: Floats
+) -> Cause:
     asked = job.facts.min_resources
     assert asked is not None  # noqa: S101 - who asks for nothing is let in
     named, total = session.dimensions.named(short, asked), session.total
@@ -89,7 +97,7 @@ def by_queue(
 def closed(session: Session, queue: str) -> Cause:
     """A queue that lets nobody in."""
     text = pending.closed_queue(queue, session.queues[queue].facts.record.status.state)
-    return Cause(PendingReason.QUEUE_CLOSED, lambda: text)
+    return Cause(PendingReason.QUEUE_CLOSED, lambda: text, retry_when=frozenset())
 
 
 def before(session: Session, job: Job) -> str:

@@ -102,6 +102,7 @@ _FLAG_OF: Final = {
     "job_predicate": "enablePredicate",
     "coupled_predicate": "enablePredicate",
     "retry_when": "enablePredicate",
+    "quota_retry_when": "enabledAllocatable",
     "node_order": "enableNodeOrder",
     "relative_node_order": "enableNodeOrder",
     "batch_node_order": "enableNodeOrder",
@@ -125,11 +126,13 @@ class Extensions:
     Readiness:
         job_ready, sub_job_ready: may placements be kept? job_pipelined, sub_job_pipelined: would they, were promised room there?
         job_valid: why the job cannot be worked on, or None. job_starving: may it take places from others?
-        job_enqueueable: may it enter? job_enqueued: it did.
+        job_enqueueable: may it enter? job_enqueued: it did. is_enqueue_told: the cause of each refusal tells by `retry_when` what
+        may change it, and nothing else has the plugin let a job in that it had no say on. Without it any change may.
     Quota:
         overused (queue, extra): has the queue more than its share, if it took the vector `extra` too? Monotone in `extra`.
         allocatable (queue, plan, count): how many of `count` such pods the queue may still take.
         task_allocatable (queue, task): whether the queue may still take that very task, by what its claims ask for.
+        quota_retry_when (job, tasks): what may let the queue take more of these waiting tasks. Without it any change may.
         preemptive (queue, amount): may the queue take places from others for the vector `amount`?
     Victims:
         preemptable (same queue), reclaimable (other queues), unified_evictable (for a whole gang; no flag), victim_tasks: those
@@ -173,10 +176,12 @@ class Extensions:
     job_starving: Callable[[Job], bool] | None = None
     job_enqueueable: Callable[[Job], Vote] | None = None
     job_enqueued: Callable[[Job], None] | None = None
+    is_enqueue_told: bool = False
 
     overused: Callable[[Queue, Ints], bool] | None = None
     allocatable: Callable[[Queue, PlacementPlan, int], int] | None = None
     task_allocatable: Callable[[Queue, Task], bool] | None = None
+    quota_retry_when: Callable[[Job, Sequence[Task]], Collection[Trigger]] | None = None
     preemptive: Callable[[Queue, Ints], bool] | None = None
 
     preemptable: VictimRule | None = None

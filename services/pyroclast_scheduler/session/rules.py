@@ -63,6 +63,8 @@ class Rules:
         self._pre_predicate = self.all_of(lambda each: each.pre_predicate)
         self._coupled_predicate = self.all_of(lambda each: each.coupled_predicate)
         self._retry_when = self.all_of(_retry_rule)
+        self._quota_retry_when = self.all_of(_quota_retry_rule)
+        self._has_untold_votes = any(self.all_of(lambda each: each.job_enqueueable and not each.is_enqueue_told))
         self._relative_node_order = self.all_of(lambda each: each.relative_node_order)
         self._batch_node_order = self.all_of(lambda each: each.batch_node_order)
         self._best_node = self.all_of(lambda each: each.best_node)
@@ -172,6 +174,11 @@ class Rules:
         """Whether `job` may enter."""
         return _vote((ask(job) for ask in tier) for tier in self._job_enqueueable)
 
+    def enqueue_retry_when(self, job: Job) -> set[Trigger]:
+        """What may let in `job`, which was refused, beside a change of its queue."""
+        told = None if job.cause is None or self._has_untold_votes else job.cause.retry_when
+        return {AnyChange()} if told is None else set(told)
+
     def job_enqueued(self, job: Job) -> None:
         """Tell the plugins that `job` entered."""
         for notify in self._job_enqueued:
@@ -190,6 +197,10 @@ class Rules:
         for ask in self._allocatable:
             count = min(count, ask(queue, plan, count))
         return max(count, 0)
+
+    def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> set[Trigger]:
+        """What may let the queue of `job` take more of these tasks, which wait."""
+        return set(chain.from_iterable(ask(job, tasks) for ask in self._quota_retry_when))
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
         """Whether `queue` may take places from others for `amount` more."""
@@ -347,6 +358,13 @@ def _retry_rule(each: Extensions) -> Callable[[Task, PlacementPlan], Collection[
     if coupled is None or each.retry_when is not None:
         return each.retry_when
     return lambda task, plan: None if coupled(task, plan) is None else (AnyChange(),)
+
+
+def _quota_retry_rule(each: Extensions) -> Callable[[Job, Sequence[Task]], Collection[Trigger]] | None:
+    """What may change what one plugin says of quotas: anything, where it does not tell."""
+    if (each.allocatable is None and each.task_allocatable is None) or each.quota_retry_when is not None:
+        return each.quota_retry_when
+    return lambda _job, _tasks: (AnyChange(),)
 
 
 def _vote(tiers: Iterable[Iterable[Vote]]) -> bool:

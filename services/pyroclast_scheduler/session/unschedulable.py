@@ -8,9 +8,11 @@ from typing import Final
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.retry_conditions import (
     AnyChange,
+    AnyRoom,
     Eviction,
     Evicts,
     Pause,
+    QueueChange,
     Rest,
     Room,
     Trigger,
@@ -48,7 +50,7 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
     if session.asked_for.services:
         return {AnyChange(), Pause(_LONG)}
     if job.is_pending:
-        return {AnyChange()}
+        return {QueueChange(job.facts.queue), *session.enqueue_retry_when(job)}
     waiting = [task for task in job.tasks if task.status is TaskStatus.PENDING and not task.facts.gates]
     if any(task.uid in session.snapshot.held for task in waiting):
         return None
@@ -60,13 +62,20 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
     found: set[Trigger] = set()
     if session.evicts in _EVICTING:
         found.add(Eviction(job.facts.queue, shapes, session.evicts is Evicts.OWN_QUEUE))
-    if has_promises or session.evicts is None or not job.fit_errors or _needs_more(session, job):
+    if has_promises or session.evicts is None or not (job.fit_errors or job.is_limited):
         return found | {AnyChange()}
+    quotas = _quotas(session, job, waiting)
+    is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
+    if AnyChange() in quotas or (is_in_part and job.is_divided) or (found and (quotas or is_in_part)):
+        return found | {AnyChange()}
+    if not job.fit_errors:
+        return quotas
     others = set[Trigger]().union(*(session.retry_when(task, session.plan(task.facts.shape)) for task in _unlike(waiting)))
     if AnyChange() in others or (others and found):  # who is evicted elsewhere may help where others count
         return found | {AnyChange()}
     lacking = _lacking(session, job, waiting)
-    return found | others | {Room(shape, lacking) for shape in shapes}
+    rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
+    return found | quotas | others | rooms
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
@@ -76,12 +85,13 @@ def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
     return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
 
 
-def _needs_more(session: Session, job: Job) -> bool:
-    """Whether more than the room of a node that could take a pod of it may help the job.
-
-    A quota may. A part of the network is chosen by the sum of its room, which may grow on nodes that take no pod of the job.
-    """
-    return job.is_limited or is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
+def _quotas(session: Session, job: Job, waiting: Sequence[Task]) -> set[Trigger]:
+    """What may change that a quota keeps some of `waiting` from a place; nothing where none does."""
+    if not job.is_limited:
+        return set()
+    if any(task.facts.shape.has_claims for task in waiting):
+        return {AnyChange()}
+    return session.quota_retry_when(job, waiting)
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:

@@ -18,6 +18,7 @@ from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.retry_conditions import AnyChange, QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -61,11 +62,13 @@ class Capacity:
             queue_order=queues.rank,
             victim_queue_order=queues.victim_rank if self._is_hierarchical else None,
             allocatable=queues.allocatable,
+            quota_retry_when=queues.quota_retry_when,
             preemptive=queues.preemptive,
             reclaimable=queues.reclaimable,
             unified_evictable=queues.evictable,
             job_enqueueable=queues.enqueueable,
             job_enqueued=queues.enqueued,
+            is_enqueue_told=True,
             moved=queues.moved,
             close=queues.measure,
         )
@@ -162,6 +165,21 @@ class _Queues:
             count = min(count, demand.copies_within(self._tree.limit[each], taken, plan.request))
         return count
 
+    def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> Sequence[Trigger]:
+        """What becomes of the queues that have no room for all of these tasks, of which a limit refused one."""
+        queue = self._session.queues[job.facts.queue]
+        row = self._tree.rows[queue.name]
+        if not queue.facts.is_open or row in self._tree.outside:
+            return (QueueUse(queue.name),)  # other queues may be to blame
+        wanted = sum((self._session.plan(task.facts.shape).request for task in tasks), np.zeros_like(self._allocated[row]))
+        full = [
+            each
+            for each in self._tree.path(row)
+            if (each == row and row in self._let_in)
+            or demand.short_rows(self._allocated[each] + wanted, self._tree.limit[each], wanted)
+        ]
+        return [QueueUse(self._names[each]) for each in full] or [AnyChange()]
+
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
         """Whether the queue, or one above it that may stand for it, would stay within what it deserves in one resource."""
         row = self._tree.rows[queue.name]
@@ -196,7 +214,8 @@ class _Queues:
         session, row = self._session, self._tree.rows[job.facts.queue]
         if row in self._tree.outside:
             text = self._tree.outside[row]
-            session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: text))
+            retry_when = frozenset({QueueUse(job.facts.queue)})  # other queues may be to blame
+            session.refuse(job, Cause(PendingReason.NOT_LET_IN, lambda: text, retry_when=retry_when))
             return Vote.REJECT
         if not session.queues[job.facts.queue].facts.is_open:
             session.refuse(job, enqueue_refusals.closed(session, job.facts.queue))

@@ -45,6 +45,7 @@ class ReservationPlugin:
             reserve_nodes=book.reserve,
             closed_to=book.refusals,
             job_enqueueable=book.enqueueable,
+            is_enqueue_told=True,
         )
 
 

@@ -7,7 +7,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Labelled, Neighbours, Pause, Room
+from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Labelled, Neighbours, Pause, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.ports import Ports
@@ -115,7 +115,7 @@ def test_a_part_of_the_network_may_take_a_gang_when_a_node_gets_room_that_takes_
     world.cache.object_changed(None, objects.hyper_node("h", 1, ["a", "b"], {}))
     world.job("other", 1, where="b")
     world.job("j", 3, group={"topo": ["hard", 1], "minRes": {"cpu": 6}})
-    assert AnyChange() in world.settled()["j"].retry_when
+    assert world.settled()["j"].retry_when == {AnyRoom()}
     world.cache.pod_changed(objects.pod(["other-0", "other", "b", 1, "1Gi", {}]), None)
     assert world.session()[0] == {"t-j-0": "a"}
 

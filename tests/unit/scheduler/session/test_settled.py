@@ -26,6 +26,8 @@ CONFIGURATIONS = {
     "default": (FILLING, "priority gang conformance overcommit drf predicates proportion nodeorder binpack"),
     "no gang": ("allocate, backfill", "priority predicates nodeorder"),
     "capacity": (FILLING, "priority gang predicates capacity nodeorder"),
+    "branches": (FILLING, 'priority gang predicates capacity,"enableHierarchy":true nodeorder'),
+    "namespace": (FILLING, "priority gang overcommit predicates resourcequota proportion nodeorder"),
     "network": (FILLING, "priority gang predicates network-topology-aware nodeorder"),
     "taking": ("enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance drf predicates proportion nodeorder"),
 }
@@ -45,6 +47,7 @@ class World:
         actions, plugins = CONFIGURATIONS[name]
         text = f"actions: '{actions}'\ntiers: [plugins: [{', '.join(f'{{name: {each}}}' for each in plugins.split())}]]"
         self.configuration = parse(text, actions=ACTIONS, plugins=PLUGINS)
+        self.has_branches = name == "branches"
         self.has_couples = self.random.random() < 0.1  # beside them more is looked at, which would hide what is missed
         self.show(objects.queue(["root"]))
         for event in [self.queue] * 5 + [self.node] * 3 + [self.jobs] * 3:
@@ -104,7 +107,14 @@ class World:
     def queue(self):
         options = {"weight": self.random.randint(1, 3), "state": self.random.choice(("Open", "Open", "Closed"))}
         options["capability"] = self.random.choice((None, {"cpu": self.random.randint(1, 12)}))
-        self.show(objects.queue([self.random.choice("ab"), options]))
+        name = self.random.choice(("a", "b", "top") if self.has_branches else "ab")
+        if self.has_branches:
+            options |= {"parent": self.random.choice(("top", "root")) if name != "top" else "root", "state": "Open"}
+        self.show(objects.queue([name, options]))
+
+    def quota(self):
+        status = {"hard": {"cpu": str(self.random.randint(2, 12))}, "used": {"cpu": str(self.random.randint(0, 6))}}
+        self.show(made(records.ResourceQuota, "quota", status=status))
 
     def group(self):
         self.edit(self.any(records.PodGroup), spec={"minMember": self.random.randint(1, 3), "queue": self.random.choice("ab")})
@@ -173,6 +183,7 @@ def missed(seed, name):
     world = World(seed, name)
     events = (world.jobs, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
     events += (world.claim, world.claim, world.service, world.heartbeat)
+    events += (world.quota,) if name == "namespace" else ()
     for event in world.random.choices(events, k=12):
         event()
         if found := world.missed():
