@@ -16,7 +16,7 @@ from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.contention import SECONDS, Stay, Stream, lengths, median, most_idle, stays, utilisation, waiting
 from tests.e2e.support.reserving import HALF, NAMED, NODES, PERIOD, configure, contended, events, group_of, reservation, tells_why
 
-FULL = NODES - 10  # running pods; the others are on their way
+FULL = NODES * 9 // 10  # running pods; the others are on their way
 MEDIANS = 10  # durations of a small Job that a large one waits in vain
 LATENCY = 10.0  # seconds in which nodes and scheduler take notice, on a slow machine
 SHORT = 15  # seconds that a large Job runs

@@ -47,18 +47,8 @@ class Stream:
 
     def count(self, phase: str, *, of: str = "!=large") -> int:
         """Pods in `phase` of the small Jobs, or of those whose name passes `of`."""
-        found = self._cluster.kubectl(
-            "get",
-            "pods",
-            "-n",
-            "default",
-            "-l",
-            f"volcano.sh/job-name{of}",
-            f"--field-selector=status.phase={phase}",
-            "-o",
-            "name",
-        )
-        return len(found.splitlines())
+        where = ("-l", f"volcano.sh/job-name{of}", "--field-selector", f"status.phase={phase}")
+        return len(self._cluster.get("pods", "-n", "default", *where)["items"])
 
     def flow(self) -> int:
         """Make more where too few wait; how many wait."""

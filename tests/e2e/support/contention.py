@@ -16,14 +16,14 @@ from tests.e2e.support.cluster import Cluster
 
 __all__ = ["Stay", "Stream", "lengths", "median", "most_idle", "stays", "utilisation", "waiting"]
 
-SECONDS = (5, 40, 4, 32, 5, 44, 5)
+SECONDS = (3, 24, 3, 20, 3, 27, 3)
 """How long small Jobs run, in turn: most are short, yet four of five nodes hold a long one at any time. So half of the nodes
 never get free at once, also where a slow machine lets many short ones end together."""
 
 SMALL = "size=small"  # the label of their pods
 PODS = 5  # of a small Job, each of which takes a node
-WAITING = 300  # pods that always wait, at least: a slow machine makes none for a while
-BATCH = 20  # Jobs that are made at once
+WAITING = 180  # pods that always wait, at least: a slow machine makes none for a while
+BATCH = 12  # Jobs that are made at once
 LOOK_SECONDS = 2.0
 LATENCY = 5  # seconds that an honest estimate allows a node to begin a pod and to tell of its end
 
@@ -75,8 +75,8 @@ class Stream:
 
     def count(self, phase: str, *, of: str = SMALL) -> int:
         """Pods in `phase` whose labels pass `of`."""
-        where = ("-l", of, f"--field-selector=status.phase={phase}")
-        return len(self._cluster.kubectl("get", "pods", "-n", "default", *where, "-o", "name").splitlines())
+        where = ("-l", of, "--field-selector", f"status.phase={phase}")
+        return len(self._cluster.get("pods", "-n", "default", *where)["items"])
 
     def _flow(self) -> None:
         if self.count("Pending") < WAITING:
@@ -105,7 +105,7 @@ class Stream:
 def stays(cluster: Cluster) -> list[Stay]:
     """Every pod of the Jobs of namespace default."""
     found = []
-    for pod in json.loads(cluster.kubectl("get", "--raw", "/api/v1/namespaces/default/pods"))["items"]:
+    for pod in cluster.get("pods", "-n", "default")["items"]:
         metadata, status = pod["metadata"], pod.get("status", {})
         states = [each.get("state", {}) for each in status.get("containerStatuses", [])]
         end = next((each["terminated"]["finishedAt"] for each in states if "terminated" in each), None)
