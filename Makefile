@@ -69,8 +69,8 @@ docs: setup  # the site of the documentation, into `site/`; a broken link fails 
 control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm from their Go modules: minutes once, then cached
 	@$(BIN)/python -m tests.control_plane build --kubernetes $(KUBERNETES)
 
-test-real: control-plane
-	@$(WHOLE_E2E) -n $(WORKERS) --control-plane=real
+test-real: control-plane  # but what `make test` has tested on control planes of its own
+	@PYROCLAST_TESTED_BEFORE="$(EMBEDDED)" $(WHOLE_E2E) -n $(WORKERS) --control-plane=real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --kubernetes $(KUBERNETES) --services --dir $${DIR:-$(VENV)/control-plane}

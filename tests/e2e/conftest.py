@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -71,9 +72,13 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a program that is not there, and order the rest."""
+    """Leave out what another run has tested and what needs a program that is not there, and order the rest."""
     items.sort(key=workers.rank_of)
     real = config.getoption("--control-plane") == "real"
+    if tested := os.environ.get("PYROCLAST_TESTED_BEFORE", "").split():
+        again = [item for item in items if workers.module_of(item) in tested and "control_plane" not in item.fixturenames]
+        config.hook.pytest_deselected(items=again)
+        items[:] = [item for item in items if item not in again]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if not {"cluster", "bare"} & set(fixtures):

@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.support.audit import Audit
 from tests.e2e.support.cluster import wait_until
 
-__all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "rank_of"]
+__all__ = ["OTHERS_SECONDS", "audits_of_others", "leave", "module_of", "rank_of"]
 
 LONGEST = (
     "queues/test_reservation",
@@ -40,9 +40,14 @@ OTHERS_SECONDS = 900.0
 """How long others may still be at work when a worker has nothing else to do."""
 
 
+def module_of(item: pytest.Item) -> str:
+    """The module of a test, as the Makefile names it."""
+    return f"{item.path.parent.name}/{item.path.stem}"
+
+
 def rank_of(item: pytest.Item) -> tuple[bool, int]:
     """Where a test stands in the order: the longest modules first, what judges the whole run last."""
-    module = f"{item.path.parent.name}/{item.path.stem}"
+    module = module_of(item)
     return item.get_closest_marker("last") is not None, LONGEST.index(module) if module in LONGEST else len(LONGEST)
 
 
