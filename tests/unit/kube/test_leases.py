@@ -193,34 +193,36 @@ async def test_a_holder_that_is_cut_off_stops_before_another_may_take_over() -> 
     await asyncio.gather(second, return_exceptions=True)
 
 
-async def test_an_outage_shorter_than_the_deadline_costs_nothing() -> None:
-    book, work = Book(), Work()
-    down = (30.0, 37.0)
+class Faults:
+    """What goes wrong with requests for a while; `met` counts how often it did."""
 
-    async def fault() -> None:
-        if down[0] <= now() < down[1]:
+    def __init__(self) -> None:
+        self.requests = self.met = 0
+
+    async def away(self) -> None:
+        if 30.0 <= now() < 37.0:
+            self.met += 1
             raise ConnectionFailed("away")
 
-    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
-    await asyncio.sleep(100)
-    assert work.leading == {0: "a"}
-    assert work.spans == []
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
-async def test_a_request_that_hangs_does_not_cost_the_lease() -> None:
-    book, work = Book(), Work()
-    hung = []
-
-    async def fault() -> None:
-        if now() > 30 and not hung:
-            hung.append(now())
+    async def hanging_once(self) -> None:
+        if now() > 30 and not self.met:
+            self.met += 1
             await asyncio.sleep(1000)
 
-    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
-    await asyncio.sleep(100)
-    assert hung
+    async def losing_answers(self) -> None:
+        self.requests += 1
+        if self.requests % 6 == 0:  # after a write was stored
+            self.met += 1
+            raise ConnectionFailed("answer lost")
+
+
+@pytest.mark.parametrize("fault", [Faults.away, Faults.hanging_once, Faults.losing_answers])
+async def test_what_passes_before_the_deadline_costs_nothing(fault: Callable[[Faults], Awaitable[None]]) -> None:
+    book, work, faults = Book(), Work(), Faults()
+    running = asyncio.ensure_future(candidate(book, "a", lambda: fault(faults)).run(work.of("a")))
+    await asyncio.sleep(200)
+    assert faults.met
+    assert work.leading == {0: "a"}
     assert work.spans == []
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -241,24 +243,6 @@ async def test_a_server_that_answers_slowly_does_not_cost_the_lease(seconds: flo
     await asyncio.sleep(200)
     assert work.spans == []
     assert book.writes > 15 + 200 / max(seconds, 2.0) - 5
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-
-
-async def test_a_renewal_whose_answer_was_lost_is_found_out() -> None:
-    book, work = Book(), Work()
-    requests = 0
-
-    async def fault() -> None:
-        nonlocal requests
-        requests += 1
-        if requests % 6 == 0:  # after a write was stored
-            raise ConnectionFailed("answer lost")
-
-    running = asyncio.ensure_future(candidate(book, "a", fault).run(work.of("a")))
-    await asyncio.sleep(200)
-    assert work.leading == {0: "a"}
-    assert work.spans == []
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
