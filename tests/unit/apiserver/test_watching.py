@@ -103,7 +103,8 @@ async def test_a_watch_ends_after_its_timeout_and_when_watches_are_dropped(api: 
     async with api.watch(f"{CONFIG_MAPS}?watch=1&timeoutSeconds=1&resourceVersion=999999") as watch:
         assert await watch.rest() == []
     async with api.watch(f"{CONFIG_MAPS}?watch=1&resourceVersion=999999") as watch:
-        await asyncio.sleep(0.05)
+        while not api.server.server.store.collection("configmaps").subscriptions:
+            await asyncio.sleep(0.01)
         api.server.drop_watches()
         assert await watch.rest() == []
 

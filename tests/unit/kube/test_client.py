@@ -223,6 +223,8 @@ async def test_no_more_requests_at_a_time_than_allowed(server: FaultServer) -> N
     server.on(f"GET {ONE}", hang)
     async with server.client(max_in_flight=3) as client, asyncio.TaskGroup() as group:
         reading = [group.create_task(client.get(PODS, KEY)) for _ in range(10)]
+        while len(server.requests) < 3:
+            await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         assert len(server.requests) == 3
         for task in reading:

@@ -72,8 +72,8 @@ async def test_a_second_signal_ends_it_at_once(start: Start) -> None:
     process = await start("--mode=stubborn")
     await process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    await asyncio.sleep(0.3)
-    assert process.returncode is None
+    while b"service.stopping" not in await process.stderr.readline():
+        assert process.returncode is None
     process.send_signal(signal.SIGTERM)
     assert (await finish(process))[0] == 1
 

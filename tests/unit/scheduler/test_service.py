@@ -215,8 +215,17 @@ async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_p
     async with cluster.scheduler(**{"scheduler-conf": str(path)}):
         await cluster.gang("g", 1)
         await cluster.until(all_bound(cluster, "g-"))
+        said = [""]
+
+        async def is_taken_up():
+            captured = capsys.readouterr()
+            said.append(captured.out + captured.err)
+            return "configuration.loaded" in "".join(said)
+
+        await is_taken_up()
+        said.clear()
         path.write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
-        await asyncio.sleep(1.2)
+        await cluster.until(is_taken_up)
         await cluster.gang("h", 1)
         await cluster.until(phase_is(cluster, "h", "Inqueue"))
         await asyncio.sleep(0.5)

@@ -150,10 +150,13 @@ async def test_what_is_written_for_a_whole_gang_is_taken_back_when_none_of_it_is
         async def is_over():
             return cluster.server.requests()["create", "pods"] >= 3
 
+        async def is_as_wanted():
+            return (await bound(cluster), await value(cluster)) == (3 - refused, want)
+
         await cluster.until(is_over)
-        await asyncio.sleep(0.5)
-        assert await bound(cluster) == 3 - refused
-        assert await value(cluster) == want
+        await cluster.until(is_as_wanted)
+        await asyncio.sleep(0.3)
+        assert await is_as_wanted()
 
 
 async def test_a_bind_that_fails_gives_the_lock_back(cluster):
