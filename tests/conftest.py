@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections import Counter
 
 import pytest
@@ -30,7 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the main thread a loop that is closed at the end: looptime asks for one and would leave its own open."""
+    """Give the main thread a loop that is closed at the end: looptime asks for one and would leave its own open.
+
+    A run in the background of a shell ignores SIGINT, which the programs that tests start and interrupt would inherit.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[LOOP] = asyncio.new_event_loop()
     asyncio.set_event_loop(config.stash[LOOP])
 

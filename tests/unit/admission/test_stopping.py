@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -18,6 +17,7 @@ import pytest
 
 from pyroclast_admission.certificates.plan import Step
 from pyroclast_admission.certificates.steps import carry_out
+from pyroclast_standalone.ports import free_port
 from tests.bench.admission_server import policy
 from tests.unit.admission.clients import asking, review
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
@@ -62,9 +62,7 @@ async def serving(server: FaultServer, folder: Path, *flags: str) -> AsyncIterat
     server.on("GET /version", answer(200, {"minor": "36"}))
     for path in LISTS:
         server.on(f"GET {path}", answer(200, {"metadata": {"resourceVersion": "1"}, "items": []})).on(f"WATCH {path}", hang)
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "pyroclast_admission", f"--master={server.url}", f"--port={port}", *flags),
         *(f"--tls-cert-file={folder}/crt", f"--tls-private-key-file={folder}/key", "--webhook-url=https://localhost"),
@@ -78,6 +76,15 @@ async def serving(server: FaultServer, folder: Path, *flags: str) -> AsyncIterat
         yield Serving(process, port, material.bundle)
         await process.communicate()
         assert process.returncode == 0
+
+
+async def takes_connections(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
 
 
 @pytest.mark.parametrize("uvloop", ["true", "false"])
@@ -96,7 +103,9 @@ async def test_reviews_in_flight_are_answered_and_new_connections_refused(
         while len(server.seen(f"GET {LISTS[0]}/somewhere")) < 5:
             await asyncio.sleep(0.02)
         it.process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(0.5)
+        async with asyncio.timeout(60):
+            while await takes_connections(it.port):
+                await asyncio.sleep(0.02)
         with pytest.raises(aiohttp.ClientConnectorError):
             await it.ask(other)
         told.set()

@@ -157,18 +157,18 @@ async def test_a_denial_without_words(api: Api, hooks: HookServer) -> None:
 
 @pytest.mark.parametrize(("policy", "code"), [("Fail", 500), ("Ignore", 201)])
 async def test_a_hook_that_is_not_there(api: Api, hooks: HookServer, policy: str, code: int) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = {"url": f"https://127.0.0.1:{port}/gone"}
-    await hooks.register("validating", "/v", allowing, failurePolicy=policy, clientConfig=url)
-    reply = await api.post(CONFIG_MAPS, config_map("x"))
-    assert reply.code == code
-    if code == 500:
-        assert reply.body["message"] == (
-            'Internal error occurred: failed calling webhook "v.example.org": failed to call webhook: '
-            f'Post "https://127.0.0.1:{port}/gone?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
-        )
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and does not listen: nobody else can
+        port = silent.getsockname()[1]
+        url = {"url": f"https://127.0.0.1:{port}/gone"}
+        await hooks.register("validating", "/v", allowing, failurePolicy=policy, clientConfig=url)
+        reply = await api.post(CONFIG_MAPS, config_map("x"))
+        assert reply.code == code
+        if code == 500:
+            assert reply.body["message"] == (
+                'Internal error occurred: failed calling webhook "v.example.org": failed to call webhook: '
+                f'Post "https://127.0.0.1:{port}/gone?timeout=10s": dial tcp 127.0.0.1:{port}: connect: connection refused'
+            )
 
 
 @pytest.mark.parametrize(("closed", "code"), [(1, 201), (2, 500)])

@@ -12,7 +12,7 @@ __all__ = ["messages"]
 
 
 async def messages(board: Board, path: str, token: str = "", count: int = 1, last: str = "") -> list[tuple[str, list[Any]]]:
-    """The first messages: the id of each, and its changes. A `reload` is an empty list."""
+    """The first messages: the id of each, and its changes. A `reload` is an empty list, and the last one."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     if last:
         headers["Last-Event-ID"] = last
@@ -30,4 +30,5 @@ async def messages(board: Board, path: str, token: str = "", count: int = 1, las
                 found.append((identity, json.loads(line.removeprefix("data: "))))
             elif line.startswith("event: reload"):
                 found.append(("reload", []))
+                break
     return found
