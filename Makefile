@@ -70,7 +70,7 @@ control-plane: setup  # kube-apiserver, etcd, kube-controller-manager and helm f
 	@$(BIN)/python -m tests.control_plane build --kubernetes $(KUBERNETES)
 
 test-real: control-plane  # but what `make test` has tested on control planes of its own
-	@PYROCLAST_TESTED_BEFORE="$(EMBEDDED)" $(WHOLE_E2E) -n $(WORKERS) --control-plane=real
+	@PYROCLAST_TESTED_BEFORE="$(EMBEDDED)" $(WHOLE_E2E) -n $$(($(WORKERS) + 1)) --control-plane=real
 
 up-real: control-plane
 	@$(BIN)/python -m tests.control_plane up --kubernetes $(KUBERNETES) --services --dir $${DIR:-$(VENV)/control-plane}
