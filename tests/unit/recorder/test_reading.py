@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -162,16 +163,23 @@ async def test_a_job_tells_what_made_it_and_what_became_of_that(url: str) -> Non
     assert other["madeBy"] is None
 
 
-@pytest.mark.parametrize("by", ["queue", "user", "namespace", "flow", "queue,user,namespace,flow", "resource"])
-@pytest.mark.parametrize("per", ["hour", "day", "week", "month", "all"])
-async def test_usage_adds_up_to_the_same_however_it_is_grouped(url: str, by: str, per: str) -> None:
-    items = (await get(url, f"usage?by={by}&per={per}"))["items"]
-    total = {name: sum(each["asked"] for each in items if each["resource"] == name) for name in ("cpu", "nvidia.com/gpu")}
+GROUPINGS = [
+    *itertools.product(
+        ("queue", "user", "namespace", "flow", "queue,user,namespace,flow", "resource"), ("hour", "day", "week", "month", "all")
+    )
+]
+
+
+async def test_usage_adds_up_to_the_same_however_it_is_grouped(url: str) -> None:
     running = 3600 - 60  # what still runs is counted until now
-    assert total == {"cpu": 4 * 2000 * 1800 + 500 * 1800 + 2000 * running, "nvidia.com/gpu": 4 * 1000 * 1800 + 1000 * running}
-    if by != "resource":
-        cpu = [each for each in items if each["resource"] == "cpu"]
-        assert (sum(each["jobs"] for each in cpu), sum(each["failed"] for each in cpu)) == (4, 1)
+    asked = {"cpu": 4 * 2000 * 1800 + 500 * 1800 + 2000 * running, "nvidia.com/gpu": 4 * 1000 * 1800 + 1000 * running}
+    for by, per in GROUPINGS:
+        items = (await get(url, f"usage?by={by}&per={per}"))["items"]
+        total = {name: sum(each["asked"] for each in items if each["resource"] == name) for name in asked}
+        assert total == asked, (by, per)
+        if by != "resource":
+            cpu = [each for each in items if each["resource"] == "cpu"]
+            assert (sum(each["jobs"] for each in cpu), sum(each["failed"] for each in cpu)) == (4, 1), (by, per)
 
 
 @pytest.mark.parametrize(("query", "hours"), [("since=1h", 1), ("since=90m", 2), ("since=30m", 1)])
