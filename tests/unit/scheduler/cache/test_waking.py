@@ -274,7 +274,7 @@ def test_a_session_over_the_woken_decides_what_one_over_all_would(name, seed):
 @pytest.mark.parametrize("name", MIXED)
 @pytest.mark.parametrize("seed", range(8 // ONE_IN))
 def test_so_it_does_where_jobs_carry_labels_claims_terms_and_devices_of_their_own(name, seed):
-    assert walk(World(random.Random(seed), *MIXED[name], is_mixed=True), 25)
+    assert walk(World(random.Random(seed), *MIXED[name], is_mixed=True), 15)
 
 
 @pytest.mark.soak
