@@ -64,7 +64,7 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
     name = f"{words[:40].strip('-')}-{secrets.token_hex(3)}"
     cluster.make_namespace(name)
     yield name
-    cluster.reader.delete("namespace", name)
+    cluster.delete_namespace(name)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

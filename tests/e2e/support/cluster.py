@@ -137,6 +137,18 @@ class Cluster:
         self.create(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}))
         wait_until(lambda: self.get("serviceaccount", "-n", name)["items"], f"the account that the pods of {name} have")
 
+    def delete_namespace(self, name: str) -> None:
+        """Ask for its deletion, as soon as the server answers: a test may have ended it a moment ago."""
+
+        def is_asked_for() -> bool:
+            try:
+                self.reader.delete("namespace", name)
+            except ReadError as error:
+                return "(NotFound)" in str(error)
+            return True
+
+        wait_until(is_asked_for, f"the API server to take the deletion of namespace {name}")
+
     @property
     def audit(self) -> Audit:
         """What its API server logged; the embedded one serves nobody before it knows all roles."""
