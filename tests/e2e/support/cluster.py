@@ -138,7 +138,7 @@ class Cluster:
         wait_until(lambda: self.get("serviceaccount", "-n", name)["items"], f"the account that the pods of {name} have")
 
     def delete_namespace(self, name: str) -> None:
-        """Ask for its deletion, as soon as the server answers: a test may have ended it a moment ago."""
+        """Ask for its deletion as soon as the API server answers, which a test may have killed a moment ago."""
 
         def is_asked_for() -> bool:
             try:
