@@ -16,7 +16,7 @@ from tests.e2e.support.cluster import Cluster
 
 __all__ = ["Stay", "Stream", "lengths", "median", "most_idle", "stays", "utilisation", "waiting"]
 
-SECONDS = (3, 24, 3, 20, 3, 27, 3)
+SECONDS = (5, 40, 4, 32, 5, 44, 5)
 """How long small Jobs run, in turn: most are short, yet four of five nodes hold a long one at any time. So half of the nodes
 never get free at once, also where a slow machine lets many short ones end together."""
 
