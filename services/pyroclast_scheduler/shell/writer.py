@@ -15,7 +15,8 @@ import structlog
 
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NativeConditionType, PodGroupConditionType, PodGroupPhase
-from pyroclast.api.types import JOBS, POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.types import POD_GROUPS, PODS, QUEUES, Key, ResourceType
+from pyroclast.api.waiting_reasons import reason_of
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
 from pyroclast.kube.basics.time_slices import in_turns
@@ -31,6 +32,7 @@ from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import Debounce
+from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, reason_said, seconds_of_pod, seconds_of_reason
 from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
 from pyroclast_scheduler.shell.patches import (
     group_patch,
@@ -48,9 +50,6 @@ __all__ = ["Writer"]
 log = structlog.get_logger()
 
 WORKERS: Final = 8  # beside the binds, which go first by number
-_HOLD_SECONDS: Final = 1.0  # a reason that stands shorter than this is not worth a write
-_EARLY_SECONDS: Final = 2.5  # since the last member of a gang was made: as long as they come, it is not stuck
-_MADE_SECONDS: Final = 30.0  # the same where a Job makes them, which says itself what keeps it from it
 _COUNT_SECONDS: Final = 0.3  # members of a gang start one after another
 _WRITE_SECONDS: Final = 30.0
 _NATIVE_SECONDS: Final = 5.0  # between two writes of the conditions of one PodGroup of Kubernetes itself
@@ -198,14 +197,14 @@ class Writer:
             elif status.phase is not group.status.phase or key in preempting:
                 self._cache.groups.believe(key, status)  # that others go for it stays said, however soon they are gone
                 will_start = status.phase is PodGroupPhase.RUNNING and not status.running
-                hold = _HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
+                hold = HOLD_SECONDS if will_start else 0.0  # the counts that follow soon go out with it
                 self._groups.wish(key, status, now, hold=hold, mark=status.phase, is_urgent=True)
             else:
                 if _decision(status) != _decision(group.status):
                     self._cache.groups.believe(key, status)  # the next session takes it up before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
-                hold = _COUNT_SECONDS if is_count else _HOLD_SECONDS
+                hold = _COUNT_SECONDS if is_count else seconds_of_reason(reason_said(group.status), reason_said(status))
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
         bare = {
@@ -214,7 +213,7 @@ class Writer:
             if (group := self._cache.groups.current(key)) and group.keeps_phase and self._bare.get(key) != group.metadata.uid
         }
         for key in bare:
-            self._groups.wish(key, GroupStatus(), now, hold=_HOLD_SECONDS, mark="bare")
+            self._groups.wish(key, GroupStatus(), now, hold=HOLD_SECONDS, mark="bare")
         async for key in in_turns(outcome.seen):
             if key not in outcome.statuses and key not in bare and not self._cache.groups.is_believed(key):
                 self._groups.drop(key)
@@ -245,7 +244,7 @@ class Writer:
                 self._conditions[uid] = mark
                 self._pods.drop(uid)
             else:
-                hold = _hold(each, self._cache.groups.current(each.task.job))
+                hold = seconds_of_pod(each, self._cache.groups.current(each.task.job))
                 self._pods.wish(uid, each, now, hold=hold, mark=(mark, each.members))
 
     async def _who_waits(self, outcome: Outcome) -> dict[str, WaitingTask]:
@@ -276,7 +275,9 @@ class Writer:
                 self._notes.drop(slot)
             else:
                 is_now = note.kind != "Warning" or note.job in preempting
-                self._notes.wish(slot, note, now, hold=0.0 if is_now else _HOLD_SECONDS, mark=mark)
+                group = self._cache.groups.written(note.job)
+                hold = HOLD_SECONDS if group is None else seconds_of_reason(reason_said(group.status), reason_of(note.message))
+                self._notes.wish(slot, note, now, hold=0.0 if is_now else hold, mark=mark)
 
     async def _release_due(self) -> None:
         while True:
@@ -373,7 +374,7 @@ class Writer:
             self._natives.drop(key)
         else:
             is_late = bool(evicted) and all(each.type != NativeConditionType.DISRUPTION_TARGET for each in group.said)
-            hold = 0.0 if is_late else _HOLD_SECONDS  # soon it may have no pods that it could speak for
+            hold = 0.0 if is_late else HOLD_SECONDS  # soon it may have no pods that it could speak for
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
@@ -469,16 +470,6 @@ def _says(waiting: WaitingTask) -> str | None:
             nominated = status.nominated_node_name if waiting.nominated else ""
             return f"{reason_class(condition.reason, condition.message)}|{nominated}"
     return None
-
-
-def _hold(waiting: WaitingTask, group: Group | None) -> float:
-    """For how many seconds the reason of a pod has to stand before it is written."""
-    if waiting.nominated:
-        return 0.0
-    if waiting.members is None:
-        return _HOLD_SECONDS
-    maker = group.metadata.controller if group is not None else None
-    return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS
 
 
 def _decision(status: GroupStatus) -> str:

@@ -10,7 +10,7 @@ from pyroclast.api import records
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.session.outcome import Outcome, WaitingTask
+from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.writer import Writer
 
 KEY = "default/g"
@@ -53,5 +53,47 @@ async def test_a_reason_is_written_when_it_has_stood(cluster, members, maker, si
     times["now"] = 1000.0 + told
     await writer.take(Outcome(seen={KEY}, waiting=[waiting]))
     await cluster.until(says)
+    writing.cancel()
+    await asyncio.wait([writing])
+
+
+FULL, BEHIND, SHUT = (f"it waits; {code}: not now: it asks for 2 cpu" for code in ("ClusterFull", "BehindAnother", "QueueClosed"))
+
+
+@pytest.mark.parametrize(
+    ("reason", "silent", "told"),
+    [(BEHIND, 9.0, 11.0), (SHUT, 0.5, 1.5)],
+    ids=["as-a-job-ended", "as-its-queue-was-closed"],
+)
+async def test_a_reason_that_turns_with_each_job_that_ends_has_to_stand_for_longer(cluster, reason, silent, told):
+    await cluster.gang("g", 1, minimum=2)
+    cache, times = Cache(), Counter(now=1000.0)
+    cache.group_changed(None, msgspec.convert(await cluster.group("g"), records.PodGroup))
+    writer = Writer(cluster.client, cache, EventRecorder(cluster.client, "scheduler"), now=lambda: times["now"])
+    writing = asyncio.create_task(writer.run())
+
+    async def session(at, message):
+        times["now"] = 1000.0 + at
+        condition = records.PodGroupCondition(type="Unschedulable", status="True", reason="NotEnoughResources", message=message)
+        status = records.PodGroupStatus(conditions=(condition,))
+        note = Note(KEY, "Warning", "Unschedulable", message)
+        said = message in await conditions()
+        await writer.take(Outcome(seen={KEY}, statuses={} if said else {KEY: status}, notes=[note]))
+        await asyncio.sleep(0.05)
+
+    async def conditions():
+        found = await cluster.group("g")
+        cache.group_changed(None, msgspec.convert(found, records.PodGroup))
+        return [each["message"] for each in found.get("status", {}).get("conditions", [])]
+
+    await session(0, FULL)
+    await session(2, FULL)
+    await cluster.until(conditions)
+    for at, message in ((20, reason), (20 + silent, reason), (30, FULL), (40, reason), (40 + silent, reason)):
+        await session(at, message)
+        assert await conditions() == [FULL]
+    await session(40 + told, reason)
+    await asyncio.sleep(0.1)
+    assert await conditions() == [reason]
     writing.cancel()
     await asyncio.wait([writing])
