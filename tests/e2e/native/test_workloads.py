@@ -140,12 +140,14 @@ def test_the_queue_is_named_by_template_job_or_namespace(own: Cluster, namespace
 
     wait_until(is_counted, "the queue to count it")
     assert {pod["metadata"]["annotations"][QUEUE] for pod in own.get("pods", "-n", namespace)["items"]} == {queue}
-    shell = Shell(own.kubeconfig, namespace)
-    wait_until(lambda: queue in shell.run("vcctl", "report", "usage", "--by", "queue").stdout, "the recorder to count it")
     make(own, namespace, job("big", cpu, 2, gang(2), **labels))
     big = group_of(own, namespace, "big")
     wait_until(lambda: conditions(own, namespace, big), "the condition")
     assert f"queue {queue}" in conditions(own, namespace, big)["PodGroupInitiallyScheduled"][2]
+    own.kubectl("delete", "job", "small", "-n", namespace)
+    shell = Shell(own.kubeconfig, namespace)
+    report = "vcctl", "report", "usage", "--by", "queue", "-n", namespace
+    wait_until(lambda: queue in shell.run(*report).stdout, "its usage to be reported")
 
 
 @pytest.mark.parametrize("mode", ["single", "all"])
