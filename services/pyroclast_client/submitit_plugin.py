@@ -91,7 +91,7 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         path = utils.JobPaths(self.folder, job_id=name).submitted_pickle
         path.parent.mkdir(parents=True, exist_ok=True)
         delayed.dump(path)
-        launch, options = _launcher(str(self.folder), name, nodes), options_of(self._options(nodes))
+        launch, options = _launcher(str(self.folder), name, nodes, Path.cwd()), options_of(self._options(nodes))
         if nodes == 1:  # as a sweep of one, whose pod starts again when it was taken away
             defaults.client().submit(SweepCall(launch, (Arguments(),), options, name), name=name)
         else:
@@ -113,8 +113,12 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         return options
 
 
-def _launcher(folder: str, job_id: str, nodes: int) -> Callable[[], None]:
-    """What runs submitit in a pod. As a nested function it is pickled by value: pods do not have this module."""
+def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], None]:
+    """What runs submitit in a pod, where the program runs if the pod has that folder, as the other executors of submitit do.
+
+    As a nested function it is pickled by value: pods do not have this module.
+    """
+    home = str(here)
 
     def launch() -> None:
         import os  # noqa: PLC0415 - in the pod
@@ -138,7 +142,8 @@ def _launcher(folder: str, job_id: str, nodes: int) -> Callable[[], None]:
         log = os.path.join(place, f"{job_id}_{rank}_log")
         with open(f"{log}.out", "ab") as out, open(f"{log}.err", "ab") as err:
             command = [sys.executable, "-u", "-m", "submitit.core._submit", folder]
-            process = subprocess.Popen(command, env={**os.environ, **told}, stdout=out, stderr=err)  # noqa: S603 - submitit
+            where = home if os.path.isdir(home) else None
+            process = subprocess.Popen(command, env={**os.environ, **told}, cwd=where, stdout=out, stderr=err)  # noqa: S603
             signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGUSR2))
             code = process.wait()
         if code == 144:  # submitit has kept a checkpoint and asks to be started again

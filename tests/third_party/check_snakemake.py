@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import snakemake.common.tests as suite
 
 import pyroclast.client as pc
+from pyroclast_client.integrations.snakemake import ExecutorSettings
 
 Wait = Callable[[Callable[[], object]], None]
 BAD = """
@@ -72,3 +75,15 @@ def test_an_interrupt_ends_the_jobs(client: pc.Client, workflow: Path, wait_unti
     assert process.returncode != 0, said
     (slow,) = [job for job in client.jobs() if job.name.startswith("slow-")]
     wait_until(lambda: slow.phase == "Terminated")
+
+
+class TestOfTheInterface(suite.TestWorkflowsLocalStorageBase):
+    """The tests that Snakemake has for executors of others: a simple workflow, and one with groups of jobs."""
+
+    __test__ = True
+
+    def get_executor(self) -> str:
+        return "pyroclast"
+
+    def get_executor_settings(self) -> ExecutorSettings:
+        return ExecutorSettings(image="local", namespace=os.environ["PYROCLAST_TEST_NAMESPACE"])

@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 VERSIONS = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())
 CLIENT, API = ROOT / "services" / "pyroclast_client", ROOT / "libs" / "pyroclast"
 SNAKEMAKE = ROOT / "services" / "snakemake_executor_plugin_pyroclast"
+HYDRA = ROOT / "services" / "hydra_plugins" / "pyroclast_launcher"
 STANDALONE = ROOT / "services" / "pyroclast_standalone"
 INSTALL_SECONDS = 240
 UV = [sys.executable, "-m", "uv"]
@@ -52,8 +53,8 @@ def environment(name: str) -> Path:
 
 
 def site(folder: Path) -> Path:
-    """A folder for PYTHONPATH with the wheels of the client, of what it shares with others and of the plugin for Snakemake."""
-    for project in (API, CLIENT, SNAKEMAKE, ROOT, STANDALONE):
+    """A folder for PYTHONPATH with the wheels of the client, of what it shares with others and of its plugins."""
+    for project in (API, CLIENT, SNAKEMAKE, HYDRA, ROOT, STANDALONE):
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]
         subprocess.run(build, cwd=project, check=True, capture_output=True)
     wheels = [str(wheel) for wheel in (folder / "wheels").glob("*.whl")]

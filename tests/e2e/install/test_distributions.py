@@ -22,6 +22,7 @@ COMMAND_LINE = ROOT / "services" / "pyroclast_cli"
 CLIENT = ROOT / "services" / "pyroclast_client"
 API = ROOT / "libs" / "pyroclast"
 SNAKEMAKE = ROOT / "services" / "snakemake_executor_plugin_pyroclast"
+HYDRA = ROOT / "services" / "hydra_plugins" / "pyroclast_launcher"
 PACKAGES = {
     "pyroclast_admission",
     "pyroclast_board",
@@ -58,21 +59,22 @@ def test_each_wheel_holds_its_own_packages_and_none_of_the_other(wheel):
     assert packages_of(wheel(STANDALONE)) == {"pyroclast_standalone"}
     assert packages_of(wheel(COMMAND_LINE)) == {"pyroclast_cli"}
     assert packages_of(wheel(SNAKEMAKE)) == {SNAKEMAKE.name}
+    assert packages_of(wheel(HYDRA)) == {"hydra_plugins"}
     client = wheel(CLIENT)
     assert packages_of(client) == {"pyroclast_client"}
     assert client.stat().st_size < 200_000
     assert {"pyroclast_client/py.typed", "pyroclast_client/runner/standin.py"} <= set(zipfile.ZipFile(client).namelist())
 
 
-@pytest.mark.parametrize("folder", [API, STANDALONE, COMMAND_LINE, CLIENT, SNAKEMAKE], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [API, STANDALONE, COMMAND_LINE, CLIENT, SNAKEMAKE, HYDRA], ids=lambda folder: folder.name)
 def test_all_have_one_version_and_the_locks_pin_what_they_need(folder):
     ours, beside = (tomllib.loads((each / "pyproject.toml").read_text())["project"] for each in (ROOT, folder))
     assert beside["version"] == ours["version"]
     own = [need for need in (*ours["dependencies"], *beside["dependencies"]) if need.startswith("pyroclast")]
     assert {need.partition("==")[2] for need in own} == {ours["version"]}
     locks = [ROOT / "requirements.lock", *([ROOT / "requirements-dev.lock"] if folder == CLIENT else [])]
-    if folder == SNAKEMAKE:
-        return  # Snakemake is pinned where it is tested, in `tests/third_party/versions.toml`
+    if folder in (SNAKEMAKE, HYDRA):
+        return  # Snakemake and Hydra are pinned where they are tested, in `tests/third_party/versions.toml`
     pinned = {line.split("==")[0] for lock in locks for line in lock.read_text().splitlines() if "==" in line}
     assert {need.split(">=")[0] for need in beside["dependencies"] if ">=" in need} <= pinned
 
