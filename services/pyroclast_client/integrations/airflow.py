@@ -5,19 +5,17 @@ A try of a task submits under a name that depends on the try alone: a worker tha
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow.sdk import BaseOperator
-from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from pyroclast_client import errors
-from pyroclast_client.asynchronous import AsyncClient
 from pyroclast_client.documents import Submittable, stable_name
 from pyroclast_client.flow_handles import AsyncFlow, Flow
 from pyroclast_client.functions import Task, task
-from pyroclast_client.handles import AsyncJob
+from pyroclast_client.integrations.airflow_trigger import HANDLES, EndTrigger
 from pyroclast_client.synchronous import Client, Job
 
 if TYPE_CHECKING:
@@ -25,38 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EndTrigger", "PyroclastFlowOperator", "PyroclastJobOperator"]
 
-HANDLES: Final = {"Job": AsyncJob, "JobFlow": AsyncFlow}
 LOG_LINES: Final = 1000
-
-
-class EndTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not installed where types are checked
-    """Fires when a Job or JobFlow has ended, or is gone. A user who clears or marks the task ends the Job."""
-
-    def __init__(self, kind: str, namespace: str, name: str, uid: str, cluster: dict[str, Any]) -> None:
-        super().__init__()
-        self.what, self.cluster = (kind, namespace, name, uid), cluster
-
-    def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How another process makes this trigger."""
-        given = dict(zip(("kind", "namespace", "name", "uid"), self.what, strict=True))
-        return f"{EndTrigger.__module__}.{EndTrigger.__name__}", {**given, "cluster": self.cluster}
-
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for the end. What is wrong with the Job is for the operator to tell."""
-        kind, *key = self.what
-        async with AsyncClient(**self.cluster) as client:
-            lost = ""
-            try:
-                await HANDLES[kind](client, *key).wait(check=False)
-            except (errors.JobFailed, errors.JobReplaced, errors.NotFound) as error:
-                lost = str(error)
-        yield TriggerEvent({"namespace": key[0], "name": key[1], "uid": key[2], "lost": lost})
-
-    async def on_kill(self) -> None:
-        """End the Job."""
-        kind, *key = self.what
-        async with AsyncClient(**self.cluster) as client:
-            await HANDLES[kind](client, *key).cancel()
 
 
 class _Operator(BaseOperator):  # type: ignore[misc]  # see above

@@ -1,4 +1,7 @@
-"""The worker `pyroclast` of Prefect: each flow run is a Job. Prefect reads the types of settings: annotations are no strings here."""
+"""The worker `pyroclast` of Prefect: each flow run is a Job.
+
+Prefect reads the types of settings, so annotations are no strings here.
+"""
 
 import shlex
 from typing import Any
