@@ -22,6 +22,11 @@ rule bad:
     output: "bad.txt"
     shell: "echo this is wrong >&2; exit 3"
 
+rule together:
+    output: "hosts.txt"
+    resources: gang=3
+    shell: "echo $VC_WORKERS_HOSTS > {output}"
+
 rule slow:
     output: "slow.txt"
     shell: "sleep 600"
@@ -65,6 +70,17 @@ def test_a_rule_that_fails_ends_the_workflow_and_shows_what_it_printed(client: p
     assert process.returncode == 1
     assert re.search(r"Job bad-\w+ is Failed", said), said
     assert "this is wrong" in said
+
+
+def test_a_rule_with_a_gang_has_its_pods_together_and_the_names_of_the_others(client: pc.Client, workflow: Path) -> None:
+    process = snakemake(client, workflow, "hosts.txt")
+    said, _ = process.communicate()
+    assert process.returncode == 0, said
+    (job,) = [job for job in client.jobs() if job.name.startswith("together-")]
+    spec = job.object()["spec"]
+    assert (spec["minAvailable"], [task["replicas"] for task in spec["tasks"]]) == (3, [1, 2])
+    hosts = (workflow / "hosts.txt").read_text().strip().split(",")
+    assert hosts == [f"{job.name}-workers-{number}.{job.name}" for number in range(2)]
 
 
 def test_an_interrupt_ends_the_jobs(client: pc.Client, workflow: Path, wait_until: Wait) -> None:

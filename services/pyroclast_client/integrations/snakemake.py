@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 
 from pyroclast_client import errors
 from pyroclast_client.commands import command_job
-from pyroclast_client.documents import fresh_name
+from pyroclast_client.documents import Document, fresh_name
 from pyroclast_client.handles import COMPLETED
 from pyroclast_client.options import TaskOptions, options_of
 from pyroclast_client.synchronous import Client, Job
@@ -26,6 +27,7 @@ from pyroclast_client.synchronous import Client, Job
 __all__ = ["Executor", "ExecutorSettings", "common_settings"]
 
 LAST_LINES: Final = 20
+WAIT: Final = "trap 'exit 0' TERM; while :; do sleep 1; done"
 MINUTE: Final = 60
 
 common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False, job_deploy_sources=False)
@@ -40,6 +42,9 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]  # Snakemake
     namespace: str = field(default="", metadata={"help": "Namespace of the Jobs."})
     context: str = field(default="", metadata={"help": "Context of the kubeconfig."})
     mount: str = field(default="", metadata={"help": "PATH=CLAIM, the volume claim with the folder of the workflow."})
+    worker_command: str = field(
+        default="", metadata={"help": "What the other pods of a gang run, /usr/sbin/sshd -D, say; they wait by default."}
+    )
 
 
 class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
@@ -50,6 +55,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
         self._client = Client(settings.context, settings.namespace, settings.queue, settings.image)
         path, _, claim = settings.mount.partition("=")
         self._mounts = {path: claim} if path else {}
+        self._worker_command = settings.worker_command
 
     def get_job_exec_prefix(self, job: JobExecutorInterface) -> str:
         """Go to the folder of the workflow first, if pods share it."""
@@ -62,6 +68,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
         options = options_for(job.threads, job.resources, self._mounts)
         command = ["bash", "-c", self.format_job_exec(job)]
         body = command_job(command, options, self._client.asynchronous.surroundings, name=fresh_name(job.name))
+        if (gang := int(job.resources.get("gang") or 1)) > 1:
+            body = with_workers(body, gang - 1, self._worker_command)
         handle = self._client.submit(body)
         self.report_job_submission(SubmittedJobInfo(job, external_jobid=handle.name, aux={"handle": handle}))
 
@@ -103,3 +111,20 @@ def options_for(threads: int, resources: Mapping[str, Any], mounts: Mapping[str,
         options["timeout"] = resources["runtime"] * MINUTE
     options.update({name: resources[name] for name in ("gpus", "queue") if resources.get(name)})
     return options_of(options)
+
+
+def with_workers(job: Document, count: int, command: str) -> Document:
+    """The Job with more pods, which start together with the one of the rule and end with it.
+
+    The rule finds their names in `VC_WORKERS_HOSTS`. Where they run a command, such as that of an SSH server, all have one key.
+    """
+    spec = job["spec"]
+    (main,) = spec["tasks"]
+    workers = {**deepcopy(main), "name": "workers", "replicas": count, "minAvailable": count}
+    (container,) = workers["template"]["spec"]["containers"]
+    container["command"] = shlex.split(command) if command else ["sh", "-c", WAIT]
+    plugins = {"svc": ["--publish-not-ready-addresses"], "env": [], **({"ssh": []} if command else {})}
+    ends = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    fails = [{"events": ["PodFailed", "PodEvicted"], "action": "TerminateJob"}]
+    whole = {"tasks": [{**main, "policies": ends}, workers], "minAvailable": count + 1, "plugins": plugins, "policies": fails}
+    return {**job, "spec": {**spec, **whole}}

@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(700)]  # the first tim
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The embedded API server and nodes that run the commands of containers as processes."""
-    with running("embedded", tmp_path_factory.mktemp("processes"), nodes=2, mode="process") as cluster:
+def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A control plane with nodes that run the commands of containers as processes."""
+    with running(control_plane, tmp_path_factory.mktemp("processes"), nodes=2, mode="process") as cluster:
         yield cluster
 
 
