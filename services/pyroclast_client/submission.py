@@ -68,7 +68,7 @@ async def give_to(kube: Client, secret: Document, job: Document) -> None:
         await kube.patch(SECRETS, key, {"metadata": {"ownerReferences": [owner]}}, PatchKind.MERGE)
 
 
-async def remove_secret(kube: Client, secret: Key, *, uid: str | None = None) -> None:
+async def remove_secret(kube: Client, secret: Key, *, uid: str = "") -> None:
     """Delete a Secret of ours. Users who may only patch theirs name an owner that is not there: the cluster removes it then.
 
     Raises:
