@@ -4,8 +4,9 @@ It is the launcher of `hydra-submitit-launcher` with the executor `pyroclast` of
 only.
 """
 
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -14,8 +15,6 @@ from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf
 from hydra_plugins.hydra_submitit_launcher.submitit_launcher import BaseSubmititLauncher
 
 __all__ = ["PyroclastLauncher", "PyroclastQueueConf"]
-
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # pods have Hydra and nothing of ours
 
 
 @dataclass
@@ -38,6 +37,11 @@ class PyroclastLauncher(BaseSubmititLauncher):  # type: ignore[misc]  # see abov
     """Runs the jobs of a sweep as Jobs, side by side, and waits for them."""
 
     _EXECUTOR: ClassVar[str] = "pyroclast"
+
+    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[Any]:
+        """Run a job for each list of overrides."""
+        cloudpickle.register_pickle_by_value(import_module(__name__))  # pods have Hydra and nothing of ours
+        return list(super().launch(job_overrides, initial_job_idx))
 
 
 ConfigStore.instance().store(group="hydra/launcher", name="pyroclast", node=PyroclastQueueConf(), provider="pyroclast")
