@@ -10,6 +10,7 @@ from pyroclast.lifecycle.seats.pods import is_seat, template_of
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import LINGER_SECONDS, has_seats
 from pyroclast_scheduler.model.statuses import TaskStatus
+from pyroclast_scheduler.shell.placements import Placements
 from tests.scenarios import objects
 from tests.unit.scheduler.cache.test_cache import changed, used
 
@@ -254,6 +255,24 @@ def test_the_answer_says_of_each_of_them_where_it_is_or_that_it_is_nowhere(cache
     cache.group_changed(None, group(3, phase=RUNNING, asked=[1, 2], generation=2, placement=emptied))
     cache.pod_changed(pod(2, node="n2"), None)
     assert seats_of(cache) == {}  # until it asks again
+
+
+@pytest.mark.parametrize(("asked", "left"), [(None, None), ([0], '{"generation":2,"version":1}')])
+def test_a_placement_is_taken_away_only_from_the_group_that_was_looked_at(cache, asked, left):
+    """Else a scheduler that leads no more would take away the placement that the next one has written."""
+    generation = 1 if asked is None else 2
+    there = group(1, phase=PodGroupPhase.INQUEUE, asked=asked, generation=generation, nodes={0: "n1"})
+    cache.group_changed(None, there)
+    cache.pod_changed(None, pod(0, node="n1"))
+    found = cache.group("t/g")
+    status = msgspec.structs.replace(found.status, phase=RUNNING)
+    patch = Placements(None, cache).joined(found, status, {"status": {"phase": "Running"}})
+    meta = there.metadata
+    assert patch["metadata"] == {
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+        "annotations": {keys.PLACEMENT: left},
+    }
 
 
 def test_a_session_answers_what_was_asked_before_it_began(cache):
