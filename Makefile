@@ -17,7 +17,8 @@ EMBEDDED := admission/test_rejection admission/test_rights admission/test_webhoo
     install/test_helm jobs/test_first_light newcomers/test_examples newcomers/test_half_hour newcomers/test_tutorials
 # what also runs with gangs placed before their pods exist
 SEATED := admission/test_in_process faults/test_faults flows/test_flows jobs/test_first_light jobs/test_hyper_jobs jobs/test_job_plugins \
-    jobs/test_lifecycle queues/test_reservation queues/test_reservation_given_back scheduling/test_waiting
+    jobs/test_lifecycle jobs/test_plain_pods queues/test_preemption queues/test_reservation queues/test_reservation_given_back \
+    scheduling/test_waiting
 # the runner of the client runs in the pods of users alone
 PROGRAMS := $(subst /,.,$(patsubst services/%.py,%,$(filter-out services/pyroclast_client/%,$(wildcard services/*/__main__.py services/*/*/__main__.py))))
 AT_WORK := pyroclast_admission.certificates.keeper pyroclast_standalone.apiserver.access.certificates cryptography.hazmat.backends.openssl.backend uvloop
