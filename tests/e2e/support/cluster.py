@@ -39,6 +39,7 @@ __all__ = [
 
 START_SECONDS = 120.0
 STOP_SECONDS = 60.0
+RESTART_BACKOFF = "2s"  # of containers that fail: a fifth of what kubelets wait
 LAST_LINES = 60
 PR_SET_PDEATHSIG = 1
 FLAGS: list[str] = []
@@ -272,6 +273,7 @@ def started(control_plane: str, kubeconfig: Path, audit_log: Path, arguments: li
     """`pyroclast up ARGUMENTS` as a process, from its `ready` line to its orderly end."""
     process = subprocess.Popen(
         [sys.executable, "-m", "pyroclast_standalone", "up", *arguments],
+        env={"PYROCLAST_RESTART_BACKOFF": RESTART_BACKOFF, **os.environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
