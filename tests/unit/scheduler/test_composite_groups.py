@@ -287,7 +287,7 @@ def test_nothing_is_left_of_a_tree_in_whatever_order_it_goes(order: Sequence[str
     assert not cache.tasks
     assert not cache.jobs.all_facts()
     assert not [*cache.natives.records(), *cache.natives.trees.records()]
-    assert [cache.group(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
+    assert [cache.groups.current(key) for key in (KEY, native_key("t", "g"), native_key("t", "h"))] == [None] * 3
 
 
 def test_a_tree_that_was_half_bound_is_completed_and_a_lost_member_replaced():

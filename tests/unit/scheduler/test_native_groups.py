@@ -148,7 +148,7 @@ def test_nothing_is_left_of_a_group_that_went_and_came_again():
     assert not cache.tasks
     assert not cache.jobs.all_facts()
     assert not list(cache.natives.records())
-    assert cache.group(KEY) is None
+    assert cache.groups.current(KEY) is None
 
 
 def test_groups_of_one_name_in_both_apis_are_two():

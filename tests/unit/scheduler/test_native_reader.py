@@ -93,7 +93,7 @@ CASES = {
         {"hold": Hold(PendingReason.GATED, "1 pod waits behind scheduling gates: example.com/g")},
     ),
     "a group whose parent is missing is held": Case(
-        gang(), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}, {"obstacle": PARENT}
+        gang(), pods(3), {"hold": Hold(PendingReason.LEFT_OUT, PARENT)}, {"obstacle": Hold(PendingReason.LEFT_OUT, PARENT)}
     ),
     "the minimum is the sum of the oldest members": Case(
         gang(minimum=2), [pod("c", age=1, cpu=9), pod("a", age=3, cpu=2), pod("b", age=2, cpu=3)],
