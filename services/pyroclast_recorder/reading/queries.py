@@ -26,9 +26,10 @@ from pyroclast_recorder.database.tables import (
     queue_minutes,
     reservations,
     trace_step,
+    usage_days,
 )
 from pyroclast_recorder.database.usage_rows import usage_rows
-from pyroclast_recorder.hourly_usage import HOUR, held
+from pyroclast_recorder.hourly_usage import DAY, HOUR, held
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
 from pyroclast_recorder.reading.periods import LENGTHS, period_of, spans
@@ -63,6 +64,13 @@ async def namespaces(connection: AsyncConnection, cluster: str) -> list[str]:
     """All namespaces that there is history of."""
     found = await connection.scalars(select(jobs.c.namespace).where(jobs.c.cluster == cluster).distinct())
     return sorted(name for name in found if name)
+
+
+async def used_namespaces(connection: AsyncConnection, cluster: str, since: int, until: int) -> list[str]:
+    """All namespaces whose pods held something between two times: they need not have a Job."""
+    day = usage_days.c.day
+    chosen = select(usage_days.c.namespace).where(usage_days.c.cluster == cluster, day.between(since // DAY * DAY, until))
+    return sorted(filter(None, await connection.scalars(chosen.distinct())))
 
 
 async def history(

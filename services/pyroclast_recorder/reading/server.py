@@ -136,7 +136,8 @@ class HistoryServer:
         question = usage_question(request.query, int(self._now()))
         await self._settle()
         async with self._database.reading() as connection:
-            visible = await self._visible(connection, reader, question.namespaces)
+            used = await queries.used_namespaces(connection, self._database.cluster, question.since, question.until)
+            visible = await self._visible(connection, reader, question.namespaces, used)
             items = await queries.usage(connection, self._database.cluster, question, visible)
             gap = await queries.gap_seconds(connection, self._database.cluster, question.since, question.until)
         return {"by": list(question.by), "items": items, "gapSeconds": gap}
@@ -169,9 +170,12 @@ class HistoryServer:
             items, is_cut = await queries.minutes(connection, self._database.cluster, queue, question)
         return {"items": items, "isCut": is_cut}
 
-    async def _visible(self, connection: AsyncConnection, reader: Reader, only: Collection[str]) -> list[str]:
-        """The namespaces that there is history of and that may be read; where `only` names some, of those."""
-        known = await queries.namespaces(connection, self._database.cluster)
+    async def _visible(
+        self, connection: AsyncConnection, reader: Reader, only: Collection[str], known: Collection[str] | None = None
+    ) -> list[str]:
+        """The namespaces of `known` that may be read; where `only` names some, of those. None: those that had Jobs."""
+        if known is None:
+            known = await queries.namespaces(connection, self._database.cluster)
         return await reader.visible([each for each in known if not only or each in only])
 
 

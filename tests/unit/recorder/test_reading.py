@@ -264,6 +264,16 @@ def test_what_is_reserved_is_what_is_left_in_each_second(
     assert reserved_amounts(named, kept, of_pods, since, until).get("cpu", 0) == expected
 
 
+async def test_usage_of_a_namespace_that_never_had_a_job_is_told(url: str, database: Database) -> None:
+    batch = Batch(database.cluster)
+    batch.add(pods, 1, pod("g-0", "", job=None, namespace="gangs", queue="gold", requests='{"cpu":1000}'))
+    await database.write(batch, NOW)
+    items = (await get(url, "usage?by=namespace,queue"))["items"]
+    assert [(each["queue"], each["asked"]) for each in items if each["namespace"] == "gangs"] == [("gold", 1000 * 1800)]
+    (of_queue,) = (await get(url, "usage?queue=gold"))["items"]
+    assert of_queue["asked"] == 1000 * 1800
+
+
 async def test_usage_tells_how_long_nobody_looked(url: str) -> None:
     assert (await get(url, "usage"))["gapSeconds"] == 30
 
