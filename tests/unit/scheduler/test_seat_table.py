@@ -264,7 +264,7 @@ def test_a_placement_is_taken_away_only_from_the_group_that_was_looked_at(cache,
     there = group(1, phase=PodGroupPhase.INQUEUE, asked=asked, generation=generation, nodes={0: "n1"})
     cache.group_changed(None, there)
     cache.pod_changed(None, pod(0, node="n1"))
-    found = cache.group("t/g")
+    found = cache.groups.current("t/g")
     status = msgspec.structs.replace(found.status, phase=RUNNING)
     patch = Placements(None, cache).joined(found, status, {"status": {"phase": "Running"}})
     meta = there.metadata
