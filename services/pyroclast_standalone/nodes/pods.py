@@ -244,7 +244,8 @@ class PodKeeper:
         status = pod_status(pod, entry.life, of_pod(pod.metadata.annotations), host_ip=self._host_ip, now=self._now())
         digest = _digest(status)
         never_ran = not any(c.ending or c.is_alive for c in entry.life.containers)
-        if digest == entry.published or (entry.life.may_be_deleted and never_ran):
+        is_lost = entry.life.phase.is_over and not _is_over(pod)  # the API server was restored to a state before we wrote it
+        if (digest == entry.published and not is_lost) or (entry.life.may_be_deleted and never_ran):
             return
         body = {"metadata": {"uid": entry.life.uid}, "status": status}
         try:

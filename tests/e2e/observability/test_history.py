@@ -60,6 +60,12 @@ def seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).timestamp())
 
 
+def pods_recorded(cluster: Cluster) -> int:
+    """The pods that the recorder has seen."""
+    found = ask(cluster, "jobs", namespace=NAMESPACE, limit="1000")["items"]
+    return sum(ask(cluster, f"jobs/{NAMESPACE}/{each['name']}")["items"][0]["pods"] for each in found)
+
+
 @dataclass(frozen=True, slots=True)
 class Recorded:
     """A control plane whose recorder writes into `database`, and whose nodes keep a log of their pods."""
@@ -110,6 +116,9 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
             wait_until(lambda: rows_written(cluster) > 0, "the recorder to write rows", seconds=120)
         cluster.kill("recorder")
     wait_until(lambda: phases(cluster, NAMESPACE) == {"Completed": jobs}, "all Jobs to complete", seconds=1800)
+    wait_until(
+        lambda: pods_recorded(cluster) == jobs * REPLICAS, "the recorder to have seen all pods before they go", seconds=300
+    )
     cluster.kill("recorder")
     cluster.kubectl("delete", "vcjob", "--all", "-n", NAMESPACE, "--wait=true", timeout=300)
     held = recorded.held_by_nodes()
@@ -121,7 +130,6 @@ def test_usage_is_what_the_nodes_say_though_the_recorder_is_killed(recorded: Rec
         return {item["resource"]: item["asked"] for item in items}
 
     wait_until(lambda: len(ask(cluster, "jobs", namespace=NAMESPACE, limit="1000")["items"]) == jobs, "all Jobs to be recorded")
-    wait_until(lambda: ask(cluster, f"jobs/{NAMESPACE}/job-0")["items"][0]["pods"] == REPLICAS, "their pods")
     wait_until(lambda: usage() == expected, f"usage to be {expected}: it is {usage()}")
     items = ask(cluster, "usage", namespace=NAMESPACE, by="queue,user,resource")["items"]
     assert {item["doubtful"] for item in items} == {0}

@@ -41,6 +41,7 @@ START_SECONDS = 120.0
 STOP_SECONDS = 60.0
 RESTART_BACKOFF = "2s"  # of containers that fail: a fifth of what kubelets wait
 LAST_LINES = 60
+ADMISSION_SECONDS = 30.0
 PR_SET_PDEATHSIG = 1
 FLAGS: list[str] = []
 """Further flags of `pyroclast up` in this run of the tests."""
@@ -128,10 +129,20 @@ class Cluster:
         """
         bodies = [each for each in yaml.load_all(manifests, yaml.CSafeLoader) if each]
         bodies = [item for body in bodies for item in (body["items"] if body["kind"] == "List" else [body])]
-        try:
-            return [self.reader.create(body, namespace) for body in bodies]
-        except ReadError as error:
-            raise KubectlError(("create", "-n", namespace, "-f", "-"), 1, "", f"{error}\n") from error
+        names = {each["metadata"].get("name", "") for each in bodies}
+        return [self._create(body, namespace, names) for body in bodies]
+
+    def _create(self, body: dict[str, Any], namespace: str, beside: set[str]) -> dict[str, Any]:
+        """Create one object; admission of the API server hears of a PriorityClass made `beside` it a moment later."""
+        deadline = time.monotonic() + ADMISSION_SECONDS
+        while True:
+            try:
+                return self.reader.create(body, namespace)
+            except ReadError as error:
+                _, _, name = str(error).partition("no PriorityClass with name ")
+                if name.split(" ")[0] not in beside or time.monotonic() > deadline:
+                    raise KubectlError(("create", "-n", namespace, "-f", "-"), 1, "", f"{error}\n") from error
+            time.sleep(0.1)
 
     def make_namespace(self, name: str, **metadata: Any) -> None:
         """Make a namespace, in which pods can be made at once."""

@@ -19,6 +19,7 @@ from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.credentials.config import load_config
 from pyroclast.kube.http.client import Client
 from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.codes import codes_of
 
 __all__ = ["JOB", "STUCK", "Answers", "Asked", "Case", "Step", "ask_everywhere", "until"]
 
@@ -54,6 +55,11 @@ class Case:
     own: Sequence[tuple[ResourceType, str]] = ((QUEUES, NAME),)
     without_pods: str = ""
 
+    @property
+    def code(self) -> str:
+        """The code of the cause."""
+        return pending.reason_of(self.want)
+
     def is_cause(self, name: str, text: str) -> bool:
         """Whether `text` is the cause, for the namespace of that name."""
         return re.fullmatch(re.escape(self.want.replace(NAME, name)).replace(r"\*", ".*"), text) is not None
@@ -69,6 +75,7 @@ class Answers:
     group: str = ""
     pods: list[str] = field(default_factory=list)
     run: str = ""
+    codes: dict[str, str] = field(default_factory=dict)
 
     def differing(self, case: Case) -> dict[str, list[str]]:
         """The places that do not tell the cause of `case`, with what they tell; of Events one has to, older ones stay."""
@@ -76,6 +83,7 @@ class Answers:
         if not case.without_pods:
             found["pods"] = self.pods or [""]
         differing = {place: texts for place, texts in found.items() if not all(case.is_cause(self.name, text) for text in texts)}
+        differing |= {place: [code] for place, code in self.codes.items() if code != case.code}
         is_told = any(case.is_cause(self.name, text) for text in self.events)
         return differing if is_told else {**differing, "Event": self.events}
 
@@ -106,6 +114,9 @@ async def ask_everywhere(cluster: Cluster, folder: Path, cases: Mapping[str, Cas
             async with _followed(cluster, folder, jobs) as output:
                 asked = (_asked(client, names[title], case, output) for title, case in cases.items())
                 answers = await asyncio.gather(*asked)
+                codes = await codes_of(cluster, [(names[title], JOB, case.code) for title, case in cases.items()])
+                for each, said in zip(answers, codes, strict=True):
+                    each.codes = said
         finally:
             await asyncio.gather(*(_clean_up(client, names[title], case) for title, case in cases.items()))
     return dict(zip(cases, answers, strict=True))

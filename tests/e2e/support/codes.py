@@ -1,0 +1,69 @@
+"""By which code programs, the web page and the metric say why Jobs wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.support.cluster import Cluster
+
+__all__ = ["PLACES", "codes_of"]
+
+PLACES = ("vcctl explain", "vcctl waiting", "the page", "the metric")
+AT_ONCE = 4
+METRIC_SECONDS = 30.0
+_COUNTED = re.compile(r'^pyroclast_waiting_jobs{code="(\w+)",queue="[^"]*"} [1-9]', re.MULTILINE)
+_SHOWN = re.compile(r'href="/jobs\?code=(\w+)"')
+
+
+async def codes_of(cluster: Cluster, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
+    """What each of the `PLACES` says of each job, empty for nothing; a job is its namespace, its name and the code to expect."""
+    listed = {(each["namespace"], each["name"]): each["code"] for each in (await _vcctl(cluster, "waiting", "-A"))["items"]}
+    expected = {code for _, _, code in jobs}
+    counted = await _counted(cluster, expected)
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def asked(namespace: str, name: str, code: str) -> dict[str, str]:
+        async with gate:
+            explained = (await _vcctl(cluster, "explain", name, "-n", namespace))["code"]
+            shown = await asyncio.to_thread(_shown, cluster, namespace)
+        said = (explained, listed.get((namespace, name), ""), shown, code if code in counted else "")
+        return dict(zip(PLACES, said, strict=True))
+
+    return list(await asyncio.gather(*(asked(*job) for job in jobs)))
+
+
+async def _vcctl(cluster: Cluster, *arguments: str) -> Any:
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+    program = str(Path(sys.executable).parent / "vcctl")
+    process = await asyncio.create_subprocess_exec(
+        program, *arguments, "-o", "json", env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return json.loads(output)
+
+
+def _shown(cluster: Cluster, namespace: str) -> str:
+    """The code on the web page of the only Job that waits in a namespace."""
+    url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
+    with urllib.request.urlopen(f"{url}/jobs?namespace={namespace}&name=j&state=waiting", timeout=10) as answer:
+        found = _SHOWN.findall(answer.read().decode())
+    return str(found[0]) if found else ""
+
+
+async def _counted(cluster: Cluster, expected: set[str]) -> set[str]:
+    """The codes that the scheduler counts, once all that are expected are among them or the time is over."""
+    found: set[str] = set()
+    for _ in range(int(METRIC_SECONDS)):
+        found = set(_COUNTED.findall(await asyncio.to_thread(cluster.metrics, "scheduler")))
+        if expected <= found:
+            break
+        await asyncio.sleep(1)
+    return found
