@@ -18,9 +18,8 @@ __all__ = ["PLACES", "codes_of"]
 
 PLACES = ("vcctl explain", "vcctl waiting", "the page", "the metric")
 AT_ONCE = 4
-METRIC_SECONDS = 30.0
+LONGEST_SECONDS = 30.0
 _COUNTED = re.compile(r'^pyroclast_waiting_jobs{code="(\w+)",queue="[^"]*"} [1-9]', re.MULTILINE)
-_SHOWN = re.compile(r'href="/jobs\?code=(\w+)"')
 
 
 async def codes_of(cluster: Cluster, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
@@ -33,7 +32,7 @@ async def codes_of(cluster: Cluster, jobs: Sequence[tuple[str, str, str]]) -> li
     async def asked(namespace: str, name: str, code: str) -> dict[str, str]:
         async with gate:
             explained = (await _vcctl(cluster, "explain", name, "-n", namespace))["code"]
-            shown = await asyncio.to_thread(_shown, cluster, namespace)
+            shown = await _shown_at_last(cluster, namespace, name, code)
         said = (explained, listed.get((namespace, name), ""), shown, code if code in counted else "")
         return dict(zip(PLACES, said, strict=True))
 
@@ -50,18 +49,30 @@ async def _vcctl(cluster: Cluster, *arguments: str) -> Any:
     return json.loads(output)
 
 
-def _shown(cluster: Cluster, namespace: str) -> str:
-    """The code on the web page of the only Job that waits in a namespace."""
+async def _shown_at_last(cluster: Cluster, namespace: str, name: str, code: str) -> str:
+    """The code on the web page, once it is the one to expect or the time is over: the page reads Leases every ten seconds."""
+    found = ""
+    for _ in range(int(LONGEST_SECONDS)):
+        found = await asyncio.to_thread(_shown, cluster, namespace, name)
+        if found == code:
+            break
+        await asyncio.sleep(1)
+    return found
+
+
+def _shown(cluster: Cluster, namespace: str, name: str) -> str:
+    """The code in the row of a Job on the web page."""
     url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
-    with urllib.request.urlopen(f"{url}/jobs?namespace={namespace}&name=j&state=waiting", timeout=10) as answer:
-        found = _SHOWN.findall(answer.read().decode())
-    return str(found[0]) if found else ""
+    with urllib.request.urlopen(f"{url}/jobs?namespace={namespace}", timeout=10) as answer:
+        rows = answer.read().decode().split("</tr>")
+    found = (re.search(rf'>{name}</a></th>.*href="/jobs\?code=(\w+)"', row, re.DOTALL) for row in rows)
+    return next((each[1] for each in found if each), "")
 
 
 async def _counted(cluster: Cluster, expected: set[str]) -> set[str]:
     """The codes that the scheduler counts, once all that are expected are among them or the time is over."""
     found: set[str] = set()
-    for _ in range(int(METRIC_SECONDS)):
+    for _ in range(int(LONGEST_SECONDS)):
         found = set(_COUNTED.findall(await asyncio.to_thread(cluster.metrics, "scheduler")))
         if expected <= found:
             break
