@@ -211,25 +211,24 @@ async def measure(client: Client, pid: int, url: str, options: argparse.Namespac
         took = time.perf_counter() - begun
         cpu = used(pid)[0] - before
         median, slowest, _ = await asking
+        told, largest, messages = sorted(late), max(sizes, default=0) / 1000, len(sizes)
+        if shutil.which("chromedriver"):
+            working = asyncio.create_task(worked_in(f"{url}/jobs?state=waiting&sort=name", options.seconds))
+            await change(client, options.jobs, options.changes, options.seconds, {})
+            tab = await working
+            print(f"in a tab that changed {tab.changes} times while {tab.keys} keys were pressed:")
+            print(f"  the slowest interaction {max(tab.interactions, default=16):.0f} ms, {len(tab.interactions)} over 16 ms")
+            print(f"  {len(tab.tasks)} tasks over 50 ms, the longest {max(tab.tasks, default=0):.0f} ms")
         for reader in readers:
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
-    late.sort()
     rate, share = writes / took, cpu / took * 100
     print(f"{options.viewers} viewers, {rate:.0f} changes/s for {took:.0f} s: processor {share:.0f} % of a core")
-    if not late:
+    if not told:
         raise SystemExit("no change reached a viewer")
-    print(f"  from a change to its message: {statistics.median(late):.2f} s, 99 %: {late[len(late) * 99 // 100]:.2f} s")
-    largest = max(sizes, default=0) / 1000
-    print(f"  {len(sizes) / took / options.viewers:.2f} messages a second and viewer, the largest {largest:.1f} kB")
+    print(f"  from a change to its message: {statistics.median(told):.2f} s, 99 %: {told[len(told) * 99 // 100]:.2f} s")
+    print(f"  {messages / took / options.viewers:.2f} messages a second and viewer, the largest {largest:.1f} kB")
     print(f"  a page meanwhile: {median:.0f} ms, slowest {slowest:.0f} ms; memory of the board: {used(pid)[1]:.0f} MB")
-    if shutil.which("chromedriver"):
-        working = asyncio.create_task(worked_in(f"{url}/jobs?state=waiting&sort=name", options.seconds))
-        await change(client, options.jobs, options.changes, options.seconds, {})
-        tab = await working
-        print(f"in a tab that changed {tab.changes} times while {tab.keys} keys were pressed:")
-        print(f"  the slowest interaction {max(tab.interactions, default=16):.0f} ms, {len(tab.interactions)} over 16 ms")
-        print(f"  {len(tab.tasks)} tasks over 50 ms, the longest {max(tab.tasks, default=0):.0f} ms")
 
 
 if __name__ == "__main__":
