@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.e2e.support.cluster import Cluster
 
-__all__ = ["PLACES", "codes_of"]
+__all__ = ["codes_of"]
 
 PLACES = ("vcctl explain", "vcctl waiting", "the page", "the metric")
 AT_ONCE = 4
