@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.configuration import configured
 
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -30,12 +31,9 @@ tiers:
 
 @pytest.fixture
 def preempting(cluster: Cluster) -> Iterator[None]:
-    """The scheduler with the action preempt, and as it was afterwards."""
-    file = cluster.data / "scheduler.conf"
-    before = file.read_text()
-    file.write_text(CONFIGURATION)
-    yield
-    file.write_text(before)
+    """The scheduler with the action preempt."""
+    with configured(cluster, CONFIGURATION):
+        yield
 
 
 @pytest.mark.usefixtures("preempting")

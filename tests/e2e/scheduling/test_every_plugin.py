@@ -12,6 +12,7 @@ from pyroclast.api.keys import QUEUE_ALLOCATION_GATE
 from pyroclast_scheduler import registry
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.configuration import configured
 
 ACTIONS = "enqueue, elect, allocate, reserve, backfill, preempt, reclaim, gangpreempt, gangreclaim, shuffle"
 APART = {"proportion", "extender"}
@@ -22,16 +23,11 @@ REASON = re.compile(r"quota insufficient")
 
 @pytest.fixture
 def every_plugin(cluster: Cluster) -> Iterator[None]:
-    """All of them, and the configuration as it was afterwards."""
-    file = cluster.data / "scheduler.conf"
-    before = file.read_text()
+    """All of them."""
     names = sorted(registry.plugins().keys() - APART)
     entries = "".join(f"  - name: {name}\n{ARGUMENTS.get(name, '')}" for name in names)
-    file.write_text(f'actions: "{ACTIONS}"\ntiers:\n- plugins:\n{entries}')
-    yield
-    times = loads(cluster)
-    file.write_text(before)
-    wait_until(lambda: loads(cluster) > times, "the scheduler to take up what it had before")
+    with configured(cluster, f'actions: "{ACTIONS}"\ntiers:\n- plugins:\n{entries}'):
+        yield
 
 
 def test_all_actions_are_among_them() -> None:
@@ -50,11 +46,6 @@ def test_gangs_run_and_quotas_hold(cluster: Cluster, namespace: str) -> None:
         lambda: REASON.search(str(events(cluster, namespace))), "the large Job's PodGroup to say what it lacks", seconds=30
     )
     assert not cluster.get("pods", "-n", namespace, "-l", "volcano.sh/job-name=large")["items"]
-
-
-def loads(cluster: Cluster) -> int:
-    """How often the scheduler took up a configuration."""
-    return (cluster.data / "logs" / "scheduler.log").read_text().count("configuration.loaded")
 
 
 def gated() -> str:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.support.cluster import Cluster, KubectlError, running, wait_until
+from tests.e2e.support import configuration
+from tests.e2e.support.cluster import Cluster, KubectlError, running
 
 __all__ = [
     "HALF",
@@ -51,13 +52,7 @@ def contended(control_plane: str, folder: Path, *, nodes: int = NODES) -> Iterat
 
 def configure(cluster: Cluster, arguments: str | None) -> None:
     """Let the scheduler reserve with `arguments` of the plugin; None: without the actions and the plugin."""
-    log = cluster.data / "logs" / "scheduler.log"
-    file = cluster.data / "scheduler.conf"
-    if file.read_text() == _text(arguments):
-        return
-    before = log.read_text().count("configuration.loaded")
-    file.write_text(_text(arguments))
-    wait_until(lambda: log.read_text().count("configuration.loaded") > before, "the scheduler to take up its configuration")
+    configuration.configure(cluster, _text(arguments))
 
 
 def group_of(cluster: Cluster, job: str) -> str:
