@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.cli.test_vcctl import FLOW, Shell
+from tests.e2e.cli.test_vcctl import FLOW
 from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.shell import Shell
 
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code"}, "immutable": True, "stringData": {"a": "b"}}
 

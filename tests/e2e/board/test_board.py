@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
+from tests.e2e.support.board import look, shows
 from tests.e2e.support.cluster import Cluster, wait_until
 
 ROOT = Path(__file__).parents[3]
-
-
-def look(cluster: Cluster, path: str) -> tuple[int, str]:
-    """The status and text of a page; the board may be just starting, which is status 0."""
-    url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
-    try:
-        with urllib.request.urlopen(url + path, timeout=10) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
-    except (OSError, http.client.HTTPException):
-        return 0, ""
-
-
-def shows(cluster: Cluster, path: str, *words: str, status: int = 200) -> str:
-    """The page once it has all of these words."""
-    found = ""
-
-    def holds() -> bool:
-        nonlocal found
-        code, found = look(cluster, path)
-        return code == status and all(word in found for word in words)
-
-    wait_until(holds, f"{path} to show {words}")
-    return found
 
 
 @pytest.mark.timeout(240)

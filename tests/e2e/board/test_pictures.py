@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.board.test_board import shows
 from tests.e2e.jobs.test_first_light import job
+from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.unit.board.browser import running_browser
 

@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from tests.e2e.cli.test_vcctl import Shell
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.natives import (
     COMPOSITES,
@@ -24,6 +23,7 @@ from tests.e2e.support.natives import (
     patches,
     priority_class,
 )
+from tests.e2e.support.shell import Shell
 
 ZONE = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
 QUEUED = "pyroclast.dev/Queued"

@@ -11,8 +11,7 @@ import yaml
 
 from pyroclast.api.keys import SCHEDULER_NAME
 from pyroclast.rules.policies.schedulers import scheduler_manifests
-from tests.e2e.board.test_board import shows
-from tests.e2e.cli.test_vcctl import Shell
+from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
 from tests.e2e.support.natives import (
     GROUPS,
@@ -33,6 +32,7 @@ from tests.e2e.support.natives import (
     volcano_job,
     writes,
 )
+from tests.e2e.support.shell import Shell
 
 PODS_OF_A_BIG_GANG = 40
 WHOLE = pytest.mark.soak

@@ -18,9 +18,9 @@ import yaml
 
 from pyroclast.api.types import QUEUES
 from pyroclast_standalone.ports import free_port
-from tests.e2e.board.test_board import shows
 from tests.e2e.faults.test_faults import phases
 from tests.e2e.jobs.test_first_light import job
+from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, wait_until
 
 DASHBOARDS = Path(__file__).parents[3] / "charts" / "pyroclast" / "dashboards"

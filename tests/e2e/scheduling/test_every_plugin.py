@@ -42,9 +42,7 @@ def test_gangs_run_and_quotas_hold(cluster: Cluster, namespace: str) -> None:
     cluster.create(gated(), namespace)
     cluster.create(job("large", command=["true"], replicas=30), namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/fits", "--timeout=60s")
-    wait_until(
-        lambda: REASON.search(str(events(cluster, namespace))), "the large Job's PodGroup to say what it lacks", seconds=30
-    )
+    wait_until(lambda: REASON.search(str(events(cluster, namespace))), "the large Job's PodGroup to say what it lacks")
     assert not cluster.get("pods", "-n", namespace, "-l", "volcano.sh/job-name=large")["items"]
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.cli.test_vcctl import Shell
 from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.shell import Shell
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import sys
-import urllib.request
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from tests.e2e.support.board import look
 from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.shell import Shell
 
 __all__ = ["codes_of"]
 
@@ -24,29 +22,24 @@ _COUNTED = re.compile(r'^pyroclast_waiting_jobs{code="(\w+)",queue="[^"]*"} [1-9
 
 async def codes_of(cluster: Cluster, jobs: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:
     """What each of the `PLACES` says of each job, empty for nothing; a job is its namespace, its name and the code to expect."""
-    listed = {(each["namespace"], each["name"]): each["code"] for each in (await _vcctl(cluster, "waiting", "-A"))["items"]}
+    shell = Shell(cluster.kubeconfig, "default")
+
+    async def vcctl(*arguments: str) -> Any:
+        return json.loads(await asyncio.to_thread(shell.said, "vcctl", *arguments, "-o", "json"))
+
+    listed = {(each["namespace"], each["name"]): each["code"] for each in (await vcctl("waiting", "-A"))["items"]}
     expected = {code for _, _, code in jobs}
     counted = await _counted(cluster, expected)
     gate = asyncio.Semaphore(AT_ONCE)
 
     async def asked(namespace: str, name: str, code: str) -> dict[str, str]:
         async with gate:
-            explained = (await _vcctl(cluster, "explain", name, "-n", namespace))["code"]
+            explained = (await vcctl("explain", name, "-n", namespace))["code"]
             shown = await _shown_at_last(cluster, namespace, name, code)
         said = (explained, listed.get((namespace, name), ""), shown, code if code in counted else "")
         return dict(zip(PLACES, said, strict=True))
 
     return list(await asyncio.gather(*(asked(*job) for job in jobs)))
-
-
-async def _vcctl(cluster: Cluster, *arguments: str) -> Any:
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-    program = str(Path(sys.executable).parent / "vcctl")
-    process = await asyncio.create_subprocess_exec(
-        program, *arguments, "-o", "json", env=environment, stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    return json.loads(output)
 
 
 async def _shown_at_last(cluster: Cluster, namespace: str, name: str, code: str) -> str:
@@ -62,10 +55,8 @@ async def _shown_at_last(cluster: Cluster, namespace: str, name: str, code: str)
 
 def _shown(cluster: Cluster, namespace: str, name: str) -> str:
     """The code in the row of a Job on the web page."""
-    url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
-    with urllib.request.urlopen(f"{url}/jobs?namespace={namespace}", timeout=10) as answer:
-        rows = answer.read().decode().split("</tr>")
-    found = (re.search(rf'>{name}</a></th>.*href="/jobs\?code=(\w+)"', row, re.DOTALL) for row in rows)
+    _, page = look(cluster, f"/jobs?namespace={namespace}")
+    found = (re.search(rf'>{name}</a></th>.*href="/jobs\?code=(\w+)"', row, re.DOTALL) for row in page.split("</tr>"))
     return next((each[1] for each in found if each), "")
 
 
