@@ -40,6 +40,8 @@ QUEUES: Final = 10
 PODS: Final = 4
 _NOW: Final = 1_800_000_000.0
 _PART: Final = 0.05
+_TURN: Final = 20
+_STEP_SECONDS: Final = 0.2  # a step that is under way has ended after it
 
 
 class World:
@@ -119,11 +121,24 @@ def _sessions(world: World, count: int, quiet: threading.Event) -> list[float]:
     return found
 
 
-def _beside(world: World, quiet: threading.Event, is_over: threading.Event, steps: list[float]) -> None:
-    """Pass after pass, as the scheduler makes them."""
+def _in_turn(world: World, count: int, quiet: threading.Event, is_on: threading.Event) -> tuple[list[float], list[float]]:
+    """Sessions without and with estimates beside them, so many of each, in turn: what the machine does else meets both."""
+    without, beside = list[float](), list[float]()
+    for _ in range(count // _TURN):
+        is_on.clear()
+        time.sleep(_STEP_SECONDS)
+        without += _sessions(world, _TURN, quiet)
+        is_on.set()
+        beside += _sessions(world, _TURN, quiet)
+    return without, beside
+
+
+def _beside(world: World, quiet: threading.Event, is_on: threading.Event, is_over: threading.Event, steps: list[float]) -> None:
+    """Pass after pass while they are on, as the scheduler makes them."""
     estimator = Estimator()
 
     def timed(work: Callable[[], object]) -> object:
+        is_on.wait()
         quiet.wait(1.0)
         begun = time.thread_time()
         found = work()
@@ -197,14 +212,15 @@ def main() -> int:
     world = World(options.waiting)
     world.session()
     sys.stdout.write(f"{len(world.book)} Jobs wait in {len(world.book.queues)} queues on {NODES} nodes\n")
-    quiet, is_over, steps = threading.Event(), threading.Event(), list[float]()
+    quiet, is_on, is_over, steps = threading.Event(), threading.Event(), threading.Event(), list[float]()
     _sessions(world, 20, quiet)
-    sys.stdout.write(_line("a session, estimates off", _sessions(world, options.sessions, quiet)))
-    thread = threading.Thread(target=_beside, args=(world, quiet, is_over, steps))
+    thread = threading.Thread(target=_beside, args=(world, quiet, is_on, is_over, steps))
     thread.start()
-    sys.stdout.write(_line("a session, estimates on", _sessions(world, options.sessions, quiet)))
+    without, beside = _in_turn(world, options.sessions, quiet, is_on)
     is_over.set()
     thread.join()
+    sys.stdout.write(_line("a session, estimates off", without))
+    sys.stdout.write(_line("a session, estimates on", beside))
     sys.stdout.write(_line("a scenario of 1,000 Jobs that wait, CPU", steps))
     plain, tried = _question_times(world, 500)
     sys.stdout.write(_line("an answer", plain))
