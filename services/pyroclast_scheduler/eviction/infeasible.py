@@ -19,7 +19,6 @@ from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.session.configuration import Configuration
-from pyroclast_scheduler.session.label_refusals import chosen_domains
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["Lost", "LostSearches"]
@@ -70,7 +69,7 @@ class Lost:
 
     def __init__(self, session: Session, book: LostSearches | None = None) -> None:
         self._session = session
-        self._domains = session.once(chosen_domains)
+        self._domains = session.label_refusals.chosen
         self._book = book
         self._shared: dict[Hashable, Shape] = {}
         self._seen = 0 if book is not None else len(session.moves.log)

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.hypernode_members import HyperNodeMembers
 from pyroclast_scheduler.model.label_index import RowIndex
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.shapes import Toleration
-from pyroclast_scheduler.model.terms import TermBook
+from pyroclast_scheduler.model.term_counts import TermBook
 
 __all__ = ["Domains", "NodeFeatures", "tolerates"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from pyroclast.resources.selectors import selected_labels
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
-
-if TYPE_CHECKING:
-    from pyroclast_scheduler.model.terms import Term
+from pyroclast_scheduler.model.terms import Term
 
 __all__ = ["Group", "Held", "HeldTerms", "Slot", "groups_of", "groups_with"]
 

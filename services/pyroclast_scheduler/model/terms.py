@@ -1,21 +1,18 @@
-"""Counts of pods per node by (anti-)affinity term, as far as pods care where others are."""
+"""The (anti-)affinity terms of pods: whom each means, by labels and namespaces."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import msgspec
-import numpy as np
 
 from pyroclast.resources.selectors import is_empty, matches
-from pyroclast_scheduler.model.dimensions import Ints
-from pyroclast_scheduler.model.held_terms import Group, Held, HeldTerms, Slot, groups_of, groups_with
-from pyroclast_scheduler.model.label_index import LabelIndex, Residents, changed_rows, named_values
+from pyroclast_scheduler.model.label_index import named_values
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["Spaces", "Term", "TermBook", "TermCounts", "own_terms"]
+__all__ = ["Spaces", "Term", "own_terms"]
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -68,214 +65,6 @@ def _namespaces(term: Mapping[str, Any], task: TaskFacts, spaces: Spaces) -> fro
     if is_empty(selector):
         return None
     return frozenset(named) | {name for name, labels in spaces.items() if matches(selector, labels)}
-
-
-_Test = Callable[[TaskFacts], bool]
-_Slot = tuple[bytes, bool]
-_MoveOfPod = tuple[TaskFacts, int, int]  # the pod, its node, 1 where it came and −1 where it left
-_HELD: Final = ("podAntiAffinity", "+podAffinity", "+podAntiAffinity")
-_MOST_TERMS: Final = 256  # counts kept from session to session; those asked for longest ago go first
-_FEW_ROWS: Final = 64  # pods on so few nodes are counted anew each time
-
-
-@dataclass(slots=True)
-class _Counted:
-    """Counts by node, as they were when the nodes had these residents."""
-
-    test: _Test
-    counts: Ints
-    seen: Residents
-
-
-class TermBook:
-    """Counts that go from session to session: only nodes whose pods changed are counted again."""
-
-    def __init__(self) -> None:
-        self.spaces: Spaces = {}
-        self._counted: dict[_Slot, _Counted] = {}
-        self._index = LabelIndex()
-        self._held = {kind: HeldTerms() for kind in _HELD}
-        self._seen: Residents = ()
-
-    def use(self, spaces: Spaces) -> None:
-        """Take these as the labels of namespaces."""
-        if spaces != self.spaces:
-            self.spaces = spaces
-            self._held, self._seen = {kind: HeldTerms() for kind in _HELD}, ()
-
-    def counts(self, slot: _Slot, test: _Test, term: Term, residents: Residents) -> Ints:
-        """How many residents of each node pass `test`, which `slot` names; an array of the caller's own.
-
-        `term`: one that takes all of them in.
-        """
-        rows = self._index.rows(term.selector, term.namespaces, residents)
-        if rows is not None and len(rows) <= _FEW_ROWS:
-            return _counted(test, rows, residents)
-        known = self._counted.pop(slot, None)
-        if known is None and rows is not None:
-            known = _Counted(test, _counted(test, rows, residents), residents)
-        elif known is None:
-            known = _Counted(test, np.zeros(0, dtype=np.int64), ())
-        known.counts = np.pad(known.counts, (0, len(residents) - len(known.counts)))
-        for row in changed_rows(known.seen, residents):
-            known.counts[row] = sum(map(test, residents[row]))
-        known.seen = residents
-        self._counted[slot] = known
-        if len(self._counted) > _MOST_TERMS:
-            del self._counted[next(iter(self._counted))]
-        return known.counts.copy()
-
-    def held(self, residents: Residents) -> Mapping[str, HeldTerms]:
-        """By kind, the terms that residents hold. Not to be changed."""
-        for row in changed_rows(self._seen, residents):
-            before = self._seen[row] if row < len(self._seen) else ()
-            for tasks, sign in ((before, -1), (residents[row], 1)):
-                for task in tasks:
-                    for kind, term in _held_by(task, self.spaces):
-                        self._held[kind].add(term, row, sign)
-        self._seen = residents
-        return self._held
-
-
-def _counted(test: _Test, rows: Collection[int], residents: Residents) -> Ints:
-    counts: Ints = np.zeros(len(residents), dtype=np.int64)
-    for row in rows:
-        counts[row] = sum(map(test, residents[row]))
-    return counts
-
-
-class TermCounts:
-    """Counts of pods per node in one session, by term: who matches it, and who holds it."""
-
-    def __init__(self, book: TermBook, residents: Residents) -> None:
-        self._book = book
-        self._residents = residents
-        self._nodes = len(residents)
-        self._moves: list[_MoveOfPod] = []
-        self._moves_by_label: dict[str | None, dict[Group, list[_MoveOfPod]]] = {}
-        self._matching: dict[_Slot, tuple[_Test, Ints]] = {}
-        self._slots: dict[Group, list[_Slot]] = {}
-        self._shifted: dict[str, HeldTerms] | None = None
-
-    def moved(self, tasks: Sequence[TaskFacts], rows: Sequence[int], sign: int) -> None:
-        """Pods came to nodes (1) or left them (−1)."""
-        for task, row in zip(tasks, rows, strict=True):
-            move = task, row, sign
-            self._moves.append(move)
-            for group in groups_with(task) if self._slots else ():
-                known = self._moves_by_label.get(_key_of(group))
-                if known is not None:
-                    known.setdefault(group, []).append(move)
-                for test, counts in map(self._matching.__getitem__, self._slots.get(group, ())):
-                    if test(task):
-                        counts[row] += sign
-            if self._shifted is not None:
-                self._shift(self._shifted, task, row, sign)
-
-    def terms(self, task: TaskFacts, raw: Iterable[Mapping[str, Any]]) -> list[Term]:
-        """The (anti-)affinity terms of `task`, see `own_terms`."""
-        return own_terms(task, raw, self._book.spaces)
-
-    def matching(self, term: Term, *, but_leaving: bool = False) -> Ints:
-        """How many pods on each node match `term`, those that are being deleted left out on demand. Not to be changed."""
-
-        def test(task: TaskFacts) -> bool:
-            return term.takes_in(task) and not (but_leaving and task.pod.metadata.is_terminating)
-
-        return self._counts((term.id, but_leaving), test, term)
-
-    def matching_all(self, terms: Sequence[Term]) -> Ints:
-        """How many pods on each node match all of `terms`. Not to be changed."""
-
-        def test(task: TaskFacts) -> bool:
-            return all(term.takes_in(task) for term in terms)
-
-        named = next((term for term in terms if named_values(term.selector)), terms[0])
-        return self._counts((b"&".join(term.id for term in terms), False), test, named)
-
-    def holders(self, kind: str, task: TaskFacts) -> Iterator[tuple[Term, Ints]]:
-        """The terms that pods on nodes hold and that take `task` in, and how many pods on each node hold them.
-
-        `kind`: `podAntiAffinity` for required ones, `+podAffinity` and `+podAntiAffinity` for preferred ones.
-        """
-        for slot, held in self._meaning(kind, task):
-            yield held.term, self._holding(kind, slot)
-
-    def selecting_by(self, labels: Collection[str]) -> list[Term]:
-        """The terms by which pods on nodes keep away from others, of those that select by one of these labels."""
-        kind = "podAntiAffinity"
-        known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
-        found = {slot: held.term for terms in (known, shifted) for slot, held in terms.selecting_by(labels)}
-        return [term for slot, term in found.items() if self._holding(kind, slot).any()]
-
-    def signature(self, task: TaskFacts) -> tuple[object, ...]:
-        """Which terms, its own and those that others hold, take `task` in: pods of one shape and signature are treated alike."""
-        shape = task.shape
-        own = (*shape.required("podAffinity"), *shape.required("podAntiAffinity"), *shape.spread)
-        preferred = (*shape.preferred("podAffinity"), *shape.preferred("podAntiAffinity"))
-        held = frozenset((kind, slot) for kind in _HELD for slot, _ in self._meaning(kind, task))
-        return (*(term.takes_in(task) for term in (*self.terms(task, own), *self.terms(task, preferred))), held)
-
-    def _meaning(self, kind: str, task: TaskFacts) -> Iterator[tuple[Slot, Held]]:
-        known, shifted = self._book.held(self._residents)[kind], self._shifts()[kind]
-        yield from known.meaning(task)
-        yield from ((slot, held) for slot, held in shifted.meaning(task) if known.get(slot) is None)
-
-    def _holding(self, kind: str, slot: Slot) -> Ints:
-        known, shifted = self._book.held(self._residents)[kind].get(slot), self._shifts()[kind].get(slot)
-        found = [each.counts(self._nodes) for each in (known, shifted) if each is not None]
-        return found[0] if len(found) == 1 else found[0] + found[1]
-
-    def _shifts(self) -> Mapping[str, HeldTerms]:
-        """What the session changed of the terms that pods hold."""
-        if self._shifted is None:
-            self._shifted = {kind: HeldTerms() for kind in _HELD}
-            for task, row, sign in self._moves:
-                self._shift(self._shifted, task, row, sign)
-        return self._shifted
-
-    def _shift(self, shifted: Mapping[str, HeldTerms], task: TaskFacts, row: int, sign: int) -> None:
-        for kind, term in _held_by(task, self._book.spaces):
-            shifted[kind].add(term, row, sign, is_change=True)
-
-    def _counts(self, slot: _Slot, test: _Test, term: Term) -> Ints:
-        found = self._matching.get(slot)
-        if found is None:
-            counts = self._book.counts(slot, test, term, self._residents)
-            for group in groups_of(term):
-                for task, row, sign in self._moves_of(group):
-                    if test(task):
-                        counts[row] += sign
-                self._slots.setdefault(group, []).append(slot)
-            found = self._matching[slot] = test, counts
-        return found[1]
-
-    def _moves_of(self, group: Group) -> Sequence[_MoveOfPod]:
-        """What the session did with the pods of a group."""
-        key = _key_of(group)
-        known = self._moves_by_label.get(key)
-        if known is None:
-            known = self._moves_by_label[key] = {}
-            for move in self._moves:
-                for each in groups_with(move[0]):
-                    if _key_of(each) == key:
-                        known.setdefault(each, []).append(move)
-        return known.get(group, ())
-
-
-def _key_of(group: Group) -> str | None:
-    return None if group[1] is None else group[1][0]
-
-
-def _held_by(task: TaskFacts, spaces: Spaces) -> Iterator[tuple[str, Term]]:
-    """The terms of `task` that count for others, each with its kind."""
-    shape = task.shape
-    if not shape.affinity:
-        return
-    for kind in _HELD:
-        raw = shape.preferred(kind[1:]) if kind.startswith("+") else shape.required(kind)
-        for term in own_terms(task, raw, spaces) if raw else ():
-            yield kind, term
 
 
 def _with_label_keys(term: Mapping[str, Any], task: TaskFacts) -> Mapping[str, Any] | None:

@@ -10,7 +10,7 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.model.term_counts import TermCounts
 
 __all__ = ["far_from_friends", "is_concerned", "near_foes", "near_those_who_mind", "preference"]
 

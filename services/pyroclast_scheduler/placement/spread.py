@@ -11,7 +11,8 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.model.tasks import TaskFacts
-from pyroclast_scheduler.model.terms import Term, TermCounts
+from pyroclast_scheduler.model.term_counts import TermCounts
+from pyroclast_scheduler.model.terms import Term
 
 __all__ = ["evenness", "too_crowded"]
 

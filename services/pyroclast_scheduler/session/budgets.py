@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pyroclast.api.budgets import HOUR, AtEnd, WhenUnknown
 from pyroclast.api.enums import PodGroupPhase
@@ -18,12 +18,12 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
+from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import placed_at
 from pyroclast_scheduler.session.others_waiting import others_wait
-
-if TYPE_CHECKING:
-    from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.ports import Ports
 
 __all__ = ["Budgets"]
 
@@ -37,8 +37,8 @@ _EARLIER: Final = frozenset(
 class Budgets:
     """The budgets of the queues of one session, at least one of which has any."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, snapshot: Snapshot, queues: Mapping[str, Queue], jobs: Mapping[str, Job], ports: Ports) -> None:
+        self._snapshot, self._queues, self._jobs, self._ports = snapshot, queues, jobs, ports
         self._above: dict[str, tuple[str, ...]] = {}
         self._promised: dict[str, dict[str, float]] = {}
         self._committed: dict[str, dict[str, float]] = {}
@@ -48,21 +48,21 @@ class Budgets:
     @cached_property
     def standings(self) -> Mapping[str, BudgetStanding]:
         """By queue, those that have a budget."""
-        session, found = self._session, {}
+        snapshot, found = self._snapshot, {}
         allocated: dict[str, dict[str, float]] = {}
-        for name, sums in session.queue_sums.items():
+        for name, sums in snapshot.queue_sums.items():
             for above in self._budgeted(name):
-                limits, total = session.queues[above].facts.budget, allocated.setdefault(above, {})
+                limits, total = self._queues[above].facts.budget, allocated.setdefault(above, {})
                 for resource in limits.limits if limits is not None else ():
-                    row = session.dimensions.find(resource)
+                    row = snapshot.dimensions.find(resource)
                     total[resource] = total.get(resource, 0.0) + (0.0 if row is None else float(sums.allocated[row]))
-        for name, queue in session.queues.items():
+        for name, queue in self._queues.items():
             here = allocated.get(name, {})
 
             def has(resource: str, here: Mapping[str, float] = here, elsewhere: Amounts = queue.elsewhere) -> float:
                 return here.get(resource, 0.0) + elsewhere.get(resource, 0)
 
-            standing = standing_of(queue.facts, session.ports.now, session.ports.budget_patience, has)
+            standing = standing_of(queue.facts, self._ports.now, self._ports.budget_patience, has)
             if standing is not None:
                 found[name] = standing
         return found
@@ -96,7 +96,7 @@ class Budgets:
     def _budgeted(self, queue: str) -> tuple[str, ...]:
         found = self._above.get(queue)
         if found is None:
-            queues, path, name, seen = self._session.queues, [], queue, set[str]()
+            queues, path, name, seen = self._queues, [], queue, set[str]()
             while name in queues and name not in seen:
                 seen.add(name)
                 if queues[name].facts.budget is not None:
@@ -125,7 +125,7 @@ class Budgets:
         if not used_up:
             return self._does_not_fit(standing, facts)
         if budget.at_end is AtEnd.LOW:
-            if not others_wait(self._session, self.is_low):
+            if not others_wait(self._jobs, self._snapshot.all_jobs, self._ports.waiting, self.is_low):
                 return None
             text = f"{self._is_used_up(standing, used_up)}, so that it starts only where nobody else waits"
             return f"not now: {text}; {standing.next_period}"
@@ -173,7 +173,7 @@ class Budgets:
 
     def _seconds(self, facts: JobFacts) -> float | None:
         said = facts.declared_seconds
-        return self._session.ports.usual_seconds(facts) if said is None else said
+        return self._ports.usual_seconds(facts) if said is None else said
 
     def _note_entered(self, job: Job) -> None:
         for standing in self._of(job.facts.queue):
@@ -181,14 +181,14 @@ class Budgets:
                 _add(self._promised.setdefault(standing.queue, {}), standing, job.facts.min_resources, self._seconds(job.facts))
 
     def _jobs_below(self, standing: BudgetStanding) -> Iterator[JobFacts]:
-        facts = self._session.snapshot.all_jobs.values()
+        facts = self._snapshot.all_jobs.values()
         return (each for each in facts if standing.queue in self._budgeted(each.queue))
 
     def _committed_of(self, standing: BudgetStanding) -> dict[str, float]:
         """What those that run, and those let in before, will still use."""
         found = self._committed.get(standing.queue)
         if found is None:
-            found, now = self._committed.setdefault(standing.queue, {}), self._session.ports.now
+            found, now = self._committed.setdefault(standing.queue, {}), self._ports.now
             for facts in self._jobs_below(standing):
                 seconds = self._seconds(facts)
                 begun = _began(facts)
@@ -208,13 +208,13 @@ class Budgets:
             if standing.written.get(resource, 0.0) >= standing.budget.limits[resource] or not standing.ran.get(resource):
                 found = standing.ran.get(resource, 0.0)
             else:
-                now, whole = self._session.ports.now, 0.0
+                now, whole = self._ports.now, 0.0
                 for facts in self._jobs_below(standing):
                     for task in facts.tasks if facts.sums.allocated.get(resource) else ():
                         if task.status in ALLOCATED:
                             begun = max(standing.since, placed_at(task) or standing.since)
                             whole += hours_of(resource, task.shape.request.get(resource, 0)) * max(0.0, now - begun) / HOUR
-                elsewhere = hours_of(resource, self._session.queues[standing.queue].elsewhere.get(resource, 0))
+                elsewhere = hours_of(resource, self._queues[standing.queue].elsewhere.get(resource, 0))
                 found = whole + elsewhere * max(0.0, now - standing.since) / HOUR
             self._ran[key] = found
         return found

@@ -14,7 +14,6 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.session.label_refusals import chosen_domains
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 from pyroclast_scheduler.session.task_placement import place
@@ -91,7 +90,7 @@ def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]
     keys = _keys(job)
     if not keys:
         return makes_room(job)
-    domains = session.once(chosen_domains)
+    domains = session.label_refusals.chosen
     try:
         for chosen in islice(_choices(session, job, keys), _MOST_CHOICES):
             domains[job.facts.key] = chosen

@@ -3,67 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 
-if TYPE_CHECKING:
-    from pyroclast_scheduler.session.session import Session
-
-__all__ = ["chosen_domains", "part_refusals_of", "refusals_of"]
+__all__ = ["LabelRefusals"]
 
 _PLACED: Final = ALLOCATED | {TaskStatus.PIPELINED}
 
 
-def chosen_domains(session: Session) -> dict[str, Mapping[str, int]]:
-    """By job and part, the code of the label's value where room is made for it. One per session, see `Session.once`."""
-    del session
-    return {}
+class LabelRefusals:
+    """Of one session.
 
+    `chosen`: by job and part, the code of the label's value where room is made for it.
+    """
 
-def refusals_of(session: Session, job: Job) -> list[Refusal]:
-    """Nodes that cannot take a pod of `job` by their label: those without it, and those outside the domain of its other pods."""
-    key = job.facts.group.spec.topology_key
-    return _refusals(session, job, key, job.tasks, "the group", "") if key else []
+    def __init__(self, features: NodeFeatures) -> None:
+        self._features = features
+        self.chosen: dict[str, Mapping[str, int]] = {}
 
+    def of_job(self, job: Job) -> list[Refusal]:
+        """Nodes that cannot take a pod of `job`: those without the label, and those outside the domain of its other pods."""
+        key = job.facts.group.spec.topology_key
+        return self._refusals(job, key, job.tasks, "the group", "") if key else []
 
-def part_refusals_of(session: Session, job: Job, task: Task) -> list[Refusal]:
-    """The same for a pod of parts of `job`, by the labels of these."""
-    found: list[Refusal] = []
-    for part in job.path(task.facts.part):
-        if part.topology_key:
-            names = {path[-1].name for path in part.paths()}
-            members = (each for each in job.tasks if each.facts.part in names)
-            found += _refusals(session, job, part.topology_key, members, part.name, part.name)
-    return found
+    def of_part(self, job: Job, task: Task) -> list[Refusal]:
+        """The same for a pod of parts of `job`, by the labels of these."""
+        found: list[Refusal] = []
+        for part in job.path(task.facts.part):
+            if part.topology_key:
+                names = {path[-1].name for path in part.paths()}
+                members = (each for each in job.tasks if each.facts.part in names)
+                found += self._refusals(job, part.topology_key, members, part.name, part.name)
+        return found
 
-
-def _refusals(  # noqa: PLR0917
-    session: Session, job: Job, key: str, members: Iterable[Task], named: str, part: str
-) -> list[Refusal]:
-    column, domains = session.features.label(key), session.features.domains(key)
-    refusals = [Refusal(~domains.has, f"node(s) without label {key}", Code.UNRESOLVABLE, is_steady=True)]
-    rows = [task.row for task in members if task.status in _PLACED and task.row >= 0] if _has_places(job) else []
-    codes = np.unique(domains.codes[rows])
-    if len(codes) > 1:
-        names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
-        why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
-        return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
-    chosen = session.once(chosen_domains).get(job.facts.key, {}).get(part)
-    if len(codes):
-        where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of {named} are"
-        refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))
-    elif chosen is not None:
-        where = f"node(s) outside {key}={column.values[chosen]}, where room is made for {named}"
-        refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
-    elif part:  # the next pod of the part must go where this one goes
-        refusals.append(Refusal(np.zeros_like(domains.has), ""))
-    return refusals
+    def _refusals(self, job: Job, key: str, members: Iterable[Task], named: str, part: str) -> list[Refusal]:
+        column, domains = self._features.label(key), self._features.domains(key)
+        refusals = [Refusal(~domains.has, f"node(s) without label {key}", Code.UNRESOLVABLE, is_steady=True)]
+        rows = [task.row for task in members if task.status in _PLACED and task.row >= 0] if _has_places(job) else []
+        codes = np.unique(domains.codes[rows])
+        if len(codes) > 1:
+            names = ", ".join(sorted(str(column.values[code] or "") for code in codes))
+            why = f"cannot determine domain for already scheduled pods: more than 1 domain found for pod group: {names}"
+            return [Refusal(np.ones_like(domains.has), why, Code.UNRESOLVABLE, is_steady=True)]
+        chosen = self.chosen.get(job.facts.key, {}).get(part)
+        if len(codes):
+            where = f"node(s) outside {key}={column.values[codes[0]]}, where other pods of {named} are"
+            refusals.append(Refusal(domains.codes != codes[0], where, Code.UNRESOLVABLE, is_steady=True))
+        elif chosen is not None:
+            where = f"node(s) outside {key}={column.values[chosen]}, where room is made for {named}"
+            refusals.append(Refusal(domains.codes != chosen, where, Code.UNRESOLVABLE, is_steady=True))
+        elif part:  # the next pod of the part must go where this one goes
+            refusals.append(Refusal(np.zeros_like(domains.has), ""))
+        return refusals
 
 
 def _has_places(job: Job) -> bool:

@@ -6,7 +6,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.node_columns import Floats, Rows
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.model.terms import TermCounts
+from pyroclast_scheduler.model.term_counts import TermCounts
 from pyroclast_scheduler.session.statement import Move
 
 __all__ = ["Moves"]

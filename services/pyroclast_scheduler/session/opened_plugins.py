@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 from pyroclast_scheduler.session.arguments import Arguments
+from pyroclast_scheduler.session.configuration import PluginEntry
 from pyroclast_scheduler.session.extension_points import Extensions
 
-if TYPE_CHECKING:
-    from pyroclast_scheduler.session.session import PluginFactory, Session
-
 __all__ = ["OpenedPlugins", "open_plugins"]
+
+P = TypeVar("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +29,29 @@ class OpenedPlugins:
     are_labels_read: bool
 
 
-def open_plugins(session: Session, plugins: Mapping[str, PluginFactory]) -> OpenedPlugins:
-    """Open those that are known and configured. Of a plugin listed twice the last one takes part in both places."""
-    tiers = session.configuration.tiers
+def open_plugins(
+    tiers: Sequence[Sequence[PluginEntry]],
+    plugins: Mapping[str, Callable[[Arguments], P]],
+    open_plugin: Callable[[str, P], Extensions],
+    warnings: list[str],
+) -> OpenedPlugins:
+    """Open those that are known and configured. Of a plugin listed twice the last one takes part in both places.
+
+    Args:
+        tiers: what is configured.
+        plugins: what makes each plugin of its arguments, by name.
+        open_plugin: opens one in the session, by its name.
+        warnings: takes what is wrong with the arguments.
+    """
     offered: dict[str, Extensions] = {}
     for entry in (entry for tier in tiers for entry in tier):
         factory = plugins.get(entry.name)
         if factory is None:
             continue
         arguments = Arguments(entry.arguments, entry.enabled)
-        plugin = factory(arguments)
-        offered[entry.name] = session.ports.observe(entry.name, "OnSessionOpen", partial(plugin.open, session))
+        offered[entry.name] = open_plugin(entry.name, factory(arguments))
         unknown = [f"argument {key} is unknown" for key in arguments.unknown()]
-        session.report.warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
+        warnings += [f"plugin {entry.name}: {text}" for text in (*arguments.warnings, *unknown)]
     named = [[(entry.name, offered[entry.name].only(entry.enabled)) for entry in tier if entry.name in offered] for tier in tiers]
     return OpenedPlugins(
         [[each for _, each in tier] for tier in named],
@@ -52,7 +61,7 @@ def open_plugins(session: Session, plugins: Mapping[str, PluginFactory]) -> Open
     )
 
 
-def _reads_labels(plugin: PluginFactory) -> bool:
+def _reads_labels(plugin: object) -> bool:
     """Whether a plugin may tell pods apart by their labels: those of others do unless they say that they do not."""
     is_ours = getattr(plugin, "__module__", "").startswith(f"{__name__.partition('.')[0]}.")
     return bool(getattr(plugin, "reads_labels", not is_ours))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
-
-if TYPE_CHECKING:
-    from pyroclast_scheduler.session.session import Session
+from pyroclast_scheduler.session.ports import WaitingPlaces
 
 __all__ = ["others_wait"]
 
@@ -32,16 +30,20 @@ _NOT_FOR_ROOM: Final = frozenset({
 """Codes of jobs that would not start if there were more room."""
 
 
-def others_wait(session: Session, is_low: Callable[[str], bool]) -> bool:
-    """Whether a job waits for room, in a queue that is not `is_low` itself."""
-    if any(_waits(job.facts) and not is_low(job.facts.queue) and _is_for_room(session, job) for job in session.jobs.values()):
+def others_wait(
+    jobs: Mapping[str, Job], all_jobs: Mapping[str, JobFacts], waiting: WaitingPlaces | None, is_low: Callable[[str], bool]
+) -> bool:
+    """Whether a job waits for room, in a queue that is not `is_low` itself.
+
+    `jobs`: those that the session looks at, of `all_jobs`. `waiting`: what was said of them before.
+    """
+    if any(_waits(job.facts) and not is_low(job.facts.queue) and _is_for_room(waiting, job) for job in jobs.values()):
         return True
-    waiting = session.ports.waiting
     if waiting is None:
-        at_rest = (facts for key, facts in session.snapshot.all_jobs.items() if key not in session.jobs)
+        at_rest = (facts for key, facts in all_jobs.items() if key not in jobs)
         return any(_waits(facts) and not is_low(facts.queue) for facts in at_rest)
     here: dict[tuple[str, PendingReason], int] = {}
-    for key in session.jobs:
+    for key in jobs:
         slot = waiting.slot(key)
         if slot is not None:
             here[slot] = here.get(slot, 0) + 1
@@ -55,12 +57,11 @@ def _waits(facts: JobFacts) -> bool:
     return facts.phase in _NOT_PLACED and facts.tally.ready < facts.min_available
 
 
-def _is_for_room(session: Session, job: Job) -> bool:
+def _is_for_room(waiting: WaitingPlaces | None, job: Job) -> bool:
     """What this session says of it; before that what the last one did."""
     if job.is_ready or job.facts.group.spec.hold is not None:
         return False
     if job.cause is not None:
         return job.cause.reason not in _NOT_FOR_ROOM
-    waiting = session.ports.waiting
     slot = None if waiting is None else waiting.slot(job.facts.key)
     return slot is None or slot[1] not in _NOT_FOR_ROOM

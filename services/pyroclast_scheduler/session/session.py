@@ -26,14 +26,15 @@ from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
-from pyroclast_scheduler.model.terms import Term, TermCounts
+from pyroclast_scheduler.model.term_counts import TermCounts
+from pyroclast_scheduler.model.terms import Term
 from pyroclast_scheduler.placement.plans import PlacementPlan
-from pyroclast_scheduler.session import label_refusals
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.budgets import Budgets
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.equivalent_jobs import EquivalentJobs
 from pyroclast_scheduler.session.extension_points import Extensions
+from pyroclast_scheduler.session.label_refusals import LabelRefusals
 from pyroclast_scheduler.session.measures import Measures
 from pyroclast_scheduler.session.moves import Moves
 from pyroclast_scheduler.session.open_nodes import OpenNodes
@@ -98,19 +99,25 @@ class Session(Rules):
         self.reserved = Reserved()
         self.asked_for = AskedFor()
         self.queues = queues_of(snapshot.queues, ports.elsewhere)
-        self.budgets = Budgets(self) if any(queue.facts.budget is not None for queue in self.queues.values()) else None
+        self.label_refusals = LabelRefusals(self.features)
         self._make_job: Callable[[JobFacts], Job] = partial(Job, dimensions=self.dimensions, rows=dict(snapshot.rows))
         awake = sorted(snapshot.jobs, key=lambda facts: facts.key)
         self.jobs = {facts.key: self._make_job(facts) for facts in awake}
         self.others: dict[str, Job] = {}
+        has_budgets = any(queue.facts.budget is not None for queue in self.queues.values())
+        self.budgets = Budgets(snapshot, self.queues, self.jobs, ports) if has_budgets else None
         self.hyper_nodes = self._hyper_nodes()
         self._plans: dict[int, PlacementPlan] = {}
         self._kept: dict[Callable[[Session], Any], Any] = {}
         self.equivalents = EquivalentJobs(
             snapshot, self.jobs, self.others, make=self._make_job, is_distinct=self._are_names_minded
         )
-        self.plugins = open_plugins(self, plugins)
+        self.plugins = open_plugins(configuration.tiers, plugins, self._open, self.report.warnings)
         super().__init__(self.plugins.tiers)
+
+    def _open(self, name: str, plugin: Plugin) -> Extensions:
+        opened: Extensions = self.ports.observe(name, "OnSessionOpen", partial(plugin.open, self))
+        return opened
 
     def _hyper_nodes(self) -> HyperNodes:
         found = self.snapshot.objects.of(records.HyperNode)
@@ -228,13 +235,13 @@ class Session(Rules):
 
     def job_refusals(self, job: Job) -> list[Refusal]:
         """As the plugins say, and by the label that all of its nodes must share."""
-        return [*super().job_refusals(job), *label_refusals.refusals_of(self, job)]
+        return [*super().job_refusals(job), *self.label_refusals.of_job(job)]
 
     def coupled_refusals(self, task: Task, plan: PlacementPlan) -> list[Refusal] | None:
         """As the plugins say, and by the labels that all nodes of a part of a gang must share."""
         found = super().coupled_refusals(task, plan)
         job = self.job(task.facts.job) if task.facts.part else None
-        own = [] if job is None else label_refusals.part_refusals_of(self, job, task)
+        own = [] if job is None else self.label_refusals.of_part(job, task)
         return [*(found or ()), *own] if own else found
 
     def objects(self, record: type[R]) -> Mapping[str, R]:

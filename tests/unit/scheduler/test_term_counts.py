@@ -9,7 +9,8 @@ import pytest
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model import terms as module
 from pyroclast_scheduler.model.label_index import RowIndex
-from pyroclast_scheduler.model.terms import TermBook, TermCounts, own_terms
+from pyroclast_scheduler.model.term_counts import TermBook, TermCounts
+from pyroclast_scheduler.model.terms import own_terms
 from tests.scenarios import objects
 
 NODES = 5
