@@ -12,8 +12,8 @@ from typing import Any, Final
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import KubeError, NotFound, is_transient
 from pyroclast_cli.context import Context
+from pyroclast_cli.views.container_logs import lines_of, pods_of, prefix_of, say, started
 from pyroclast_cli.views.log_lines import Printed
-from pyroclast_cli.views.logs import lines_of, pods_of, prefix_of, say, started
 
 __all__ = ["follow"]
 

@@ -7,20 +7,20 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from pyroclast.api import keys
-from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.errors import KubeError
 from pyroclast.resources import durations
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.log_lines import Line, in_order, read_line
+from pyroclast_cli.views.container_logs import lines_of, pods_of, prefix_of, say, started
+from pyroclast_cli.views.log_following import follow
+from pyroclast_cli.views.log_lines import Line, in_order
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
 
-__all__ = ["LOGS", "lines_of", "pods_of", "prefix_of", "query_of", "say", "started"]
+__all__ = ["LOGS", "query_of"]
 
 SECOND: Final = 10**9
 
@@ -31,8 +31,6 @@ async def _logs(context: Context) -> int:
     if context.is_set("follow"):
         if context.is_set("previous"):
             raise Failure("--previous: a try that has ended has no lines to follow; leave out -f")
-        from pyroclast_cli.views.log_following import follow  # noqa: PLC0415 - most calls read what there is
-
         await follow(context, key, query)
         return 0
     pods = await pods_of(context, key)
@@ -53,12 +51,6 @@ async def _logs(context: Context) -> int:
     return 1 if failures else 0
 
 
-def say(context: Context, prefix: str, line: Line) -> None:
-    """Print a line."""
-    stamp = f"{line.stamp} " if context.is_set("timestamps") and line.stamp else ""
-    context.say(f"{prefix} {stamp}{line.text}")
-
-
 async def _readable(
     client: Client, pod: Mapping[str, Any], container: str, query: Mapping[str, str], failures: list[str]
 ) -> AsyncGenerator[tuple[str, Line]]:
@@ -70,38 +62,6 @@ async def _readable(
                 yield prefix, line
     except KubeError as error:
         failures.append(f"{prefix} cannot be read: {error}")
-
-
-async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
-    """The pods of the Job that have started and that the flags choose, by task and index.
-
-    Raises:
-        Failure: there are more than `--max-pods`.
-    """
-    selector, task = f"{keys.JOB_NAME}={key.name}", context.text("task")
-    pods, _ = await context.client.list(
-        PODS, key.namespace, label_selector=selector + (f",{keys.TASK_SPEC}={task}" if task else "")
-    )
-    most = context.number("max-pods")
-    if context.is_set("failed"):
-        pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Failed"]
-    if len(pods) > most:
-        raise Failure(
-            f"Job {key} has {len(pods)} pods, more than --max-pods {most}: choose some by --task or --failed, or raise it"
-        )
-    return sorted((pod for pod in pods if started(pod)), key=lambda pod: _natural(pod["metadata"]["name"]))
-
-
-def _natural(name: str) -> tuple[str, int]:
-    head, _, last = name.rpartition("-")
-    return (head, int(last)) if last.isdigit() else (name, 0)
-
-
-def started(pod: Mapping[str, Any], *, is_previous: bool = False) -> list[str]:
-    """The containers that have lines: those that run or ended, or whose try before this one did."""
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    states = ("lastState",) if is_previous else ("state", "lastState")
-    return [each["name"] for each in statuses if any({"running", "terminated"} & set(each.get(state) or {}) for state in states)]
 
 
 def query_of(context: Context) -> dict[str, str]:
@@ -121,22 +81,6 @@ def query_of(context: Context) -> dict[str, str]:
         except durations.DurationError as error:
             raise Failure(f'--since: {error}; write a duration such as "10m"') from error
     return query
-
-
-def prefix_of(pod: Mapping[str, Any], container: str) -> str:
-    """`[task-index]`, and the container where a pod has several."""
-    labels = pod["metadata"].get("labels") or {}
-    name = f"{labels.get(keys.TASK_SPEC, '')}-{labels.get(keys.TASK_INDEX, '')}".strip("-") or pod["metadata"]["name"]
-    several = len(pod["spec"].get("containers") or ()) > 1
-    return f"[{name}/{container}]" if several else f"[{name}]"
-
-
-async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[Line]:
-    """The lines of one log as they come."""
-    metadata = pod["metadata"]
-    async with aclosing(client.stream(PODS.path(metadata["namespace"], metadata["name"], "log"), query)) as stream:
-        async for line in stream:
-            yield read_line(line.decode(errors="replace"))
 
 
 LOGS: Final = Leaf(

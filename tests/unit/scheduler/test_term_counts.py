@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model import terms as module
+from pyroclast_scheduler.model import term_counts as module
 from pyroclast_scheduler.model.label_index import RowIndex
 from pyroclast_scheduler.model.term_counts import TermBook, TermCounts
 from pyroclast_scheduler.model.terms import own_terms
