@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyroclast.views.amounts import readable
 from pyroclast.views.documents import Row, document
+from pyroclast.views.efficiency import advice_of, efficiency_rows
 from pyroclast.views.human_durations import human_duration
-from pyroclast.views.usage_hours import hours_text, in_hours, is_in_mebibytes
+from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
@@ -16,15 +16,11 @@ from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write, write_
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
-__all__ = ["EFFICIENCY", "HISTORY", "advice_of", "efficiency_rows", "history_row"]
+__all__ = ["EFFICIENCY", "HISTORY", "history_row"]
 
 GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")
 FILTERS: Final = ("state", "queue", "user", "flow", "name")
 MOST: Final = 10_000
-ENOUGH_SAMPLES: Final = 20
-HEADROOM: Final = 1.25
-WORTH: Final = 0.8
-"""An advice is given where it saves a fifth at least."""
 
 
 def _short_time(text: str) -> str:
@@ -72,46 +68,6 @@ def history_row(job: Mapping[str, Any]) -> Row:
         "gpuHours": sum(gpus) if gpus else None,
         "doubtfulCpuHours": in_hours("cpu", doubtful["cpu"]) if doubtful.get("cpu") else None,
     }
-
-
-def efficiency_rows(job: Mapping[str, Any]) -> list[Row]:
-    """What a Job asked for and used, by task and resource; None for what nobody measured."""
-    rows: list[Row] = []
-    for task in (*job["tasks"], {"task": "all", "asked": job["asked"], "use": job.get("use")}):
-        for resource, amount in task["asked"].items():
-            use = (task.get("use") or {}).get(resource)
-            rows.append(
-                {"task": task["task"], "resource": resource, "askedHours": in_hours(resource, amount), **_used(resource, use)}
-            )
-    return rows
-
-
-def _used(resource: str, use: Mapping[str, Any] | None) -> Row:
-    if use is None:
-        return {"usedHours": None, "peak": None, "peakPod": None, "efficiency": None}
-    return {
-        "usedHours": in_hours(resource, use["used"]),
-        "peak": _whole(resource, use["peak"]),
-        "peakPod": use["peakPod"],
-        "efficiency": f"{use['used'] / use['of']:.0%}" if use["of"] else None,
-    }
-
-
-def _whole(resource: str, amount: float) -> str:
-    """An amount as the recorder counts it, as people write it."""
-    unit = "Mi" if is_in_mebibytes(resource) else "m"
-    return readable(resource, f"{round(amount)}{unit}")
-
-
-def advice_of(job: Mapping[str, Any]) -> str:
-    """What to ask for instead, where one pod at its peak used much less; empty where nobody measured long enough."""
-    found = []
-    for resource, use in (job.get("use") or {}).items():
-        enough = use["peak"] * HEADROOM
-        if use["samples"] >= ENOUGH_SAMPLES and 0 < enough < use["peakOf"] * WORTH:
-            peak, asked, less = (_whole(resource, amount) for amount in (use["peak"], use["peakOf"], enough))
-            found.append((enough / use["peakOf"], f"{resource}: at most {peak} of {asked} used; {less} would do"))
-    return min(found)[1] if found else ""
 
 
 async def _history(context: Context) -> None:
