@@ -13,6 +13,8 @@ __all__ = ["Cell", "heat_map"]
 CELL: Final = 34
 GAP: Final = 4
 IN_A_ROW: Final = 20
+BETWEEN: Final = 18
+LEGEND_WIDTH: Final = 410
 HEAD: Final = 46
 NAME_HEIGHT: Final = 20
 SHADES: Final = ("#fc8181", "#f6ad55", "#faf089", "#9ae6b4", "#68d391")
@@ -26,36 +28,42 @@ AWAY: Final = "#a0aec0"
 class Cell:
     """A node: the free share of what is shown, from 0 to 1 (None where it has nothing of it or takes no pods), and its story.
 
-    `is_outlined`: it belongs to what the picture is about, such as a Job or a reservation.
+    `is_outlined`: it belongs to what the picture is about, such as a Job. `is_kept`: it is reserved.
     """
 
     name: str
     share: float | None
     told: str = ""
     is_outlined: bool = False
+    is_kept: bool = False
 
 
 def heat_map(title: str, groups: Mapping[str, Sequence[Cell]]) -> Picture:
-    """The picture. Names may be any text."""
-    widest = max((min(len(cells), IN_A_ROW) for cells in groups.values()), default=0)
-    longest = max((len(name) for name in (title, *groups)), default=0)
+    """The picture: groups one beside the other as far as a row goes. Names may be any text."""
     parts = [text(8, 16, title, kind="strong"), *_legend()]
-    top: float = HEAD
+    widest = max(LEGEND_WIDTH, CHARACTER_WIDTH * len(title) + 24)
+    left, top, bottom = 8.0, float(HEAD), float(HEAD)
     for name, cells in groups.items():
-        parts.append(text(8, top + 13, name))
+        width = max(min(len(cells), IN_A_ROW) * (CELL + GAP), CHARACTER_WIDTH * len(name)) + BETWEEN
+        if left > 8 and left + width > 8 + IN_A_ROW * (CELL + GAP) + BETWEEN:
+            left, top = 8.0, bottom
+        parts.append(text(left, top + 13, name))
         for index, cell in enumerate(cells):
-            x = 8 + index % IN_A_ROW * (CELL + GAP)
+            x = left + index % IN_A_ROW * (CELL + GAP)
             parts += _cell(cell, x, top + NAME_HEIGHT + index // IN_A_ROW * (CELL + GAP))
-        top += NAME_HEIGHT + -(-len(cells) // IN_A_ROW) * (CELL + GAP) + 6
-    return Picture(title, max(16 + widest * (CELL + GAP), CHARACTER_WIDTH * longest + 24, 340), top + 4, tuple(parts))
+        bottom = max(bottom, top + NAME_HEIGHT + -(-len(cells) // IN_A_ROW) * (CELL + GAP) + 6)
+        left += width
+        widest = max(widest, left)
+    return Picture(title, widest, bottom + 4, tuple(parts))
 
 
 def _cell(cell: Cell, x: float, y: float) -> list[str]:
     shade = AWAY if cell.share is None else SHADES[min(len(SHADES) - 1, max(0, int(cell.share * len(SHADES))))]
     said = "–" if cell.share is None else f"{cell.share * 100:.0f}"
     told = f"{cell.name}: {cell.told}" if cell.told else cell.name
+    kind = "critical" if cell.is_outlined else "kept" if cell.is_kept else ""
     return [
-        rectangle(x, y, CELL, CELL, fill=shade, title=told, kind="critical" if cell.is_outlined else "", rounded=3),
+        rectangle(x, y, CELL, CELL, fill=shade, title=told, kind=kind, rounded=3),
         text(x + CELL / 2, y + CELL / 2 + 4, said, kind="cell", anchor="middle"),
     ]
 
@@ -65,5 +73,6 @@ def _legend() -> list[str]:
     for index, shade in enumerate(SHADES):
         parts.append(rectangle(64 + index * 44, 24, 12, 12, fill=shade))
         parts.append(text(80 + index * 44, 35, str(index * 20)))
-    parts += [rectangle(64 + len(SHADES) * 44, 24, 12, 12, fill=AWAY), text(80 + len(SHADES) * 44, 35, "away")]
-    return parts
+    x = 64 + len(SHADES) * 44
+    parts += [rectangle(x, 24, 12, 12, fill=AWAY), text(x + 16, 35, "away")]
+    return [*parts, rectangle(x + 60, 24, 12, 12, fill="none", kind="kept"), text(x + 76, 35, "kept")]

@@ -13,7 +13,7 @@ __all__ = ["Run", "run_bars"]
 
 ROW_HEIGHT: Final = 20
 BAR_HEIGHT: Final = 12
-WIDTH: Final = 320
+WIDTH: Final = 190
 HEAD: Final = 26
 
 
@@ -39,4 +39,4 @@ def run_bars(title: str, runs: Sequence[Run]) -> Picture:
         parts.append(text(8, top + 11, run.name))
         parts.append(rectangle(left, top, width, BAR_HEIGHT, fill=colour, title=f"{run.name}, {run.written}"))
         parts.append(text(left + width + 6, top + 11, run.written, kind="faint"))
-    return Picture(title, left + WIDTH + 80, HEAD + len(runs) * ROW_HEIGHT + 6, tuple(parts))
+    return Picture(title, left + WIDTH + 60, HEAD + len(runs) * ROW_HEIGHT + 6, tuple(parts))

@@ -12,6 +12,9 @@ __all__ = ["CHARACTER_WIDTH", "STYLE", "Picture", "element", "line", "rectangle"
 CHARACTER_WIDTH: Final = 7.3
 """Of a character of the font in which all text is set, in the units of the picture."""
 
+HEADLINE: Final = 20
+"""Height of the line with the title, which each picture begins with."""
+
 STYLE: Final = """\
 svg.picture text{font:12px ui-monospace,monospace;fill:#1a202c}
 svg.picture text.faint{fill:#4a5568}
@@ -21,6 +24,7 @@ svg.picture rect.frame{fill:none;stroke:#718096}
 svg.picture rect.box{fill:#fff;stroke:#4a5568}
 svg.picture rect.critical,svg.picture path.critical{stroke:#c05621;stroke-width:2.5}
 svg.picture line.mark{stroke:#1a202c;stroke-width:2}
+svg.picture rect.kept{stroke:#1a202c;stroke-width:2;stroke-dasharray:4 3}
 svg.picture text.cell{fill:#000}
 @media(prefers-color-scheme:dark){
 svg.picture text{fill:#e2e8f0}
@@ -28,7 +32,7 @@ svg.picture text.faint{fill:#a0aec0}
 svg.picture line,svg.picture path,svg.picture rect.frame{stroke:#a0aec0}
 svg.picture rect.box{fill:#1a202c;stroke:#a0aec0}
 svg.picture rect.critical,svg.picture path.critical{stroke:#f6ad55}
-svg.picture line.mark{stroke:#fff}
+svg.picture line.mark,svg.picture rect.kept{stroke:#fff}
 svg.picture text.cell{fill:#000}
 }
 """
@@ -51,11 +55,12 @@ class Picture:
         return self._written(f"<style>{STYLE}</style>")
 
     def inline(self) -> str:
-        """The element `svg` for an HTML page that has `STYLE` in a stylesheet."""
-        return self._written("")
+        """The element `svg` for a page that has `STYLE` in a stylesheet, without the line of the title: there is a heading."""
+        return self._written("", top=HEADLINE)
 
-    def _written(self, style: str) -> str:
-        size = f'width="{self.width:.0f}" height="{self.height:.0f}" viewBox="0 0 {self.width:.0f} {self.height:.0f}"'
+    def _written(self, style: str, *, top: int = 0) -> str:
+        height = f"{self.height - top:.0f}"
+        size = f'width="{self.width:.0f}" height="{height}" viewBox="0 {top} {self.width:.0f} {height}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" {size}>'
         return "".join([head, f"<title>{_escaped(self.title)}</title>", style, *self.elements, "</svg>"])
 

@@ -15,6 +15,7 @@ BAR_HEIGHT: Final = 14
 WIDTH: Final = 720
 TICKS: Final = 5
 HEAD: Final = 46
+UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 COLOURS: Final[Mapping[str, str]] = {"waiting": "#b7791f", "starting": "#6b46c1", "running": "#2b6cb0"}
 """The stages in the order in which a pod goes through them. The legend and each bar's title name them too."""
 
@@ -72,5 +73,11 @@ def _ticks(left: float, whole: float, height: float) -> list[str]:
     for index in range(TICKS + 1):
         x = left + WIDTH * index / TICKS
         parts.append(line(x, HEAD - 4, x, height - 20))
-        parts.append(text(x, height - 6, f"{whole * index / TICKS:.3g} s", anchor="middle"))
+        parts.append(text(x, height - 6, _written(whole * index / TICKS), anchor="middle"))
     return parts
+
+
+def _written(seconds: float) -> str:
+    """Seconds in the largest unit of which there are two."""
+    size, unit = next((each for each in UNITS if seconds >= 2 * each[0]), UNITS[-1])
+    return f"{seconds / size:.3g} {unit}"

@@ -8,6 +8,7 @@ from pyroclast.pictures.flow_graph import MOST_NODES, flow_graph
 from pyroclast.pictures.heat_map import Cell, heat_map
 from pyroclast.pictures.layers import FlowNode, critical_path, in_layers
 from pyroclast.pictures.queue_bars import QueueBar, queue_bars
+from pyroclast.pictures.resource_bars import ResourceBar, resource_bars
 from pyroclast.pictures.svg import Picture
 from pyroclast.pictures.timeline import Lane, Span, timeline
 
@@ -29,6 +30,11 @@ def titled(picture: Picture) -> dict[str, dict[str, str]]:
     return found
 
 
+def resources(name: str, written: str) -> ResourceBar:
+    amounts = {"total": 8.0, "allocated": 4.0, "reserved": 2.0, "away": 0.0}
+    return ResourceBar(name, amounts, dict.fromkeys(amounts, written))
+
+
 def texts(picture: Picture) -> list[str]:
     return [each.text or "" for each in drawn(picture).iter(f"{SVG}text")]
 
@@ -41,8 +47,9 @@ def texts(picture: Picture) -> list[str]:
         lambda name: queue_bars(name, [QueueBar(name, name, 1, written={"allocated": name})]),
         lambda name: flow_graph(name, [FlowNode(name, name, (name,), note=name)], {name: name}),
         lambda name: heat_map(name, {name: [Cell(name, 0.5, name)]}),
+        lambda name: resource_bars(name, [resources(name, name)]),
     ],
-    ids=["timeline", "queues", "flow", "nodes"],
+    ids=["timeline", "queues", "flow", "nodes", "resources"],
 )
 @pytest.mark.parametrize("form", ["document", "inline"])
 def test_hostile_names_stay_text(draw, name, form):
@@ -141,3 +148,33 @@ def test_nodes_of_a_job_are_outlined():
     found = titled(heat_map("cpu", {"": [Cell("n1", 0.5, is_outlined=True), Cell("n2", 0.5)]}))
     assert "critical" in found["n1"]["class"]
     assert "class" not in found["n2"]
+
+
+def test_parts_of_a_resource_are_side_by_side_and_what_is_left_is_idle():
+    found = titled(resource_bars("resources", [resources("cpu", "x")]))
+    whole, allocated, reserved = found["cpu: x in all"], found["cpu: x allocated"], found["cpu: x reserved"]
+    assert float(allocated["width"]) == pytest.approx(float(whole["width"]) / 2)
+    assert float(reserved["x"]) == pytest.approx(float(allocated["x"]) + float(allocated["width"]))
+    assert float(reserved["width"]) == pytest.approx(float(whole["width"]) / 4)
+    assert "cpu: x away" not in found
+
+
+def test_groups_of_nodes_are_side_by_side_until_the_row_is_full():
+    found = titled(heat_map("cpu", {f"rack-{rack}": [Cell(f"n{rack}-{n}", 1.0) for n in range(8)] for rack in range(3)}))
+    first, second, third = (found[f"n{rack}-0"] for rack in range(3))
+    assert first["y"] == second["y"]
+    assert float(second["x"]) > float(found["n0-7"]["x"])
+    assert float(third["y"]) > float(first["y"])
+    assert third["x"] == first["x"]
+
+
+def test_nodes_that_are_kept_have_a_frame():
+    found = titled(heat_map("cpu", {"": [Cell("n1", 0.5, is_kept=True), Cell("n2", 0.5)]}))
+    assert found["n1"]["class"] == "kept"
+    assert "class" not in found["n2"]
+
+
+def test_a_page_leaves_out_the_line_of_the_title():
+    inline = ET.fromstring(queue_bars("queues", [QueueBar("a", "cpu", 1)]).inline())
+    top = float(inline.attrib["viewBox"].split()[1])
+    assert [each.text for each in inline.iter(f"{SVG}text") if float(each.attrib["y"]) < top] == ["queues"]

@@ -40,3 +40,17 @@ def test_hostile_names_stay_text(name: str):
 
 def test_a_job_without_pods_is_a_picture_too():
     assert bars(timeline("default/empty", []).document()) == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "want"),
+    [
+        (10, ["0 s", "2 s", "10 s"]),
+        (600, ["0 s", "2 min", "10 min"]),
+        (36_000, ["0 s", "2 h", "10 h"]),
+        (864_000, ["2 d", "10 d"]),
+    ],
+)
+def test_ticks_have_the_unit_that_fits(seconds, want):
+    root = ET.fromstring(timeline("default/gang", [Lane("gang-worker-0", (Span("running", 0, seconds),))]).document())
+    assert set(want) <= {each.text for each in root.iter(f"{SVG}text")}
