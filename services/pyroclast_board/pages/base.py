@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pyroclast.pictures.svg import Picture
-from pyroclast.views.amounts import as_text, readable
+from pyroclast.views.amounts import Amounts, amount, as_text, readable
 from pyroclast.views.human_durations import human_duration
+from pyroclast.views.usage_hours import hours_text
 
-__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "url"]
+__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "shown_amount", "url"]
 
 EMPTY: Final = Markup()
 MOST_ROWS: Final = 20_000
@@ -54,12 +55,16 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page that is replaced as a whole, or, where it has `rows`, row by row. `head`: the columns of those rows."""
+    """A part of a page that is replaced as a whole, or, where it has `rows`, row by row. `head`: the columns of those rows.
+
+    `is_half`: a wide window shows it beside another half.
+    """
 
     id: str
     html: Markup = EMPTY
     head: Markup = EMPTY
     rows: tuple[tuple[str, Markup], ...] | None = None
+    is_half: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,9 @@ class Templates:
         self._environment.filters |= {
             "duration": lambda seconds: "–" if seconds is None else human_duration(seconds),
             "amounts": lambda amounts: as_text(amounts) or "–",
-            "readable": lambda value, name: readable(name, value),
+            "separate_amounts": _separate_amounts,
+            "hours": lambda hours: "–" if hours is None else hours_text(hours),
+            "readable": shown_amount,
             "moment": lambda text: str(text).removesuffix("Z").replace("T", " ")[:19],
             "segment": lambda text: quote(str(text), safe=""),
             "picture": _picture,
@@ -138,6 +145,17 @@ def url(path: str, query: Mapping[str, object] | None = None, **changes: object)
 
 def _icon(word: str) -> tuple[str, str]:
     return ICONS.get(word, ("·", "other"))
+
+
+def shown_amount(value: object, name: str) -> str:
+    """One amount; processors as a decimal fraction."""
+    return f"{float(amount(value)):.6g}" if name == "cpu" else readable(name, value)
+
+
+def _separate_amounts(amounts: Amounts) -> Markup:
+    """Amounts between which alone a line may be broken."""
+    parts = as_text(amounts).split(", ")
+    return Markup(", ").join(Markup('<span class="amounts">{}</span>').format(part) for part in parts if part) or Markup("–")
 
 
 def _picture(picture: Picture) -> Markup:

@@ -45,8 +45,8 @@ def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str
     sections = [
         Section("filters", templates.macro(OF, "filters")(query, missing)),
         Section("jobs", templates.macro(OF, "jobs")(jobs.get("items", ()), jobs.get("isCut", False))),
-        Section("usage", templates.macro(OF, "usage")(usage.get("by", ()), rows, usage.get("gapSeconds", 0))),
-        Section("waits", templates.macro(OF, "waits")(answers.get("waits", {}).get("items", ()))),
+        Section("usage", templates.macro(OF, "usage")(usage.get("by", ()), rows, usage.get("gapSeconds", 0)), is_half=True),
+        Section("waits", templates.macro(OF, "waits")(answers.get("waits", {}).get("items", ())), is_half=True),
         Section("estimates", templates.macro(OF, "estimates")(answers.get("estimates", {}).get("items", ()))),
     ]
     return Page("History", "history", sections, is_live=False)

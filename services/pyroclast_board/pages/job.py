@@ -14,12 +14,12 @@ from pyroclast.api.types import Key
 from pyroclast.pictures.run_bars import Run, run_bars
 from pyroclast.pictures.timeline import timeline
 from pyroclast.runtime.traces import context_of
+from pyroclast.views.efficiency import advice_of, efficiency_rows
 from pyroclast.views.explanation import explanation
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast.views.native_groups import native_explanation
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
-from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow, as_object
@@ -55,11 +55,15 @@ def job(
     record = cluster.table.job(row.uid)
     trace = trace_of(record.metadata.annotations if record else {}, trace_url)
     sections = [
-        Section("job", templates.macro(OF, "about")(row, details.missing, trace)),
-        Section("why", templates.macro(OF, "why")(told or _explanation(cluster, scope, row))),
-        *_pods(cluster, templates, row, details),
+        Section("job", templates.macro(OF, "about")(row, details.missing, trace), is_half=True),
+        Section("why", templates.macro(OF, "why")(told or _explanation(cluster, scope, row)), is_half=True),
+        *_pods(cluster, templates, row, details, Section("runs", templates.macro(OF, "runs")(*_runs(key, runs)), is_half=True)),
+        *(
+            Section("efficiency", templates.macro(OF, "efficiency")(rows, advice_of(each)))
+            for each in runs
+            if each["uid"] == row.uid and (rows := efficiency_rows(each))
+        ),
         Section("events", templates.macro(OF, "events")([_event(each) for each in details.events])),
-        Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
         Section("manifest", templates.macro(OF, "manifest")(_manifest(details.job))),
     ]
     return Page(f"Job {key}", "jobs", sections)
@@ -77,8 +81,8 @@ def native_gang(
     by_conditions = None if group is None else native_explanation(as_object(group), cluster.now())
     why = templates.macro(OF, "native_why")(by_conditions) if told is None else templates.macro(OF, "why")(told)
     sections = [
-        Section("job", templates.macro(OF, "native_about")(row, events.missing)),
-        Section("why", why),
+        Section("job", templates.macro(OF, "native_about")(row, events.missing), is_half=True),
+        Section("why", why, is_half=True),
         Section("pods", templates.macro(OF, "native_pods")(sorted(pods)[:MOST_PODS], len(pods))),
         Section("events", templates.macro(OF, "events")([_event(each) for each in events.events])),
     ]
@@ -88,15 +92,10 @@ def native_gang(
 def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
     """A Job that was deleted, as the recorder remembers it."""
     key = f"{found['namespace']}/{found['name']}"
-    used = [
-        {"task": task["task"], "resource": name, "hours": hours_text(in_hours(name, asked))}
-        for task in (*found["tasks"], {"task": "all", "asked": found["asked"]})
-        for name, asked in task["asked"].items()
-    ]
     sections = [
-        Section("job", templates.macro(OF, "remembered")(found)),
+        Section("job", templates.macro(OF, "remembered")(found), is_half=True),
+        Section("efficiency", templates.macro(OF, "efficiency")(efficiency_rows(found), advice_of(found)), is_half=True),
         Section("history", templates.macro(OF, "steps")(found["phases"], found["causes"], found["evictions"])),
-        Section("usage", templates.macro(OF, "usage")(used)),
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
     ]
     return Page(f"Job {key}, deleted", "history", sections, is_live=False)
@@ -133,10 +132,10 @@ def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, An
     return {**told, "code": row.code, "never": row.is_final, "sentence": sentence}
 
 
-def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails) -> list[Section]:
-    """The timeline of the gang, its tasks, and its pods."""
+def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails, earlier: Section) -> list[Section]:
+    """The timeline of the gang, its tasks beside its `earlier` runs, and its pods."""
     if details.job is None:
-        return []
+        return [earlier]
     rows = timeline_rows(details.job, details.pods)
     begin = datetime.fromisoformat(details.job["metadata"]["creationTimestamp"]).timestamp()
     drawn = lanes(rows[:MOST_LANES], max(0, int(cluster.now() - begin)))
@@ -151,7 +150,8 @@ def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetai
     picture = timeline(f"{row.namespace}/{row.name}", drawn) if drawn else None
     return [
         Section("timeline", templates.macro(OF, "gang")(picture, slowest_lines(rows), len(rows) - len(drawn), row.uid)),
-        Section("tasks", templates.macro(OF, "tasks")(tasks)),
+        Section("tasks", templates.macro(OF, "tasks")(tasks), is_half=True),
+        earlier,
         Section("pods", templates.macro(OF, "pods")(rows[:MOST_PODS], len(rows), int(begin))),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from pyroclast.api.records import HyperNode
 from pyroclast.lifecycle.hypernodes.members import member_names
 from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.heat_map import Cell, heat_map
@@ -36,15 +37,16 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
         raise BadRequest(f'resource: no node has "{resource[:64]}"; there are {", ".join(resources)}')
     groups = _groups(cluster, found, given.get("by", ""))
     outlined = _outlined(cluster, scope, given.get("job", ""))
-    cells = {name: [_cell(cluster, node, resource, outlined) for node in members] for name, members in groups.items()}
+    kept = {name for each in cluster.reservations for name in each.nodes}
+    cells = {name: [_cell(cluster, node, resource, outlined, kept) for node in members] for name, members in groups.items()}
     labels = sorted({label for node in found for label in node.metadata.labels})
     of = "nodes.html"
     rows = [_row(cluster, name, members, resource) for name, members in groups.items()]
     sections = [
         Section("choice", templates.macro(of, "choice")(given, resource, resources, labels[:100], bool(cluster.hyper_nodes))),
-        Section("map", templates.macro(of, "heat")(heat_map(f"{resource}: free share of each node", cells))),
-        Section("groups", templates.macro(of, "groups")(rows, resource)),
-        Section("reservations", templates.macro(of, "reservations")(*_reservations(cluster, scope))),
+        Section("map", templates.macro(of, "heat")(resource, heat_map(f"{resource}: free share of each node", cells))),
+        Section("groups", templates.macro(of, "groups")(rows, resource), is_half=True),
+        Section("reservations", templates.macro(of, "reservations")(*_reservations(cluster, scope)), is_half=True),
     ]
     return Page("Nodes", "nodes", sections)
 
@@ -56,14 +58,14 @@ def _resources(found: list[ShownNode]) -> list[str]:
 
 
 def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list[ShownNode]]:
-    """Nodes by the value of a label; without one by the HyperNodes of the lowest tier, where there are any."""
+    """Nodes by the value of a label; without one by the HyperNodes of the lowest tier, with those above, where there are any."""
     names: dict[str, str] = {}
     if not by and len(cluster.hyper_nodes):
         labels = {node.metadata.name: node.metadata.labels for node in found}
         lowest = min(each.spec.tier for each in cluster.hyper_nodes.values())
         for hyper in cluster.hyper_nodes.values():
             if hyper.spec.tier == lowest:
-                names |= dict.fromkeys(member_names(hyper, labels), hyper.metadata.name)
+                names |= dict.fromkeys(member_names(hyper, labels), _path(cluster, hyper))
     elif by:
         names = {node.metadata.name: node.metadata.labels[by] for node in found if by in node.metadata.labels}
     groups: dict[str, list[ShownNode]] = {}
@@ -72,20 +74,33 @@ def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list
     return dict(sorted(groups.items()))
 
 
+def _path(cluster: Cluster, hyper: HyperNode) -> str:
+    """The names of a HyperNode and of those above it, from the top: `row-1 / rack-3`."""
+    own = {hyper.metadata.name: hyper.metadata.labels}
+    above = [
+        each for each in cluster.hyper_nodes.values() if each.spec.tier > hyper.spec.tier and member_names(each, own) & own.keys()
+    ]
+    if not above:
+        return hyper.metadata.name
+    nearest = min(above, key=lambda each: (each.spec.tier, each.metadata.name))
+    return f"{_path(cluster, nearest)} / {hyper.metadata.name}"
+
+
 def _outlined(cluster: Cluster, scope: Scope, job: str) -> frozenset[str]:
     """The nodes of a Job that the viewer may see."""
     row = cluster.table.row(job)
     return frozenset(cluster.books.nodes_of(job)) if row is not None and scope.sees(row.namespace) else frozenset()
 
 
-def _cell(cluster: Cluster, node: ShownNode, resource: str, outlined: frozenset[str]) -> Cell:
+def _cell(cluster: Cluster, node: ShownNode, resource: str, outlined: frozenset[str], kept: set[str]) -> Cell:
     name = node.metadata.name
+    is_outlined, is_kept = name in outlined, name in kept
     total, free = amount(node.status.allocatable.get(resource, 0)), cluster.books.free(node).get(resource, ZERO)
     if is_away(node):
-        return Cell(name, None, "takes no pods", name in outlined)
+        return Cell(name, None, "takes no pods", is_outlined, is_kept)
     share = float(free) / float(total) if total != ZERO else None
     told = f"{readable(resource, free)} of {readable(resource, total)} {resource} free, {cluster.books.pods(name)} pods"
-    return Cell(name, share, told, name in outlined)
+    return Cell(name, share, f"{told}, kept for a Job" if is_kept else told, is_outlined, is_kept)
 
 
 def _row(cluster: Cluster, name: str, members: list[ShownNode], resource: str) -> dict[str, Any]:

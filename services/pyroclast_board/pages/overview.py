@@ -6,11 +6,13 @@ from collections import Counter
 from datetime import datetime
 from typing import Any, Final
 
+from pyroclast.pictures.resource_bars import ResourceBar, resource_bars
+from pyroclast.pictures.svg import Picture
 from pyroclast.resources.quantity import ZERO, Quantity
 from pyroclast.views.amounts import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.records import ShownNode
-from pyroclast_board.pages.base import Page, Section, Templates
+from pyroclast_board.pages.base import Page, Section, Templates, shown_amount
 from pyroclast_board.pages.filters import state_of
 
 __all__ = ["is_away", "overview"]
@@ -33,16 +35,19 @@ def overview(cluster: Cluster, templates: Templates) -> Page:
             oldest[row.code] = min(row.created, oldest.get(row.code, row.created))
         elif row.has_failed and row.changed and datetime.fromisoformat(row.changed).timestamp() > yesterday:
             failed[row.reason or "no reason given"] += 1
+    resources = _resources(cluster)
     values = {
         "states": {name: states[name] for name in ("waiting", "running", "completed", "failed", "other")},
         "codes": [(code, count, oldest[code]) for code, count in codes.most_common()],
         "failed": failed.most_common(SHOWN),
-        "resources": _resources(cluster),
+        "resources": resources,
+        "picture": _picture(resources),
         "services": cluster.services,
         "watches": sorted(cluster.ages()),
     }
     sections = [
-        Section(name, templates.macro("overview.html", name)(values)) for name in ("jobs", "waiting", "resources", "services")
+        Section(name, templates.macro("overview.html", name)(values), is_half=name != "jobs")
+        for name in ("jobs", "waiting", "failures", "resources", "services")
     ]
     return Page("Overview", "overview", sections)
 
@@ -51,6 +56,17 @@ def is_away(node: ShownNode) -> bool:
     """Whether a node takes no new pods: it is not ready, or cordoned."""
     is_ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
     return not is_ready or node.spec.unschedulable
+
+
+def _picture(resources: list[dict[str, Any]]) -> Picture:
+    bars = []
+    for row in resources:
+        amounts = {name: value for name, value in row.items() if name != "resource"}
+        numbers = {name: float(amount(value)) for name, value in amounts.items()}
+        bars.append(
+            ResourceBar(row["resource"], numbers, {name: shown_amount(each, row["resource"]) for name, each in amounts.items()})
+        )
+    return resource_bars("Resources of the nodes", bars)
 
 
 def _resources(cluster: Cluster) -> list[dict[str, Any]]:

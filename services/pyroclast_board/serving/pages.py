@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote
 
 from pyroclast.api.types import Key
@@ -22,7 +22,20 @@ from pyroclast_board.serving.recorder import Recorder, RecorderAway
 from pyroclast_board.serving.scheduler import Scheduler
 from pyroclast_board.serving.streams import Followed
 
-__all__ = ["Pages"]
+__all__ = ["ROUTES", "Pages"]
+
+ROUTES: Final[Mapping[str, str]] = {
+    "": "overview",
+    "queues": "queues",
+    "queues/*": "queue",
+    "jobs": "jobs",
+    "jobs/*": "job",
+    "flows": "flows",
+    "flows/*": "flow",
+    "nodes": "nodes",
+    "history": "history",
+}
+"""The page of each path; `*` is any one segment. The documentation has two pictures of each."""
 
 
 class Pages:
@@ -63,27 +76,29 @@ class Pages:
             RecorderAway: it is a page of the past.
         """
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
-        match followed.path.removeprefix("/").split("/"):
-            case ["jobs"]:
+        first, *rest = followed.path.removeprefix("/").split("/")
+        place, name = ROUTES.get("/".join((first, *("*" for _ in rest)))), unquote(rest[0]) if rest else ""
+        match place:
+            case "jobs":
                 return jobs(cluster, templates, scope, query)
-            case ["nodes"]:
+            case "nodes":
                 return nodes(cluster, templates, scope, query)
-            case ["history"]:
+            case "history":
                 return await self._history(scope, query)
         checked(query, ())
-        match followed.path.removeprefix("/").split("/"):
-            case [""]:
+        match place:
+            case "overview":
                 return overview(cluster, templates)
-            case ["queues"]:
+            case "queues":
                 return queues(cluster, templates)
-            case ["queues", name]:
-                return queue(cluster, templates, scope, unquote(name))
-            case ["jobs", uid]:
-                return await self._job(scope, unquote(uid))
-            case ["flows"]:
+            case "queue":
+                return queue(cluster, templates, scope, name)
+            case "job":
+                return await self._job(scope, name)
+            case "flows":
                 return flows(cluster, templates, scope)
-            case ["flows", uid]:
-                return flow(cluster, templates, scope, unquote(uid))
+            case "flow":
+                return flow(cluster, templates, scope, name)
         return None
 
     async def _job(self, scope: Scope, uid: str) -> Page | None:

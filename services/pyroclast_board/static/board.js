@@ -36,23 +36,50 @@
       [...main().querySelectorAll("a[href]")].find((each) => each.getAttribute("href") === target)?.focus();
     }
   }
+  // Makes a part of the page like a fresh one and leaves what is equal: focus, scroll positions and opened details stay,
+  // and only what changed is laid out again.
+  function morph(old, fresh) {
+    if (old.nodeName !== fresh.nodeName || (old.id ?? "") !== (fresh.id ?? "")) {
+      old.replaceWith(fresh);
+    } else if (old.nodeType !== Node.ELEMENT_NODE) {
+      if (old.data !== fresh.data) old.data = fresh.data;
+    } else {
+      for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+      for (const { name } of [...old.attributes]) if (name !== "open" && !fresh.hasAttribute(name)) old.removeAttribute(name);
+      if (old.matches("tbody[data-rows]")) old.replaceChildren(...fresh.children);
+      else morphChildren(old, fresh);
+      if (old.matches("input, select") && old !== document.activeElement) old.value = fresh.value;
+    }
+  }
+  function morphChildren(old, fresh) {
+    const before = [...old.childNodes];
+    const after = [...fresh.childNodes];
+    after.forEach((child, index) => (before[index] ? morph(before[index], child) : old.append(child)));
+    before.slice(after.length).forEach((child) => child.remove());
+  }
+  function arrange(body, rows) {
+    const kept = new Set(rows);
+    for (const row of [...body.rows]) if (!kept.has(row)) row.remove();
+    let next = body.firstElementChild;
+    for (const row of rows) {
+      if (row === next) next = next.nextElementSibling;
+      else body.insertBefore(row, next);
+    }
+  }
   function apply([kind, section, id, content]) {
     const place = document.getElementById(section);
     if (!place) return;
     if (kind === "section") {
-      const open = new Set([...place.querySelectorAll("details")].flatMap((each, index) => (each.open ? [index] : [])));
-      place.replaceChildren(element(content));
-      place.querySelectorAll("details").forEach((each, index) => { each.open ||= open.has(index); });
+      morphChildren(place, element(content));
     } else if (kind === "head") {
-      place.querySelector("thead").innerHTML = content;
+      morph(place.querySelector("thead tr"), element(content, "row"));
     } else if (kind === "row") {
       const old = document.getElementById(id);
-      if (old) old.replaceWith(element(content, "row"));
+      if (old) morph(old, element(content, "row"));
       else waiting.set(id, element(content, "row"));
     } else {
-      const body = place.querySelector("tbody[data-rows]");
       const rows = content.map((each) => document.getElementById(each) ?? waiting.get(each)).filter(Boolean);
-      if (rows.length !== body.rows.length || rows.some((row, index) => row !== body.rows[index])) body.replaceChildren(...rows);
+      arrange(place.querySelector("tbody[data-rows]"), rows);
       waiting.clear();
     }
   }
@@ -99,20 +126,14 @@
     if (mine !== latest) return;
     const page = new DOMParser().parseFromString(text, "text/html");
     const fresh = page.getElementById("main");
+    await new Promise((done) => setTimeout(done)); // so that neither part holds up a key for long
+    if (mine !== latest) return;
     if (!answer.ok || !fresh || !page.querySelector("nav")) {
       location.assign(address);
       return;
     }
-    const focused = document.activeElement;
-    const name = focused?.name;
-    const caret = focused?.selectionStart;
-    main().replaceWith(document.adoptNode(fresh));
+    morph(main(), fresh);
     document.title = page.title;
-    if (name) {
-      const again = main().querySelector(`[name="${CSS.escape(name)}"]`);
-      again?.focus();
-      if (caret != null && again?.setSelectionRange && again.type !== "hidden") again.setSelectionRange(caret, caret);
-    }
     seen = "";
     waiting.clear();
     tick();
@@ -146,7 +167,10 @@
     event.preventDefault();
     go(link.href);
   });
-  addEventListener("popstate", () => swap(location.href));
+  addEventListener("popstate", () => {
+    document.activeElement?.blur(); // what was typed there is of the page that was left
+    swap(location.href);
+  });
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   addEventListener("pagehide", disconnect);
   setInterval(tick, 1000);

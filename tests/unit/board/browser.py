@@ -19,6 +19,9 @@ from pyroclast_standalone.ports import free_port
 
 __all__ = ["Browser", "running_browser", "running_driver", "started"]
 
+QUALITY = 88
+"""At which text still has no visible fringes."""
+
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--force-device-scale-factor=1"]
 
@@ -83,9 +86,10 @@ class Browser:
         await self._command("Emulation.setScriptExecutionDisabled", value=are_off)
 
     async def picture(self, path: Path) -> None:
-        """A PNG of the window."""
-        content = base64.b64decode(await self._ask("GET", "/screenshot"))
-        await asyncio.to_thread(path.write_bytes, content)
+        """A picture of the window without its scroll bars, in WebP, which takes half the bytes of PNG for a page."""
+        await self._command("Emulation.setScrollbarsHidden", hidden=True)
+        found = await self._command("Page.captureScreenshot", format="webp", quality=QUALITY)
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 
     async def _command(self, name: str, **parameters: Any) -> Any:
         return await self._ask("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})

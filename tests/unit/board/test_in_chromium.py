@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import JOBS, Key
+from pyroclast.api.types import JOBS, NODES, Key
 from pyroclast.kube.http.client import PatchKind
 
 from .browser import Browser, running_driver, started
@@ -24,6 +24,7 @@ PLACES = {
     "jobs": "/jobs",
     "job": "/jobs/{train}",
     "gang": "/jobs/{big}",
+    "flows": "/flows",
     "flow": "/flows/{etl}",
     "nodes": "/nodes?resource=cpu&by=rack",
     "history": "/history",
@@ -104,6 +105,19 @@ async def test_an_open_page_changes_by_itself(seen: Any) -> None:
     assert await browser.complaints() == []
 
 
+async def test_what_did_not_change_keeps_its_place(seen: Any) -> None:
+    board, browser, _ = seen
+    await browser.emulate(width=375, height=640)
+    await browser.open(f"{board.url}/")
+    region = "document.querySelector('#resources .scroll:last-of-type')"
+    await browser.run(f"{region}.scrollLeft = 20; {region}.focus(); window.region = {region}")
+    status = {"allocatable": {"cpu": "8", "memory": "16Gi"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    await board.put(NODES, {"metadata": {"name": "late"}, "status": status})
+    await browser.wait(f"return {region}.textContent.includes('64Gi')")
+    assert await browser.run(f"return [window.region === {region}, document.activeElement === {region}]") == [True, True]
+    assert await browser.run(f"return {region}.scrollLeft") == 20
+
+
 async def test_filters_change_the_list_in_place_and_the_address(seen: Any) -> None:
     board, browser, _ = seen
     await browser.open(f"{board.url}/jobs")
@@ -163,11 +177,12 @@ async def test_pages_fit_a_narrow_window(seen: Any) -> None:
         assert wide <= 320, f"{name} scrolls in two directions: {wide}"
 
 
+@pytest.mark.parametrize("width", [375, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_has_no_serious_finding(seen: Any, scheme: str) -> None:
+async def test_axe_has_no_serious_finding(seen: Any, scheme: str, width: int) -> None:
     board, browser, uids = seen
     script = await asyncio.to_thread(axe)
-    await browser.emulate(scheme=scheme)
+    await browser.emulate(scheme=scheme, width=width)
     for name, path in paths(uids).items():
         await browser.open(board.url + path)
         await browser.run(f"{script};window.found = null; axe.run(document).then((each) => {{ window.found = each; }})")
