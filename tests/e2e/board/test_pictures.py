@@ -1,103 +1,81 @@
-"""Makes the pictures of the documentation: the web page over a cluster in which two teams compete and a flow has failed.
+"""Makes the pictures of the documentation: each page of the web page, light and dark, over `showcase`.
 
-Left out unless PYROCLAST_SCREENSHOTS names a folder: `PYROCLAST_SCREENSHOTS=docs/how-to/board`.
+Left out unless PYROCLAST_SCREENSHOTS names a folder: `PYROCLAST_SCREENSHOTS=docs/reference/web-page`. The window is as wide as
+PYROCLAST_SCREENSHOTS_WIDTH says, such as 375 for a telephone.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.e2e.jobs.test_first_light import job
-from tests.e2e.support.board import shows
-from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.board.showcase import CONFIGURATION, FLAGS, NODES, SETTINGS, Showcase
+from tests.e2e.support.board import shows, url
+from tests.e2e.support.cluster import Cluster, running
 from tests.unit.board.browser import running_browser
+from tests.unit.board.conftest import running_board
 
 pytestmark = [
     pytest.mark.skipif("PYROCLAST_SCREENSHOTS" not in os.environ, reason="PYROCLAST_SCREENSHOTS names no folder"),
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(900),
 ]
+TALLEST = 1100
+"""Pixels of a page that are shown."""
 
 
-def queue(name: str, **spec: Any) -> str:
-    body = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
-    return json.dumps(body)
+async def test_pictures_for_the_documentation(control_plane: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    with running(control_plane, tmp_path / "plane", nodes=NODES, prefix="gpu-", scheduler=CONFIGURATION, flags=FLAGS) as cluster:
+        showcase = Showcase(cluster)
+        showcase.begin()
+        past = showcase.past_runs()
+        showcase.crowd()
+        board = url(cluster)
+        urls = {name: f"{board}{path}" for name, path in paths(cluster, showcase, past).items()}
+        async with running_board(login="token") as guarded:
+            await take({**urls, "login": f"{guarded.url}/login"})
 
 
-def gang(name: str, team: str, cpu: str, replicas: int, seconds: int) -> str:
-    body = json.loads(job(name, command=["sleep", str(seconds)], replicas=replicas, queue=team))
-    (container,) = body["spec"]["tasks"][0]["template"]["spec"]["containers"]
-    container["resources"]["requests"] = {"cpu": cpu, "memory": "1Gi"}
-    return json.dumps(body)
-
-
-def flow(namespace: str) -> list[str]:
-    """Data is fetched and prepared, two models are trained, one of which fails."""
-    commands = {"fetch": "sleep 3", "prepare": "sleep 5", "train-small": "sleep 2; exit 1", "train-large": "sleep 600"}
-    commands |= {"compare": "sleep 1", "publish": "sleep 1"}
-    wants = {"prepare": ["fetch"], "train-small": ["prepare"], "train-large": ["prepare"]}
-    wants |= {"compare": ["train-small", "train-large"], "publish": ["compare"]}
-    templates = []
-    for name, command in commands.items():
-        body = json.loads(job(name, command=["sh", "-c", command]))
-        body |= {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobTemplate"}
-        templates.append(json.dumps(body))
-    entries = [{"name": name, **({"dependsOn": {"targets": wants[name]}} if name in wants else {})} for name in commands]
-    spec = {"flows": entries, "jobRetainPolicy": "retain"}
-    metadata = {"name": "nightly", "namespace": namespace}
-    return [
-        *templates,
-        json.dumps({"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": metadata, "spec": spec}),
-    ]
-
-
-async def test_pictures_for_the_documentation(cluster: Cluster) -> None:
-    namespace = "vision"
-    cluster.make_namespace(namespace)
-
-    def create(text: str) -> None:
-        cluster.create(text, namespace)
-
-    def phase(name: str) -> str:
-        return str(cluster.get("vcjob", name, "-n", namespace).get("status", {}).get("state", {}).get("phase", ""))
-
-    nodes = sorted(each["metadata"]["name"] for each in cluster.get("nodes")["items"])
-    for number, node in enumerate(nodes):
-        cluster.kubectl("label", "node", node, f"rack=rack-{number // 2}", "--overwrite")
-    create(queue("research", weight=1, deserved={"cpu": "8"}, capability={"cpu": "16"}))
-    create(queue("production", weight=1, deserved={"cpu": "16"}, capability={"cpu": "24"}, guarantee={"resource": {"cpu": "8"}}))
-    create(gang("sweep-1", "research", "4", 2, 900))
-    create(gang("serve", "production", "2", 4, 900))
-    wait_until(lambda: phase("sweep-1") == "Running" and phase("serve") == "Running", "the first gangs to run")
-    create(gang("sweep-2", "research", "2", 3, 900))
-    wait_until(lambda: phase("sweep-2") == "Running", "the queue to borrow")
-    for text in flow(namespace):
-        create(text)
-    create(gang("train-llm", "research", "4", 4, 600))
-    create(gang("evaluate", "research", "2", 2, 60))
-    create(gang("too-wide", "research", "9", 1, 60))
-    uid = cluster.get("vcjob", "train-llm", "-n", namespace)["metadata"]["uid"]
-    shows(cluster, f"/jobs/{uid}", "Why it waits", "Position")
-    nightly = cluster.get("jobflow", "nightly", "-n", namespace)["metadata"]["uid"]
-    shows(cluster, f"/flows/{nightly}", "train-small: Failed")
-    serving = cluster.get("vcjob", "serve", "-n", namespace)["metadata"]["uid"]
-    url = cluster.get("configmap", "pyroclast-board", "-n", "pyroclast-system")["data"]["url"]
-    paths = {"overview": "/", "queues": "/queues", "jobs": f"/jobs?namespace={namespace}", "job": f"/jobs/{uid}"}
-    paths |= {
-        "gang": f"/jobs/{serving}",
-        "flow": f"/flows/{nightly}",
-        "nodes": "/nodes?resource=cpu&by=rack",
+def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
+    """The pages by the name of their picture, once they show what they are to show."""
+    found = {
+        "overview": "/",
+        "queues": "/queues",
+        "queue": "/queues/research",
+        "jobs": "/jobs",
+        "job": f"/jobs/{showcase.uid('vcjob', 'train-llm', 'speech')}",
+        "running-job": f"/jobs/{showcase.uid('vcjob', 'serve', 'serving')}",
+        "deleted-job": f"/jobs/{past}",
+        "flows": "/flows",
+        "flow": f"/flows/{showcase.uid('jobflow', 'nightly', 'vision')}",
+        "nodes": "/nodes",
         "history": "/history",
     }
-    folder = Path(os.environ["PYROCLAST_SCREENSHOTS"])
+    shows(cluster, found["flow"], "train-medium: Failed", "train-small: Completed", "report: Completed")
+    shows(cluster, found["job"], "Why it waits", "by the scheduler&#39;s order")
+    shows(cluster, found["queues"], "research nvidia.com/gpu: borrowed")
+    shows(cluster, found["nodes"], "serving/retrain", "kept for a Job", "row-0 / rack-0")
+    shows(cluster, found["overview"], "NeverFits", "QueueFull")
+    shows(cluster, found["deleted-job"], "This Job was deleted", "would do")
+    return found
+
+
+async def take(urls: dict[str, str]) -> None:
+    """A picture of each page in each scheme, in which nothing is wider than the window."""
+    folder, width = Path(os.environ["PYROCLAST_SCREENSHOTS"]), int(os.environ.get("PYROCLAST_SCREENSHOTS_WIDTH", "1200"))
     async with running_browser() as browser:
         for scheme in ("light", "dark"):
-            await browser.emulate(scheme=scheme, width=1000, height=640)
-            for name, path in paths.items():
-                await browser.open(url + path)
+            await browser.emulate(scheme=scheme, width=width, height=600)
+            for name, url in urls.items():
+                await browser.open(url)
                 assert await browser.complaints() == [], name
-                await browser.picture(folder / f"{name}-{scheme}.png")
+                wide, tall = await browser.run(
+                    "const page = document.documentElement; return [page.scrollWidth, page.getBoundingClientRect().height]"
+                )
+                assert wide <= width, f"{name} is {wide} pixels wide"
+                await browser.emulate(scheme=scheme, width=width, height=min(TALLEST, round(tall)))
+                await browser.picture(folder / f"{name}-{scheme}.webp")
+                await browser.emulate(scheme=scheme, width=width, height=600)
