@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pyroclast.api import keys
 from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
-from pyroclast.api.types import JOBS, POD_GROUPS, QUEUES, Key
+from pyroclast.api.types import HYPER_NODES, JOBS, POD_GROUPS, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.views.starts import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
@@ -44,6 +44,15 @@ async def test_pages_show_what_is_in_the_cluster(board: Board) -> None:
     assert ">r0<" in page
     assert "critical" in await board.get(f"/nodes?resource=cpu&job={uids['big']}")
     assert "the board was not told where the recorder is" in await board.get("/history")
+
+
+async def test_nodes_are_shown_by_the_tiers_of_the_network(board: Board) -> None:
+    await fill(board)
+    for name, tier, kind, member in (("rack-1", 1, "Node", "node-0"), ("row-1", 2, "HyperNode", "rack-1")):
+        members = [{"type": kind, "selector": {"exactMatch": {"name": member}}}]
+        await board.put(HYPER_NODES, {"metadata": {"name": name}, "spec": {"tier": tier, "members": members}})
+    page = await board.until("/nodes", ">row-1 / rack-1</text>")
+    assert '<th scope="row">row-1 / rack-1</th><td class="number">1</td>' in page
 
 
 async def test_a_queue_shows_what_is_left_of_its_budget(board: Board) -> None:
