@@ -12,7 +12,7 @@ __all__ = ["COLOURS", "ResourceBar", "resource_bars"]
 
 ROW_HEIGHT: Final = 28
 BAR_HEIGHT: Final = 16
-WIDTH: Final = 320
+WIDTH: Final = 260
 HEAD: Final = 46
 COLOURS: Final[Mapping[str, str]] = {"allocated": "#2b6cb0", "reserved": "#b7791f", "away": "#a0aec0"}
 """What is filled. The legend and the titles name the colours too; the rest of the frame is idle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ PARAMETERS: Final = ("resource", "by", "job")
 NO_GROUP: Final = "–"
 MOST_CELLS: Final = 5_000
 
+_WORD_AND_NUMBER: Final = re.compile(r"(\D*)(\d*)", re.ASCII)
+
 
 def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
     """The page.
@@ -30,7 +33,7 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
         BadRequest: a parameter cannot be understood, or no node has the resource.
     """
     given = checked(query, PARAMETERS)
-    found = sorted(cluster.nodes.values(), key=lambda each: each.metadata.name)[:MOST_CELLS]
+    found = sorted(cluster.nodes.values(), key=lambda each: _in_order(each.metadata.name))[:MOST_CELLS]
     resources = _resources(found)
     resource = given.get("resource") or next(iter(resources), "cpu")
     if resources and resource not in resources:
@@ -71,7 +74,12 @@ def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list
     groups: dict[str, list[ShownNode]] = {}
     for node in found:
         groups.setdefault(names.get(node.metadata.name, NO_GROUP), []).append(node)
-    return dict(sorted(groups.items()))
+    return dict(sorted(groups.items(), key=lambda each: _in_order(each[0])))
+
+
+def _in_order(name: str) -> list[tuple[str, int]]:
+    """By which names are sorted as people count: node-2 before node-10."""
+    return [(word, int(number or 0)) for word, number in _WORD_AND_NUMBER.findall(name)]
 
 
 def _path(cluster: Cluster, hyper: HyperNode) -> str:
@@ -122,7 +130,7 @@ def _reservations(cluster: Cluster, scope: Scope) -> tuple[list[dict[str, Any]],
     rows = [
         {
             "job": f"{each.namespace}/{each.job}",
-            "nodes": sorted(each.nodes),
+            "nodes": sorted(each.nodes, key=_in_order),
             "promise": "" if each.promise is None else format_time(each.promise),
         }
         for each in sorted(seen, key=lambda each: (each.namespace, each.job))

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.times import format_time
+from pyroclast.views.amounts import main_resources
 from pyroclast.views.budgets import budget_rows, signed_hours
 from pyroclast.views.drawings import draw_queues
 from pyroclast.views.jobs import WAITING_PHASES
@@ -97,7 +98,7 @@ def _named(cluster: Cluster, groups: list[ShownGroup], scope: Scope) -> tuple[li
                 "uid": "" if job is None else job.uid,
                 "code": "" if job is None else job.code,
                 "priority": group.spec.priority,
-                "asks": dict(group.spec.min_resources or {}),
+                "asks": main_resources(group.spec.min_resources or {}),
                 "created": group.metadata.creation_timestamp or "",
             }
         )

@@ -58,7 +58,7 @@ def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
     shows(cluster, found["job"], "Why it waits", "by the scheduler&#39;s order")
     shows(cluster, found["queues"], "research nvidia.com/gpu: borrowed")
     shows(cluster, found["nodes"], "serving/retrain", "kept for a Job", "row-0 / rack-0")
-    shows(cluster, found["overview"], "NeverFits", "QueueFull")
+    shows(cluster, found["overview"], "NoNodeBigEnough", "QueueFull")
     shows(cluster, found["deleted-job"], "This Job was deleted", "would do")
     return found
 
@@ -67,6 +67,7 @@ async def take(urls: dict[str, str]) -> None:
     """A picture of each page in each scheme, in which nothing is wider than the window."""
     folder, width = Path(os.environ["PYROCLAST_SCREENSHOTS"]), int(os.environ.get("PYROCLAST_SCREENSHOTS_WIDTH", "1200"))
     async with running_browser() as browser:
+        await browser.without_scroll_bars()
         for scheme in ("light", "dark"):
             await browser.emulate(scheme=scheme, width=width, height=600)
             for name, url in urls.items():

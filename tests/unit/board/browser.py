@@ -81,13 +81,16 @@ class Browser:
         await self._command("Emulation.setEmulatedMedia", features=features)
         await self._command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
+    async def without_scroll_bars(self) -> None:
+        """Show none, as on a telephone."""
+        await self._command("Emulation.setScrollbarsHidden", hidden=True)
+
     async def without_scripts(self, *, are_off: bool) -> None:
         """Switch scripts of pages off, or on."""
         await self._command("Emulation.setScriptExecutionDisabled", value=are_off)
 
     async def picture(self, path: Path) -> None:
-        """A picture of the window without its scroll bars, in WebP, which takes half the bytes of PNG for a page."""
-        await self._command("Emulation.setScrollbarsHidden", hidden=True)
+        """A picture of the window in WebP, which takes half the bytes of PNG for a page."""
         found = await self._command("Page.captureScreenshot", format="webp", quality=QUALITY)
         await asyncio.to_thread(path.write_bytes, base64.b64decode(found["data"]))
 

@@ -104,7 +104,7 @@ async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_t
         assert "ranks" in await board.get("/jobs?state=running")
         for number in range(2):
             await board.client.delete(PODS, Key("team", f"ranks-{number}"), grace_seconds=0)
-        await board.until("/jobs", "<b>1</b> Jobs")
+        await board.until("/jobs", "<b>1</b> Job")
         assert "there is no history" in await board.get(own, status=503)
 
 
