@@ -15,7 +15,7 @@ from pyroclast.views.amounts import Amounts, amount, as_text, readable
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.usage_hours import hours_text
 
-__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "shown_amount", "url"]
+__all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "shown_amount", "shown_moment", "url"]
 
 EMPTY: Final = Markup()
 MOST_ROWS: Final = 20_000
@@ -95,7 +95,7 @@ class Templates:
             "separate_amounts": _separate_amounts,
             "hours": lambda hours: "–" if hours is None else hours_text(hours),
             "readable": shown_amount,
-            "moment": lambda text: str(text).removesuffix("Z").replace("T", " ")[:19],
+            "moment": shown_moment,
             "segment": lambda text: quote(str(text), safe=""),
             "picture": _picture,
         }
@@ -145,6 +145,11 @@ def url(path: str, query: Mapping[str, object] | None = None, **changes: object)
 
 def _icon(word: str) -> tuple[str, str]:
     return ICONS.get(word, ("·", "other"))
+
+
+def shown_moment(text: object) -> str:
+    """A time of the API as people read it, in seconds."""
+    return str(text).removesuffix("Z").replace("T", " ")[:19]
 
 
 def shown_amount(value: object, name: str) -> str:

@@ -24,7 +24,7 @@ from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
 from pyroclast_board.cluster.jobs import JobRow, as_object
 from pyroclast_board.cluster.natives import group_of
-from pyroclast_board.pages.base import Page, Scope, Section, Templates
+from pyroclast_board.pages.base import Page, Scope, Section, Templates, shown_moment
 
 __all__ = ["job", "native_gang", "past_job", "trace_of"]
 
@@ -170,7 +170,7 @@ def _runs(key: str, runs: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Mappin
     shown = list(runs[:MOST_RUNS])
     bars = [
         Run(
-            f"{each['submitted']}: {each['state']}",
+            f"{shown_moment(each['submitted'])}: {each['state']}",
             each["state"],
             each["elapsedSeconds"] or 0,
             human_duration(each["elapsedSeconds"] or 0),
