@@ -159,8 +159,8 @@ def shown_amount(value: object, name: str) -> str:
 
 def _separate_amounts(amounts: Amounts) -> Markup:
     """Amounts between which alone a line may be broken."""
-    parts = as_text(amounts).split(", ")
-    return Markup(", ").join(Markup('<span class="amounts">{}</span>').format(part) for part in parts if part) or Markup("–")
+    parts = as_text(amounts).replace(", ", ",\n").splitlines()
+    return Markup(" ").join(Markup('<span class="amounts">{}</span>').format(part) for part in parts) or Markup("–")
 
 
 def _picture(picture: Picture) -> Markup:

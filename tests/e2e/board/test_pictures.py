@@ -52,7 +52,7 @@ def paths(cluster: Cluster, showcase: Showcase, past: str) -> dict[str, str]:
         "flows": "/flows",
         "flow": f"/flows/{showcase.uid('jobflow', 'nightly', 'vision')}",
         "nodes": "/nodes",
-        "history": "/history",
+        "history": "/history?queue=research",
     }
     shows(cluster, found["flow"], "train-medium: Failed", "train-small: Completed", "report: Completed")
     shows(cluster, found["job"], "Why it waits", "by the scheduler&#39;s order")
