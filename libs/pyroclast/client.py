@@ -1,8 +1,11 @@
 """`import pyroclast.client as pc`: the Python client, where the distribution `pyroclast-client` is installed."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import pyroclast_client
-from pyroclast_client import *  # noqa: F403 - for those who read types; the next line makes both names one module
+
+if TYPE_CHECKING:
+    from pyroclast_client import *  # noqa: F403 - run, it would load all of the client
 
 sys.modules[__name__] = pyroclast_client
