@@ -44,7 +44,7 @@ def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
             return verdict.warnings
         causes = [Cause(error.path, error.body) for error in verdict.causes] or [Cause("", verdict.message)]
     said = "; ".join(str(cause) for cause in causes)
-    raise Rejected(f"{label_of(document)} breaks rules: {said}", causes)
+    raise Rejected(f"{label_of(document)} breaks rules: {said}. Correct that and submit it again", causes)
 
 
 def checked_spec(spec: Mapping[str, Any], what: str) -> None:
@@ -58,7 +58,7 @@ def checked_spec(spec: Mapping[str, Any], what: str) -> None:
         findings = jobs.check_template_spec(spec, "spec", name=what)
         causes = [Cause(error.path, error.body) for finding in findings for error in finding.errors]
     if causes:
-        raise Rejected(f"{what} breaks rules: {'; '.join(map(str, causes))}", causes)
+        raise Rejected(f"{what} breaks rules: {'; '.join(map(str, causes))}. Correct that and submit it again", causes)
 
 
 @cache

@@ -68,7 +68,8 @@ class Collector:
                 try:
                     return sealing.inline(found.message)
                 except sealing.SealError as error:
-                    raise errors.ForgedResult(f"index {pod.index} of Job {self.job}: {error}; it was not unpickled") from error
+                    text = f"index {pod.index} of Job {self.job}: {error}; it was not unpickled"
+                    raise errors.ForgedResult(f"{text}. Look at who may write to pods of this namespace") from error
             case "log":
                 tail = found.frames + AFTER_FRAMES
                 near = sealing.unframed(await log_of(self.kube, self.job.namespace, pod, tail=tail))

@@ -16,6 +16,7 @@ __all__ = ["failure"]
 TAIL_LINES: Final = 20
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeletionByTaintManager"})
 EVICTED: Final = "PodEvicted"
+ABORTED: Final = "Aborted"  # the one end from which a Job can go on
 ENDED_FROM_OUTSIDE: Final = "exit code 143"  # of a pod that ends on SIGTERM before its deletion is seen
 
 
@@ -33,7 +34,7 @@ async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobF
     if culprit is not None:
         code = "" if culprit.exit_code is None else f" with exit code {culprit.exit_code}"
         message += f"; pod {culprit.name} failed{code}"
-    message += f"; `vcctl logs -N {key.name} -n {key.namespace}` shows all lines" if culprit is not None else ""
+    message += f"; {_advice(key, status, culprit)}"
     if tail:
         message += f"\nThe last lines of {culprit.name if culprit else key.name}:\n{tail}"
     return (Evicted if is_evicted else JobFailed)(
@@ -45,6 +46,12 @@ async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobF
         exit_code=None if culprit is None else culprit.exit_code,
         log_tail=tail,
     )
+
+
+def _advice(key: Key, status: JobStatus, culprit: Pod | None) -> str:
+    if culprit is not None:
+        return f"`vcctl logs -N {key.name} -n {key.namespace}` shows all lines"
+    return "`resume()` lets it go on" if status.phase == ABORTED else "submit it again, or give it `retries`"
 
 
 async def _tail(client: Client, key: Key, pod: Pod) -> str:

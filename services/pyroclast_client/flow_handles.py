@@ -81,14 +81,16 @@ class AsyncFlow(Handle, Generic[R]):
                 async with asyncio.timeout(timeout):
                     found = await watcher.until(self.name, holds)
         except TimeoutError:
-            raise errors.TimedOut(f"JobFlow {self.key} had not ended within {timeout:g} s; it goes on") from None
+            what = f"JobFlow {self.key} had not ended within {timeout:g} s"
+            raise errors.TimedOut(f"{what}; it goes on. `status` has its entries, `cancel()` ends it") from None
         if found is None:
             raise errors.JobFailed(f"JobFlow {self.key} was deleted while it was waited for. Run it again", phase="Deleted")
         status = _status(self._same(found))
         if check and status.phase != "Succeed":
             bad = [name for name, phase in status.entries.items() if phase in {"Failed", "Terminated", "Aborted"}]
             named = f"; {', '.join(bad)} failed, `flow[{bad[0]!r}].logs()` shows what it printed" if bad else ""
-            raise errors.JobFailed(f"JobFlow {self.key} ended as {status.phase}{named}", job=str(self.key), phase=status.phase)
+            text = f"JobFlow {self.key} ended as {status.phase}{named}. `retry()` runs what has not completed"
+            raise errors.JobFailed(text, job=str(self.key), phase=status.phase)
         return self
 
     async def job(self, entry: str, number: int | None = None) -> AsyncJob[Any]:
@@ -182,14 +184,16 @@ class AsyncFlow(Handle, Generic[R]):
     async def _collector(self, found: dict[str, Any]) -> Collector:
         annotations = found["metadata"].get("annotations") or {}
         if PAYLOAD not in annotations:
-            raise errors.Usage(f"JobFlow {self.key} runs no functions of this client, so it has no result")
+            text = f"JobFlow {self.key} runs no functions of this client, so it has no result"
+            raise errors.Usage(f"{text}; `flow[ENTRY].logs()` has what it printed")
         kube = (await self.client.session()).kube
         key = await key_of(kube, Key(self.namespace, annotations[PAYLOAD]))
         return Collector(kube, self.key, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
 
     def _same(self, found: dict[str, Any]) -> dict[str, Any]:
         if found["metadata"]["uid"] != self.uid:
-            raise errors.JobReplaced(f"JobFlow {self.key} was deleted, and another one has its name now")
+            text = f"JobFlow {self.key} was deleted, and another one has its name now"
+            raise errors.JobReplaced(f"{text}. `client.flow({self.name!r})` is a handle of that one")
         return found
 
 

@@ -176,7 +176,7 @@ class _Compiler:
         verdict = jobflows.validate_create(made)
         if not verdict.allowed:
             causes = [Cause(error.path, error.body) for error in verdict.causes]
-            raise Rejected(f"flow {self._name} breaks rules: {verdict.sentence}", causes)
+            raise Rejected(f"flow {self._name} breaks rules: {verdict.sentence}. Correct that and run it again", causes)
         parts = {f"payload-{name}": payload.data for name, payload in self._payloads.items()} | self._shared
         data = secret_data(parts, self._store, _key(self._submission))
         secret = self._object(

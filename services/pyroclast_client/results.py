@@ -87,7 +87,7 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
             return Outcome(index, error=errors.VersionMismatch(text))
     told = json.loads(payload)
     raised = f"{told['type']}: {told['message']}"
-    text = f"{what}: {name} raised {raised}"
+    text = f"{what}: {name} raised {raised}; `logs(index={index})` has what it printed"
     if message["kind"] == "unloadable" and told["packages"]:
         text = f"{what}: {name} could not be loaded in the pod, as {', '.join(told['packages'])}: {raised}"
         return Outcome(index, error=errors.VersionMismatch(f"{text}. Use an image with the same packages"))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from pyroclast_client import errors
 from pyroclast_client.documents import fresh_name
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyroclast_client.asynchronous import AsyncClient
     from pyroclast_client.functions import SweepCall
     from pyroclast_client.handles import AsyncJob
+    from pyroclast_client.synchronous import Job
 
 __all__ = ["AsyncSweep", "Sweep"]
 
@@ -132,7 +133,7 @@ class Sweep(Generic[R]):
         return sweep_html(", ".join(job.name for job in self.jobs), [job.status for job in self.jobs])
 
     @property
-    def jobs(self) -> list[Any]:
+    def jobs(self) -> list[Job[R]]:
         """The handles of its Jobs."""
         from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
 

@@ -41,7 +41,7 @@ def translated(error: KubeError | ConfigError, what: str) -> PyroclastError:
         case KubeNotFound():
             return NotFound(f"{what}: {error.message}. Check its name and its namespace")
         case ApiError():
-            return Rejected(f"{what} is refused: {error.message}", _causes(error))
+            return Rejected(f"{what} is refused: {error.message}. Correct that and try again", _causes(error))
     return NoCluster(f"{what}: {error}. Try again")
 
 
@@ -57,7 +57,7 @@ def _forbidden(error: KubeForbidden, what: str) -> PyroclastError:
     if verb == "get" and len(rest) == 1:
         verb = "list"
     if not resource or verb not in {*_VERBS.values(), "list", "watch", "get"}:
-        return Rejected(f"{what} is refused: {error.message}")
+        return Rejected(f"{what} is refused: {error.message}. Ask the administrator for that right")
     rule = f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
     message = f"{what}: {error.message}. Ask the administrator for the ClusterRole pyroclast-user, or for the rule {rule}"
     return Forbidden(message, verb=verb, resource=resource, rule=rule)
