@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.support.cluster import Cluster, running
+from tests.e2e.support.cluster import Cluster
 from tests.third_party.environments import ROOT, NotInstalled, environment, site
 
 CHECKS = ROOT / "tests" / "third_party"
@@ -21,10 +20,8 @@ pytestmark = [pytest.mark.thirdparty, pytest.mark.timeout(700)]  # the first tim
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A control plane with nodes that run the commands of containers as processes."""
-    with running(control_plane, tmp_path_factory.mktemp("processes"), nodes=2, mode="process") as cluster:
-        yield cluster
+def cluster(process_nodes: Cluster) -> Cluster:
+    return process_nodes
 
 
 @pytest.fixture(scope="module")
