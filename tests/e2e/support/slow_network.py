@@ -26,11 +26,15 @@ def port_of(kubeconfig: Path) -> int:
 
 @dataclass(slots=True)
 class SlowNetwork:
-    """`delay`: seconds that what a client sends takes from now on; `source`: the address that the server sees."""
+    """`delay`: seconds that what a client sends takes from now on; `source`: the address that the server sees.
+
+    `is_mute`: what the server answers from now on is lost.
+    """
 
     target: int
     source: str
     delay: float = 0.0
+    is_mute: bool = False
     port: int = 0
     loop: asyncio.AbstractEventLoop | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -81,8 +85,9 @@ class SlowNetwork:
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK):
-                writer.write(data)
-                await writer.drain()
+                if not self.is_mute:
+                    writer.write(data)
+                    await writer.drain()
         writer.close()
 
 
