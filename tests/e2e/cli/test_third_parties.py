@@ -11,6 +11,7 @@ import json
 import time
 import warnings
 from collections.abc import AsyncIterator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ GROUPS = ("scheduling.volcano.sh", "v1beta1")
 SECONDS = 60.0
 CYCLES = 3.5
 """Seconds in which the scheduler has looked at everything more than once."""
+SYNCS = 100
 ENOUGH = {"cpu": "200m", "memory": "64Mi"}
 
 
@@ -204,8 +206,24 @@ async def test_a_dry_run_is_checked_like_any_other_and_takes_nothing_of_a_quota(
     await jobs.post(torchx_job("train", ("worker", 1)))  # there is room for one
 
 
+def writes(cluster: Cluster, namespace: str, before: int) -> list[tuple[str, str, str]]:
+    """Who wrote what of which PodGroup of the namespace, after the first `before` requests."""
+    return [
+        (event["user"]["username"], event["verb"], event["objectRef"]["name"])
+        for event in islice(cluster.audit.events(), before, None)
+        if event.get("objectRef", {}).get("resource") == "podgroups"
+        and event["objectRef"].get("namespace") == namespace
+        and event["verb"] in {"create", "update", "patch", "delete"}
+    ]
+
+
+def ours(written: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Those of programs that run in the cluster; operators and tests write as users."""
+    return [each for each in written if each[0].startswith("system:serviceaccount:")]
+
+
 async def test_training_operator_makes_no_pod_before_its_group_is_let_in_and_replaces_the_spec_at_each_sync(
-    api: client.ApiClient, namespace: str, groups: Objects
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects
 ) -> None:
     spec = {"minMember": 2, "queue": "default", "minResources": ENOUGH}
     await groups.post(podgroup("job", spec))
@@ -232,11 +250,13 @@ async def test_training_operator_makes_no_pod_before_its_group_is_let_in_and_rep
     await all_run(api, namespace, 2)
     await groups.reaches("job", "Running")
     await asyncio.sleep(CYCLES)
-    version = version_of(await groups.get("job"))
-    for _ in range(3):
+    version, before = version_of(await groups.get("job")), sum(1 for _ in cluster.audit.events())
+    for _ in range(SYNCS):
         assert version_of(await sync()) == version  # an equal write is none
     await asyncio.sleep(CYCLES)
     assert version_of(await groups.get("job")) == version  # nor do we answer it
+    assert ours(writes(cluster, namespace, before)) == []
+    assert len(writes(cluster, namespace, before)) == SYNCS
 
 
 async def test_a_spec_without_our_defaults_changes_no_decision(api: client.ApiClient, namespace: str, groups: Objects) -> None:
