@@ -128,6 +128,109 @@ def test_the_client_serves_from_its_wheel_without_a_control_plane(environment, w
     assert done.stdout == "local: the control plane is not installed; `pip install 'pyroclast-client[local]'`\n", done.stderr
 
 
+DIRECT = {"aiohttp", "cloudpickle", "google-re2", "msgspec", "orjson", "pydantic", "pyyaml", "structlog", "tzdata"}
+"""What the client and the part that it shares with the command line require."""
+INDIRECT = {
+    *(
+        "aiohappyeyeballs",
+        "aiosignal",
+        "annotated-types",
+        "attrs",
+        "frozenlist",
+        "idna",
+        "multidict",
+        "propcache",
+        "pydantic-core",
+    ),
+    *("typing-extensions", "typing-inspection", "yarl"),
+}
+TYPES = """
+from typing import Any, assert_type
+import pyroclast.client as pc
+
+@pc.task(gang=4)
+def hello(name: str) -> int:
+    return pc.rank()
+
+@pc.flow(store="file:///shared")
+def nightly(name: str) -> int:
+    return hello(name)
+
+assert_type(hello("a"), int)
+assert_type(hello.run("a"), pc.Job[int])
+assert_type(hello.run("a").wait(), pc.Job[int])
+assert_type(hello.run("a").result(), int)
+assert_type(hello.run("a").results(), list[int | pc.errors.PyroclastError])
+assert_type(hello.using(cpu=1).run("a").result(), int)
+assert_type(hello.sweep(name=["a", "b"]), pc.Sweep[int])
+assert_type(hello.sweep(name=["a", "b"]).results(), list[int | pc.errors.PyroclastError])
+assert_type(hello.sweep(name=["a"]).jobs, list[pc.Job[int]])
+assert_type(list(hello.map(["a", "b"])), list[int])
+assert_type(nightly.run("a"), pc.Flow[int])
+assert_type(nightly.run("a").result(), int)
+assert_type(nightly.local("a"), int)
+assert_type(pc.torchrun("train.py", nodes=2), pc.Job[None])
+assert_type(pc.job("a").result(), Any)
+hello.run(3)
+hello.run()
+
+with pc.Client() as client, pc.Executor(client) as executor:
+    assert_type(client.submit(hello.call("a")).result(), int)
+    assert_type(client.submit({}).result(), Any)
+    assert_type(client.jobs(), list[pc.Job[Any]])
+    assert_type(executor.submit(hello.function, "a").result(), int)
+    assert_type(list(executor.map(len, ["a"])), list[int])
+
+async def there() -> None:
+    async with pc.AsyncClient() as client:
+        job = await client.submit(hello.call("a"))
+        assert_type(await job.result(), int)
+        sweep = await client.submit(hello.calls(name=["a"]))
+        assert_type(await sweep.results(), list[int | pc.errors.PyroclastError])
+        flow = await client.submit(nightly.call("a"))
+        assert_type(await flow.result(), int)
+"""
+
+
+@pytest.fixture(scope="module")
+def alone(wheel: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment into which nothing was installed but the wheel of the client, with what that requires."""
+    folder, uv = tmp_path_factory.mktemp("client") / "environment", [sys.executable, "-m", "uv"]
+    subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(folder)], check=True)
+    locked = tmp_path_factory.mktemp("lock") / "constraints"
+    locked.write_text("".join((ROOT / name).read_text() for name in ("requirements.lock", "requirements-dev.lock")))
+    install = [*uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "--constraint", str(locked)]
+    links = ["--find-links", str(wheel(API).parent), "--find-links", str(wheel(CLIENT).parent)]
+    subprocess.run([*install, *links, "pyroclast-client==" + version_of(CLIENT)], check=True)
+    return folder / "bin" / "python"
+
+
+def version_of(project: Path) -> str:
+    return str(tomllib.loads((project / "pyproject.toml").read_text())["project"]["version"])
+
+
+def test_the_client_brings_no_more_than_it_needs(alone, tmp_path):
+    listed = [sys.executable, "-m", "uv", "pip", "list", "--format", "json", "--python", str(alone)]
+    found = {each["name"] for each in json.loads(subprocess.run(listed, check=True, capture_output=True).stdout)}
+    assert found == {"pyroclast-api", "pyroclast-client"} | DIRECT | INDIRECT
+    done = subprocess.run([alone, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "the control plane is not installed" in done.stdout, done.stderr
+
+
+def test_users_of_the_client_see_the_types_of_their_functions(alone, tmp_path):
+    (tmp_path / "types_of_users.py").write_text(TYPES)
+    programs = sorted(str(path) for path in (ROOT / "examples" / "python").glob("*.py"))
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", f"--python-executable={alone}"]
+    done = subprocess.run([*mypy, *programs, "types_of_users.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    wrong = [line for line in done.stdout.splitlines() if ": error: " in line]
+    lines = TYPES.splitlines()
+    assert [lines[int(line.split(":")[1]) - 1] for line in wrong if line.startswith("types_of_users.py")] == [
+        "hello.run(3)",
+        "hello.run()",
+    ], done.stdout + done.stderr
+    assert len(wrong) == 2, done.stdout
+
+
 def test_the_command_line_serves_with_the_api_alone(wheel, tmp_path):
     python, uv = tmp_path / "environment" / "bin" / "python", [sys.executable, "-m", "uv"]
     subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, str(python.parents[1])], check=True)
