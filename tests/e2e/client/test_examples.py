@@ -13,6 +13,7 @@ import pytest
 
 import pyroclast.client as pc
 from tests.e2e.client.test_executor import STAND_IN
+from tests.e2e.support.cluster import Cluster
 from tests.unit.docs.pages import PAGES, ROOT, blocks
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
@@ -21,8 +22,16 @@ EXAMPLES = ROOT / "examples" / "python"
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[pc.Client]:
-    with pc.local(nodes=2) as client:
+def client(control_plane: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[pc.Client]:
+    """What the programs use: a control plane on this machine, or a real one whose nodes run processes."""
+    if control_plane == "embedded":
+        with pc.local(nodes=2) as client:
+            yield client
+        return
+    cluster: Cluster = request.getfixturevalue("process_nodes")
+    store = f"file://{tmp_path_factory.mktemp('store')}"
+    with pc.Client(namespace="default", image="local", store=store, kubeconfig=str(cluster.kubeconfig)) as client:
+        client.asynchronous.python = sys.executable
         yield client
 
 
@@ -32,27 +41,27 @@ def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_gang_of_four(local: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gang_of_four(client: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert output_of("gang.py", capsys) == "[0, 1, 2, 3]\n"
-    job = local.jobs()[0]
+    job = client.jobs()[0]
     monkeypatch.setattr(sys, "argv", ["later.py", job.name])
     assert output_of("later.py", capsys) == "\n0\n"
 
 
-def test_a_sweep_of_a_hundred(local: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sweep_of_a_hundred(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of("sweep.py", capsys) == "the least loss is 0.0\n"
 
 
-def test_a_flow(local: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flow(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of("flow.py", capsys) == "4122\n"
 
 
-def test_torchrun_on_two_nodes(local: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torchrun_on_two_nodes(client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torchrun").write_text(STAND_IN.format(python=sys.executable))
     (tmp_path / "torchrun").chmod(0o755)
-    monkeypatch.setitem(local.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setitem(client.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
     runpy.run_path(str(EXAMPLES / "torchrun.py"), run_name="__main__")
-    assert any("rank 0 of 1" in job.logs() for job in local.jobs())  # the stand-in sets no ranks
+    assert any("rank 0 of 1" in job.logs() for job in client.jobs())  # the stand-in sets no ranks
 
 
 def test_without_a_cluster_by_the_environment() -> None:
