@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
 import json
 import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,8 +17,10 @@ from pathlib import Path
 import pytest
 
 import pyroclast.client as pc
+from pyroclast.api.types import PODS
 from pyroclast.kube.http.client import Client as KubeClient
 from pyroclast_client import errors
+from pyroclast_client.loops import run
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
 
@@ -72,6 +76,67 @@ def test_wait_and_as_completed_know_its_futures(executor: pc.Executor) -> None:
     assert (len(done), len(pending)) == (3, 0)
 
 
+def test_wait_returns_at_the_first_end_or_the_first_failure(executor: pc.Executor) -> None:
+    long, bad = executor.submit(time.sleep, 300), executor.submit(divmod, 1, 0)
+    done, pending = concurrent.futures.wait([long, bad], 120, concurrent.futures.FIRST_EXCEPTION)
+    assert (done, pending) == ({bad}, {long})
+    assert concurrent.futures.wait([long, bad], 120, concurrent.futures.FIRST_COMPLETED).done == {bad}
+    done, pending = concurrent.futures.wait([long], 0.1)
+    assert (done, pending) == (set(), {long})
+    with pytest.raises(TimeoutError, match=r"1 \(of 2\) futures unfinished"):
+        list(concurrent.futures.as_completed([long, bad, bad], 0.1))
+    executor.shutdown(cancel_futures=True)
+
+
+class Falsey(Exception):
+    """An exception that is false in conditions."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __len__(self) -> int:
+        return 0
+
+
+def raise_falsey() -> None:
+    raise Falsey("as true as others")
+
+
+def test_an_exception_that_is_false_is_raised_too(executor: pc.Executor) -> None:
+    with pytest.raises(Falsey, match="as true as others"):
+        executor.submit(raise_falsey).result(200)
+    with pytest.raises(Falsey):
+        list(executor.map(lambda _: raise_falsey(), [1]))
+
+
+def test_many_calls_that_came_before_a_shutdown_all_run(local: pc.Client) -> None:
+    executor = pc.Executor(cpu="10m")
+    futures = [executor.submit(pow, number, 2) for number in range(20)]
+    executor.shutdown()
+    assert [future.result(0) for future in futures] == [number**2 for number in range(20)]
+
+
+def test_arguments_are_not_kept(executor: pc.Executor) -> None:
+    argument = Argument()
+    kept = weakref.ref(argument)
+    future = executor.submit(describe, argument)
+    del argument
+    assert future.result(200) == "an argument"
+    deadline = time.monotonic() + 60
+    while kept() is not None:
+        gc.collect()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+class Argument:
+    """What a call is given."""
+
+
+def describe(argument: Argument) -> str:
+    return "an argument" if type(argument).__name__ == "Argument" else repr(argument)
+
+
 def test_callbacks_may_use_the_client(local: pc.Client, executor: pc.Executor) -> None:
     seen: list[int] = []
     over = threading.Event()
@@ -102,6 +167,14 @@ def test_after_shutdown_nothing_is_taken(local: pc.Client) -> None:
     pc.Executor().shutdown()  # of one that was never used
 
 
+def pods_at_work(local: pc.Client) -> list[str]:
+    async def names() -> list[str]:
+        items, _ = await (await local.asynchronous.session()).kube.list(PODS, "default")
+        return [item["metadata"]["name"] for item in items if item["status"]["phase"] not in {"Succeeded", "Failed"}]
+
+    return run(names())
+
+
 def test_cancelling_leaves_no_pod(local: pc.Client) -> None:
     executor = pc.Executor(cpu="50m")
     before = {job.uid for job in local.jobs()}
@@ -110,9 +183,10 @@ def test_cancelling_leaves_no_pod(local: pc.Client) -> None:
     while not all(future.running() for future in futures):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    assert len(pods_at_work(local)) == 3
     executor.shutdown(wait=True, cancel_futures=True)
     assert all(future.done() for future in futures)
-    while {job.uid for job in local.jobs()} - before:
+    while {job.uid for job in local.jobs()} - before or pods_at_work(local):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 

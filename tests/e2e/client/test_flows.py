@@ -12,13 +12,14 @@ import pytest
 
 import pyroclast.client as pc
 from pyroclast_client import errors
+from pyroclast_client.planes import LocalClient
 from tests.e2e.support.cluster import wait_until
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
 
 
 @pytest.fixture(scope="module")
-def local() -> Iterator[pc.Client]:
+def local() -> Iterator[LocalClient]:
     with pc.local(nodes=2) as client:
         yield client
 
@@ -140,20 +141,109 @@ def failing_free():
     report()
 
 
-def test_manifests_run_by_kubectl_alone(local: pc.Client, tmp_path: Path) -> None:
-    @pc.flow
-    def alone():
-        return report(extract("1-2"))
+PROGRAM = """
+import sys, time
+import pyroclast.client as pc
 
-    text = alone.to_yaml()
-    assert text == alone.to_yaml()
+@pc.task
+def extract(day: str) -> list:
+    return [int(part) for part in day.split("-")]
+
+@pc.task
+def clean(part: int) -> int:
+    return part * 2
+
+@pc.task(gang=2)
+def train(parts: list) -> int:
+    return sum(parts) + pc.rank()
+
+@pc.task(retries=1)
+def report() -> str:
+    return "done"
+
+@pc.flow(store=sys.argv[1], keep=True)
+def nightly(day: str):
+    raw = extract(day)
+    parts = clean.each(raw.items(3), parallel=4)
+    with pc.when(parts.succeeded):
+        fit = train(parts)
+    report.after(fit, any=True)()
+    return fit
+
+with pc.Client(namespace="default", image="local", kubeconfig=sys.argv[2]) as client:
+    client.asynchronous.python = sys.executable
+    text = nightly.to_yaml("2026-11-24")
+    assert text == nightly.to_yaml("2026-11-24")
+    print(text, "---", sep="\\n", flush=True)
+    time.sleep(600)
+"""
+
+
+def written(folder: Path, local: LocalClient) -> str:
+    """The manifests of the flow, from a program that is killed when it has written them."""
+    (folder / "notebook.py").write_text(PROGRAM)
+    command = [sys.executable, str(folder / "notebook.py"), f"file://{folder}/store", local.kubeconfig]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        lines = []
+        for line in program.stdout:
+            lines.append(line)
+            if line == "---\n" and "kind: JobFlow\n" in lines:
+                break
+        else:
+            raise AssertionError("the program ended: " + "".join(lines))
+        program.kill()
+    assert program.returncode < 0
+    return "".join(lines)
+
+
+def test_manifests_are_the_same_twice_and_run_by_kubectl_after_their_program_was_killed(
+    local: LocalClient, tmp_path: Path
+) -> None:
+    text = written(tmp_path, local)
     (tmp_path / "flow.yaml").write_text(text)
     environment = {**os.environ, "KUBECONFIG": local.kubeconfig}
     subprocess.run(
         ["kubectl", "apply", "--server-side", "-f", str(tmp_path / "flow.yaml")], env=environment, check=True, capture_output=True
     )
     name = text.rpartition("kind: JobFlow")[2].partition("name: ")[2].partition("\n")[0]
-    assert local.flow(name).result(200) == "report of ([1, 2],)"
+    flow = local.flow(name)
+    assert flow.result(200) == 4122
+    assert flow["train"].results() == [4122, 4123]
+    assert flow["report"].result() == "done"
+
+
+def test_the_status_shows_retries_loops_choices_and_who_was_enough(local: LocalClient, tmp_path: Path) -> None:
+    @pc.task
+    def never() -> None:
+        import time
+
+        while not (tmp_path / "over").exists():
+            time.sleep(0.1)
+
+    @pc.flow
+    def shown():
+        again = flaky.using(retries=2, backoff="1s")(str(tmp_path / "marker"))
+        parts = clean.each([1, 2], parallel=2)
+        with pc.when(parts.succeeded):
+            report("well")
+        with pc.otherwise():
+            report("bad")
+        report.after(again, never(), any=True)("first")
+
+    flow = shown.run()
+    wait_until(lambda: flow.status.entries.get("report-3") == "Completed", "the entry that needs one of two", seconds=200)
+    assert flow.status.entries["never"] == "Running"
+    (tmp_path / "over").touch()
+    status = flow.wait(200).object()["status"]
+    suffix = flow.name.rpartition("-")[2]
+    rows = {row["name"].removeprefix(f"{flow.name}-").replace(f"-{suffix}", ""): row for row in status["jobStatusList"]}
+    assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(
+        ("flaky", "clean-0", "clean-1", "report", "never", "report-3"), "Completed"
+    )
+    assert rows["flaky"]["retries"] == 1
+    assert flow.status.entries["report-2"] == "Skipped"
+    assert status["state"]["phase"] == "Succeed"
 
 
 def test_a_failed_flow_goes_on_with_the_values_it_has(local: pc.Client, tmp_path: Path) -> None:

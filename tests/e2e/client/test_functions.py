@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pickle
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,11 @@ import pytest
 import pyroclast.client as pc
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast_client import errors
+from pyroclast_client.runner import sealing
 
 pytestmark = pytest.mark.timeout(300)  # they start many processes
+
+FRAME = sealing.FRAME.encode()
 
 
 @pytest.fixture(scope="module")
@@ -73,17 +78,34 @@ def picky(number: int) -> int:
     return number * number
 
 
-def test_a_sweep_has_values_and_errors_and_repeats_only_those_that_failed(local: pc.Client) -> None:
-    sweep = picky.sweep(number=[*range(1, 13), 34])
-    results = sweep.results(200)
-    assert results[:12] == [number**2 for number in range(1, 13)]
-    assert isinstance(results[12], errors.TaskError)
-    assert "not 34" in results[12].remote_traceback
-    assert sweep.failed == [12]
+def test_a_sweep_of_a_hundred_has_values_and_errors_and_repeats_only_those_that_failed(local: pc.Client, tmp_path: Path) -> None:
+    calls, mended = tmp_path / "calls", tmp_path / "mended"
+
+    @pc.task(cpu="50m")
+    def choosy(number: int) -> int:
+        with open(calls, "a") as file:
+            file.write(f"{number}\n")
+        if number % 34 == 0 and not mended.exists():
+            raise ValueError(f"not {number}")
+        return number * number
+
+    sweep = choosy.sweep(number=range(100))
+    results = sweep.results(280)
+    assert [job.object()["spec"]["tasks"][0]["replicas"] for job in sweep.jobs] == [100]
+    told = {number: result for number, result in enumerate(results) if isinstance(result, errors.TaskError)}
+    assert sweep.failed == sorted(told) == [0, 34, 68]
+    assert [result for result in results if isinstance(result, int)] == [n**2 for n in range(100) if n not in told]
+    for number, error in told.items():
+        assert (error.index, str(error.__cause__)) == (number, f"not {number}")
+        assert "in choosy" in error.remote_traceback
+        assert f"ValueError: not {number}" in error.remote_traceback
+    assert sorted(map(int, calls.read_text().split())) == list(range(100))
+    mended.touch()
     sweep.retry()
-    sweep.wait(200)
-    assert [job.object()["spec"]["tasks"][0]["replicas"] for job in sweep.jobs] == [13, 1]
-    assert sweep.failed == [12]
+    assert [job.object()["spec"]["tasks"][0]["replicas"] for job in sweep.jobs] == [100, 3]
+    assert sweep.results(200) == [number**2 for number in range(100)]
+    assert sorted(map(int, calls.read_text().split()[100:])) == [0, 34, 68]
+    assert sweep.failed == []
 
 
 def test_map_gives_values_in_order_and_as_they_come(local: pc.Client) -> None:
@@ -99,6 +121,45 @@ def text_of(size: int) -> str:
     return "x" * size
 
 
+@pytest.fixture
+def without_store(local: pc.Client) -> Iterator[pc.Client]:
+    client = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
+    client.asynchronous.python = sys.executable
+    yield client
+    client.close()
+
+
+@pc.task(serializer="json")
+def json_of(size: int) -> str:
+    """Text that is `size` bytes of JSON."""
+    print("before the result")
+    return "x" * (size - 2)
+
+
+def lines_of_results(local: pc.Client) -> list[Path]:
+    """The logs of pods in which a result is, the latest last."""
+    found = [path for path in Path(local.kubeconfig).parent.rglob("log") if path.is_file() and FRAME in path.read_bytes()]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
+
+
+@pytest.mark.parametrize(
+    ("size", "is_in_log"), [(2 << 10, False), ((2 << 10) + 1, True), (1 << 20, True)], ids=["2 KiB", "2 KiB + 1", "1 MiB"]
+)
+def test_a_result_of_the_limit_comes_back_without_a_store(
+    local: pc.Client, without_store: pc.Client, size: int, is_in_log: bool
+) -> None:
+    before = len(lines_of_results(local))
+    job = without_store.submit(json_of.call(size))
+    assert len(job.result(200)) == size - 2
+    assert job.logs() == "before the result"
+    assert len(lines_of_results(local)) - before == is_in_log
+
+
+def test_a_result_over_the_limit_without_a_store_says_what_cures_it(without_store: pc.Client) -> None:
+    with pytest.raises(errors.ResultTooLarge, match=r"1,048,577 bytes, more than the 1,048,576 .* `store='file:///"):
+        without_store.submit(json_of.call((1 << 20) + 1)).result(200)
+
+
 def test_results_of_every_size_come_back(local: pc.Client) -> None:
     for size in (0, 2048, 5000, 1 << 20, (1 << 20) + 1):
         job = text_of.run(size)
@@ -106,12 +167,13 @@ def test_results_of_every_size_come_back(local: pc.Client) -> None:
         assert job.logs() == "before the result"
 
 
-def test_a_result_that_is_too_large_without_a_store_says_what_cures_it(local: pc.Client) -> None:
-    bare = pc.Client(namespace="default", image="local", kubeconfig=local.kubeconfig)
-    bare.asynchronous.python = sys.executable
-    with pytest.raises(errors.ResultTooLarge, match="store="):
-        bare.submit(text_of.call(1 << 20)).result(200)
-    bare.close()
+def test_a_log_that_was_cut_is_noticed(local: pc.Client, without_store: pc.Client) -> None:
+    job = without_store.submit(json_of.call(100_000)).wait(200)
+    log = lines_of_results(local)[-1]
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[len(lines) // 2 :]))
+    with pytest.raises(errors.ResultGone, match="the log was cut or rotated; give a store"):
+        job.result()
 
 
 def test_a_result_is_found_in_another_process(local: pc.Client) -> None:
@@ -177,7 +239,7 @@ def test_another_python_is_told_before_anything_is_unpickled(local: pc.Client, m
 
 
 def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> None:
-    from pyroclast.api.types import SECRETS
+    from pyroclast.api.types import EVENTS, PODS, SECRETS, Key
     from pyroclast_client.loops import run
 
     async def make() -> None:
@@ -192,7 +254,27 @@ def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> N
 
     job = length.run()
     assert job.result(200) == 9
-    assert "hush" not in json.dumps(job.object()) + job.logs() + repr(job)
+    told = "".join(map(str, job.events()))
+    assert "Completed" in told
+    assert "hush" not in json.dumps(job.object()) + job.logs() + repr(job) + job._repr_html_() + told
+
+    async def everything() -> list[dict[str, Any]]:
+        kube = (await local.asynchronous.session()).kube
+        payload = await kube.get(SECRETS, Key("default", f"{job.name}-code"))
+        found = [payload]
+        for kind in (PODS, EVENTS):
+            items, _ = await kube.list(kind, "default")
+            found += [item for item in items if job.name in json.dumps(item)]
+        return found
+
+    payload, *others = run(everything())
+    assert {item.get("reason") for item in others} >= {"Scheduled"}
+    assert "hush" not in json.dumps([payload, others])
+    for part in payload["data"].values():
+        data = base64.b64decode(part)
+        unpacked = zlib.decompressobj()
+        for text in (data, *((unpacked.decompress(data),) if data[:1] == b"x" else ())):
+            assert b"hush" not in text
 
 
 def test_a_checkpoint_goes_on_where_a_pod_was_taken_away(local: pc.Client) -> None:
@@ -241,18 +323,56 @@ def test_a_function_that_does_not_pickle_or_has_no_image_is_told_at_once(local: 
         pc.Client(kubeconfig=local.kubeconfig).submit(divided.call(1, 1))
 
 
-def test_nothing_is_left_of_a_local_control_plane_whose_parent_was_killed() -> None:
-    block = "with pc.local(nodes=1) as c:\n    print(c.kubeconfig, flush=True)\n    time.sleep(60)\n"
-    script = f"import time\nimport pyroclast_client as pc\n{block}"
+PLANE = """
+import os, sys, time
+import pyroclast_client as pc
+
+@pc.task
+def ready() -> int:
+    return 1
+
+@pc.task
+def long() -> None:
+    print(os.getpid())
+    time.sleep(600)
+
+before = dict(os.environ)
+try:
+    began = time.monotonic()
+    with pc.local(nodes=1) as c:
+        took = time.monotonic() - began
+        assert ready.run().result() == 1
+        print(took, c.kubeconfig, next(long.run().logs(follow=True)).text, flush=True)
+        {end}
+except KeyError:
+    pass
+assert dict(os.environ) == before
+print("left")
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "is_killed"),
+    [("pass", False), ("raise KeyError", False), ("time.sleep(600)", True)],
+    ids=["exit", "exception", "kill"],
+)
+def test_nothing_is_left_of_a_local_control_plane(end: str, is_killed: bool) -> None:
+    script = PLANE.format(end=end)
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        folder = os.path.dirname(process.stdout.readline().strip())
-        assert os.path.isdir(folder)
-        process.kill()
-    deadline = time.monotonic() + 20
-    while os.path.exists(folder) or _mention(folder):
-        assert time.monotonic() < deadline, (os.path.exists(folder), _mention(folder))
+        took, kubeconfig, pod = process.stdout.readline().split()
+        folder = os.path.dirname(kubeconfig)
+        if is_killed:
+            assert os.path.isdir(folder)
+            assert os.path.isdir(f"/proc/{pod}")
+            process.kill()
+        else:
+            assert process.stdout.read() == "left\n"
+    began = time.monotonic()
+    while os.path.exists(folder) or os.path.exists(f"/proc/{pod}") or _mention(folder):
+        assert time.monotonic() < began + 60, (os.path.exists(folder), _mention(folder))
         time.sleep(0.2)
+    print(f"ready after {float(took):.1f} s, gone {time.monotonic() - began:.1f} s after the end")
 
 
 def _mention(folder: str) -> list[str]:
