@@ -10,7 +10,7 @@ import copy
 import json
 import time
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Any
 
@@ -53,6 +53,9 @@ class Objects:
     async def put(self, body: dict[str, Any], **query: Any) -> dict[str, Any]:
         name = body["metadata"]["name"]
         return dict(await self._custom.replace_namespaced_custom_object(*self._of, name, body, **query))
+
+    async def delete(self, name: str) -> None:
+        await self._custom.delete_namespaced_custom_object(*self._of, name)
 
     async def put_status(self, body: dict[str, Any]) -> dict[str, Any]:
         return dict(await self._custom.replace_namespaced_custom_object_status(*self._of, body["metadata"]["name"], body))
@@ -300,22 +303,77 @@ async def test_the_manifest_of_a_job_can_be_sent_again(cluster: Cluster, namespa
     assert (again["spec"], again["metadata"]["generation"]) == (there["spec"], there["metadata"]["generation"])
 
 
-async def test_kuberay_posts_a_status_and_shrinks_the_group_at_the_end(
-    api: client.ApiClient, namespace: str, groups: Objects
+async def is_counted(cluster: Cluster, groups: Objects, name: str, queue: str, **pods: int) -> None:
+    """Wait until the PodGroup has these counts of pods, and its queue counts it as one that runs."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        status = (await groups.get(name)).get("status") or {}
+        of_queue = cluster.get("queue", queue).get("status") or {}
+        found = {kind: status.get(kind, 0) for kind in pods}
+        if (found, of_queue.get("running", 0)) == (pods, 1):
+            return
+        assert time.monotonic() < deadline, (status, of_queue)
+        await asyncio.sleep(0.2)
+
+
+@pytest.fixture
+def queue(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """A queue of the test's own."""
+    kind = {"apiVersion": "/".join(GROUPS), "kind": "Queue"}
+    cluster.create(json.dumps({**kind, "metadata": {"name": namespace}, "spec": {"weight": 1}}))
+    yield namespace
+    cluster.kubectl("delete", "podgroups", "--all", "-n", namespace)
+
+
+async def test_kuberay_posts_a_status_scales_the_group_and_shrinks_it_at_the_end(
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
-    spec = {"minMember": 2, "queue": "default", "minResources": {**ENOUGH, "cpu": "300m"}}  # with that of the submitter
+    spec = {"minMember": 2, "queue": queue, "minResources": {**ENOUGH, "cpu": "300m"}}  # with that of the submitter
     await groups.post(podgroup("ray-c-pg", spec, status={"phase": "Pending"}))
     for number in range(2):
         await pod(api, namespace, f"c-{number}", "ray-c-pg", **{"volcano.sh/task-spec": "headgroup" if number == 0 else "small"})
     await all_run(api, namespace, 2)
     there = await groups.reaches("ray-c-pg", "Running")
     assert {name: there["spec"][name] for name in spec} == spec  # read back without a look whether they are there
-    there["spec"].update(minMember=1, minResources=ENOUGH)
-    await groups.put(there)
+    await is_counted(cluster, groups, "ray-c-pg", queue, running=2)
+    await shaped(groups, "ray-c-pg", minMember=3, minResources={**ENOUGH, "cpu": "400m"})
+    await pod(api, namespace, "c-2", "ray-c-pg", **{"volcano.sh/task-spec": "small"})
+    await all_run(api, namespace, 3)
+    await is_counted(cluster, groups, "ray-c-pg", queue, running=3)
+    await shaped(groups, "ray-c-pg", minMember=1, minResources=ENOUGH)
     await asyncio.sleep(CYCLES)
     there = await groups.get("ray-c-pg")
-    assert (there["spec"]["minMember"], there["spec"]["minResources"]) == (1, ENOUGH)
-    assert await pods_of(api, namespace) == {"c-0": "Running", "c-1": "Running"}
+    assert (there["spec"]["minMember"], there["spec"]["minResources"], phase_of(there)) == (1, ENOUGH, "Running")
+    assert await pods_of(api, namespace) == dict.fromkeys(("c-0", "c-1", "c-2"), "Running")
+
+
+async def shaped(groups: Objects, name: str, **spec: Any) -> None:
+    """PUT the group with this of its spec, again when somebody else wrote in between."""
+    while True:
+        there = await groups.get(name)
+        there["spec"].update(spec)
+        try:
+            await groups.put(there)
+        except client.ApiException as error:
+            if error.status != 409:
+                raise
+        else:
+            return
+
+
+async def test_spark_operator_asks_for_one_member_and_the_room_of_all_and_deletes_the_group(
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
+) -> None:
+    spec = {"minMember": 1, "queue": queue, "minResources": {"cpu": "300m"}}
+    await groups.post(podgroup("spark-app-pg", spec))
+    for name in ("driver", "exec-1", "exec-2"):
+        await pod(api, namespace, name, "spark-app-pg")
+    await all_run(api, namespace, 3)
+    assert (await groups.reaches("spark-app-pg", "Running"))["spec"] == spec
+    await is_counted(cluster, groups, "spark-app-pg", queue, running=3)
+    await groups.delete("spark-app-pg")
+    assert await groups.names() == []
+    assert await pods_of(api, namespace) == dict.fromkeys(("driver", "exec-1", "exec-2"), "Running")  # it ends its own pods
 
 
 async def test_a_status_that_typed_clients_send_back_without_what_they_do_not_know_is_enough(
@@ -344,22 +402,31 @@ async def test_spark_makes_an_empty_group_before_its_driver(api: client.ApiClien
 
 
 async def test_mpi_operator_finds_the_spec_that_it_wrote_and_has_nothing_to_put(
-    api: client.ApiClient, namespace: str, groups: Objects
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
 ) -> None:
-    spec = {"minMember": 3, "queue": "default", "minResources": {"cpu": "300m"}}
+    spec = {"minMember": 3, "queue": queue, "minResources": {"cpu": "300m"}}
     await groups.post(podgroup("mpi", spec))
     for name in ("mpi-launcher", "mpi-worker-0", "mpi-worker-1"):
         await pod(api, namespace, name, "mpi")
     await all_run(api, namespace, 3)
     assert (await groups.reaches("mpi", "Running"))["spec"] == spec
+    await is_counted(cluster, groups, "mpi", queue, running=3)
 
 
-async def test_trainer_applies_the_same_again_and_nothing_changes(groups: Objects) -> None:
-    applied = podgroup("t", {"minMember": 2, "minResources": ENOUGH})
+async def test_trainer_applies_the_same_again_and_nothing_changes(
+    cluster: Cluster, api: client.ApiClient, namespace: str, groups: Objects, queue: str
+) -> None:
+    applied = podgroup("t", {"minMember": 2, "queue": queue, "minResources": ENOUGH})
     await groups.apply(applied)
     there = await groups.reaches("t", "Inqueue")
     assert version_of(await groups.apply(applied)) == version_of(there)
     assert (await groups.get("t"))["status"]["phase"] == "Inqueue"
+    for number in range(2):
+        await pod(api, namespace, f"t-node-0-{number}", "t")
+    await all_run(api, namespace, 2)
+    await is_counted(cluster, groups, "t", queue, running=2)
+    there = await groups.get("t")
+    assert version_of(await groups.apply(applied)) == version_of(there)
 
 
 async def test_pods_of_one_workflow_share_the_queue_of_the_first_and_the_others_are_told(

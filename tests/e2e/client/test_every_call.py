@@ -26,7 +26,8 @@ pytestmark = pytest.mark.timeout(300)  # they start many processes
 def local() -> Iterator[LocalClient]:
     async def queue() -> None:
         kube = (await client.asynchronous.session()).kube
-        await kube.create(QUEUES, {"metadata": {"name": "research"}, "spec": {"weight": 1}})
+        kind = {"apiVersion": QUEUES.api_version, "kind": QUEUES.kind}
+        await kube.create(QUEUES, {**kind, "metadata": {"name": "research"}, "spec": {"weight": 1}})
 
     with pc.local(nodes=4, gpus=8) as client:
         run(queue())
