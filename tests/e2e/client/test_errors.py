@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -94,7 +96,7 @@ def suspended(local: LocalClient, folder: Path) -> None:
 
 def deleted(local: LocalClient, folder: Path) -> None:
     job = local.submit(manifest("sleep 600"), name="deleted").wait(100, "running")
-    job.delete()
+    threading.Timer(1, job.delete).start()
     job.wait(100)
 
 
@@ -166,7 +168,7 @@ def forged_result(local: LocalClient, folder: Path) -> None:
 
 def version_mismatch(local: LocalClient, folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pyroclast_client.payload.sys", type("S", (), {"version_info": type("V", (), {"major": 3, "minor": 99})}))
+        patch.setattr("pyroclast_client.payload.sys", SimpleNamespace(version_info=(3, 99)))
         job = local.submit(divided.call(1, 1), name="other-python")
     job.result(100)
 

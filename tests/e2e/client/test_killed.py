@@ -38,6 +38,7 @@ def divided(a: int, b: int) -> float:
 
 with pc.Client(namespace=sys.argv[1], image="local") as client:
     client.asynchronous.python = sys.executable
+    client.jobs()  # there is a connection, whose handshake a mute network does not break
     job = client.submit(divided.call(8, 2), name="once")
     print(job.uid, job.result())
 """
