@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -209,11 +210,17 @@ def version_of(project: Path) -> str:
     return str(tomllib.loads((project / "pyproject.toml").read_text())["project"]["version"])
 
 
+def outside() -> dict[str, str]:
+    """The environment of this process, without the way to the checkout."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def test_the_client_brings_no_more_than_it_needs(alone, tmp_path):
     listed = [sys.executable, "-m", "uv", "pip", "list", "--format", "json", "--python", str(alone)]
     found = {each["name"] for each in json.loads(subprocess.run(listed, check=True, capture_output=True).stdout)}
     assert found == {"pyroclast-api", "pyroclast-client"} | DIRECT | INDIRECT
-    done = subprocess.run([alone, "-c", CLIENT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    program = [alone, "-c", CLIENT_ALONE]
+    done = subprocess.run(program, cwd=tmp_path, env=outside(), capture_output=True, text=True, check=False)
     assert "the control plane is not installed" in done.stdout, done.stderr
 
 
@@ -221,7 +228,8 @@ def test_users_of_the_client_see_the_types_of_their_functions(alone, tmp_path):
     (tmp_path / "types_of_users.py").write_text(TYPES)
     programs = sorted(str(path) for path in (ROOT / "examples" / "python").glob("*.py"))
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file=", f"--python-executable={alone}"]
-    done = subprocess.run([*mypy, *programs, "types_of_users.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    mypy += [*programs, "types_of_users.py"]
+    done = subprocess.run(mypy, cwd=tmp_path, env=outside(), capture_output=True, text=True, check=False)
     wrong = [line for line in done.stdout.splitlines() if ": error: " in line]
     lines = TYPES.splitlines()
     assert [lines[int(line.split(":")[1]) - 1] for line in wrong if line.startswith("types_of_users.py")] == [
