@@ -162,16 +162,19 @@ def test_two_nodes_of_four_processes_meet_and_are_told_of_in_each_phase(cluster:
     torchx.reaches(handle, "RUNNING")
     wait_until(lambda: torchx("log", handle).count("of 8") == 8, "all ranks to be in the log", seconds=SECONDS)
     assert torchx.states() == {handle: "RUNNING"}
-    follower = subprocess.Popen(
-        [torchx.program, "log", "--tail", handle], env=torchx.variables(), cwd=torchx.home, stdout=subprocess.PIPE, text=True
-    )
+    command = [torchx.program, "log", "--tail", handle]
+    follower = subprocess.Popen(command, env=torchx.variables(), cwd=torchx.home, stdout=subprocess.PIPE)
     with follower:
         assert follower.stdout is not None
-        first = follower.stdout.readline()
+        told = b""
+        while b" of 8" not in told:  # the old version ends no line
+            part = os.read(follower.stdout.fileno(), 4096)
+            assert part, told
+            told += part
         assert follower.poll() is None  # it follows a Job that runs
         torchx.go.touch()
-        told = first + follower.stdout.read()  # to the end of the Job
-    assert {int(rank) for rank in re.findall(r"rank (\d) of 8", told)} == set(range(8))
+        told += follower.stdout.read()  # to the end of the Job
+    assert {int(rank) for rank in re.findall(rb"rank (\d) of 8", told)} == set(range(8))
     torchx.reaches(handle, "SUCCEEDED")
     assert torchx.states() == {handle: "SUCCEEDED"}
     assert "train" in torchx("describe", handle)
