@@ -55,18 +55,18 @@ def _pipelined(job: Job) -> Vote:
 
 def _invalid(job: Job) -> Invalid | None:
     if job.enforces_roles and any(job.tally.role_valid(role) < least for role, least in job.facts.role_minimum.items()):
-        return Invalid(PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK, "Not enough valid pods of each task for gang-scheduling")
+        return _lacks("pods of each task", PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK)
     if not job.has_enough_sub_jobs:
-        return Invalid(
-            PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK, "Not enough valid subGroups of each task for gang-scheduling"
-        )
+        return _lacks("subGroups of each task", PodGroupConditionReason.NOT_ENOUGH_PODS_OF_TASK)
     valid, least = job.tally.valid, job.facts.min_available
     if valid < least:
-        return Invalid(
-            PodGroupConditionReason.NOT_ENOUGH_TASKS,
-            f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {least}",
-        )
+        return _lacks("tasks", PodGroupConditionReason.NOT_ENOUGH_TASKS, f", valid: {valid}, min: {least}")
     return None
+
+
+def _lacks(what: str, reason: PodGroupConditionReason, numbers: str = "") -> Invalid:
+    """Only a change of the job itself may give it what it lacks."""
+    return Invalid(reason, f"Not enough valid {what} for gang-scheduling{numbers}", retry_when=())
 
 
 def _surplus(preemptor: Task, job: Job, candidates: Sequence[tuple[Job, Task]]) -> list[tuple[Job, Task]]:

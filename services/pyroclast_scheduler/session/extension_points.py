@@ -56,10 +56,14 @@ class Purpose(Enum):
 
 
 class Invalid(NamedTuple):
-    """Why a job cannot be worked on: a condition's reason and message."""
+    """Why a job cannot be worked on: a condition's reason and message.
+
+    `retry_when`: what may change that, beside a change of the job and its queue; None: any change may.
+    """
 
     reason: str
     message: str
+    retry_when: Collection[Trigger] | None = None
 
 
 class VictimRule(Protocol):
@@ -140,8 +144,8 @@ class Extensions:
     Nodes, all arrays over the rows of the node table:
         pre_predicate (task, plan): why the task fits no node whatever they have, or None. predicate: see `plans.Predicate`.
         coupled_predicate (task, plan): refusals that depend on where other pods are, or None if that does not matter here.
-        retry_when (task, plan): what may change what it says, beside the room of the node itself; None: it is not concerned with
-        the task. Without it any change may.
+        retry_when (task, plan): what may change what pre_predicate, coupled_predicate and closed_to say, beside the room of the
+        node itself; None: they are not concerned with the task. Without it any change may, where one of them is.
         node_order (plan, load): scores of nodes from their own load, see `plans.NodeScore`.
         relative_node_order (plan, candidates): scores that depend on the shape, the node objects and which nodes are candidates,
         and on nothing else, or None, which then holds for any part of these candidates too. batch_node_order (job, task, plan,

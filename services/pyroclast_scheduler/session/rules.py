@@ -247,9 +247,9 @@ class Rules:
                 found = [*(found or ()), *(refusals or (Refusal(np.zeros_like(plan.mask), ""),))]
         return found
 
-    def retry_when(self, task: Task, plan: PlacementPlan) -> set[Trigger]:
-        """What else than their room may change which nodes take `task`."""
-        return set(chain.from_iterable(ask(task, plan) or () for ask in self._retry_when))
+    def retry_when(self, job: Job, task: Task, plan: PlacementPlan) -> set[Trigger]:
+        """What else than their room may change which nodes take `task` of `job`."""
+        return set(chain.from_iterable(ask(job, task, plan) for ask in self._retry_when))
 
     def batch_scores(self, job: Job, task: Task, plan: PlacementPlan, candidates: Bools) -> Floats | None:
         """The scores that depend on which nodes are candidates; None if they say nothing."""
@@ -352,12 +352,21 @@ class Rules:
             reserve()
 
 
-def _retry_rule(each: Extensions) -> Callable[[Task, PlacementPlan], Collection[Trigger] | None] | None:
+def _retry_rule(each: Extensions) -> Callable[[Job, Task, PlacementPlan], Collection[Trigger]]:
     """What may change what one plugin says of nodes because of others: anything, where it does not tell."""
-    coupled = each.coupled_predicate
-    if coupled is None or each.retry_when is not None:
-        return each.retry_when
-    return lambda task, plan: None if coupled(task, plan) is None else (AnyChange(),)
+    told = each.retry_when
+    if told is not None:
+        return lambda _job, task, plan: told(task, plan) or ()
+    return lambda job, task, plan: (AnyChange(),) if _is_concerned(each, job, task, plan) else ()
+
+
+def _is_concerned(each: Extensions, job: Job, task: Task, plan: PlacementPlan) -> bool:
+    """Whether one plugin keeps `task` off nodes, or may do so, because of more than these nodes themselves."""
+    if each.pre_predicate is not None and each.pre_predicate(task, plan) is not None:
+        return True
+    if each.coupled_predicate is not None and each.coupled_predicate(task, plan) is not None:
+        return True
+    return each.closed_to is not None and any(refusal.nodes.any() for refusal in each.closed_to(job))
 
 
 def _quota_retry_rule(each: Extensions) -> Callable[[Job, Sequence[Task]], Collection[Trigger]] | None:

@@ -56,7 +56,10 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
         return None
     if any(task.facts.is_behind_queue_gate and task.facts.uses_queue_gate for task in job.tasks):
         return {AnyChange()}  # the queue may get room for it
-    if session.job_invalid(job) is not None or not waiting:
+    invalid = session.job_invalid(job)
+    if invalid is not None:
+        return {AnyChange()} if invalid.retry_when is None else set(invalid.retry_when)
+    if not waiting:
         return set()
     shapes = frozenset(task.facts.shape for task in waiting)
     found: set[Trigger] = set()
@@ -64,18 +67,17 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
         found.add(Eviction(job.facts.queue, shapes, session.evicts is Evicts.OWN_QUEUE))
     if has_promises or session.evicts is None or not (job.fit_errors or job.is_limited):
         return found | {AnyChange()}
-    quotas = _quotas(session, job, waiting)
     is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
-    if AnyChange() in quotas or (is_in_part and job.is_divided) or (found and (quotas or is_in_part)):
+    if is_in_part and job.is_divided:
+        # what is used anywhere decides which part its first pods take, and so what is left for others
         return found | {AnyChange()}
-    if not job.fit_errors:
-        return quotas
-    others = set[Trigger]().union(*(session.retry_when(task, session.plan(task.facts.shape)) for task in _unlike(waiting)))
-    if AnyChange() in others or (others and found):  # who is evicted elsewhere may help where others count
-        return found | {AnyChange()}
-    lacking = _lacking(session, job, waiting)
-    rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
-    return found | quotas | others | rooms
+    others = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
+    if job.fit_errors:
+        for task in _unlike(waiting):
+            others |= session.retry_when(job, task, session.plan(task.facts.shape))
+        lacking = _lacking(session, job, waiting)
+        others |= {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
+    return found | ({AnyChange()} if AnyChange() in others else others)
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
@@ -83,15 +85,6 @@ def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
     if session.job_ready(job) or session.job_pipelined(job) or len({task.facts.shape for task in waiting}) > 1:
         return 1
     return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
-
-
-def _quotas(session: Session, job: Job, waiting: Sequence[Task]) -> set[Trigger]:
-    """What may change that a quota keeps some of `waiting` from a place; nothing where none does."""
-    if not job.is_limited:
-        return set()
-    if any(task.facts.shape.has_claims for task in waiting):
-        return {AnyChange()}
-    return session.quota_retry_when(job, waiting)
 
 
 def _unlike(tasks: Iterable[Task]) -> Iterable[Task]:

@@ -44,6 +44,7 @@ class ReservationPlugin:
             target_job=book.target,
             reserve_nodes=book.reserve,
             closed_to=book.refusals,
+            retry_when=lambda _task, _plan: (),  # the cache wakes who may have a place on nodes that are given back
             job_enqueueable=book.enqueueable,
             is_enqueue_told=True,
         )

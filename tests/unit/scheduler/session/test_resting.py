@@ -1,15 +1,17 @@
 """What a session says of jobs that it could do nothing for: which changes are worth another look, and that none is missed."""
 
 import msgspec
+import numpy as np
 import pytest
 
 from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
+from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Labelled, Neighbours, Pause, Room
 from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.extension_points import Extensions, Vote
+from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
@@ -145,7 +147,7 @@ SPREAD = {
         ({"anti": {"key": "kubernetes.io/hostname", "app": "x"}}, {}, (False, {("app", "x")})),
         (SPREAD | {"spread": {**SPREAD["spread"], "when": "DoNotSchedule"}}, {}, (False, {("app", "x")})),
         (SPREAD, {}, (False, None)),
-        ({"pvc": ["c"]}, {}, (True, None)),
+        ({"pvc": ["c"]}, {}, (False, None)),
     ],
 )
 def test_what_a_job_waits_for_tells_whether_it_depends_on_where_others_are(waiting, resident, want):
@@ -373,6 +375,18 @@ COUPLED = {
     ),
     "nothing on other nodes": ({"coupled_predicate": lambda task, plan: [], "retry_when": lambda task, plan: ()}, None),
     "nothing for this pod": ({"coupled_predicate": lambda task, plan: None}, None),
+    "a refusal of all nodes": ({"pre_predicate": lambda task, plan: "no licence"}, AnyChange),
+    "a refusal of all nodes that it tells of": (
+        {"pre_predicate": lambda task, plan: "no licence", "retry_when": lambda task, plan: [Labelled("a", "b")]},
+        Labelled,
+    ),
+    "nodes kept for others": ({"closed_to": lambda job: [Refusal(np.ones(1, dtype=np.bool_), "kept")]}, AnyChange),
+    "no node kept for others": ({"closed_to": lambda job: [Refusal(np.zeros(1, dtype=np.bool_), "kept")]}, None),
+}
+INVALID = {
+    "for a reason that it does not tell": (Invalid("Odd", "odd"), {AnyChange()}),
+    "for a reason that it tells": (Invalid("Odd", "odd", retry_when=[Labelled("a", "b")]), {Labelled("a", "b")}),
+    "for a reason of its own": (Invalid("Odd", "odd", retry_when=()), set()),
 }
 
 
@@ -380,6 +394,11 @@ COUPLED = {
 def test_where_what_a_plugin_says_depends_on_other_pods_any_change_counts_unless_it_tells_more(points, want):
     found, _ = rest_with(lambda _: Extensions(**points), actions="allocate")
     assert {type(each) for each in found} == ({AnyChange} if want is AnyChange else {Room, want} - {None})
+
+
+@pytest.mark.parametrize(("invalid", "want"), INVALID.values(), ids=INVALID)
+def test_a_job_that_a_plugin_calls_invalid_is_looked_at_again_when_that_may_have_changed(invalid, want):
+    assert rest_with(lambda _: Extensions(job_valid=lambda _: invalid), actions="allocate")[0] == want
 
 
 def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_room():
