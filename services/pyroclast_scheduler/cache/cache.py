@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pyroclast.api import records
 from pyroclast.api.records.meta import Record
@@ -88,7 +89,7 @@ class Cache:
         self._tasks = TaskTable(self.nodes, self.jobs, self._changes)
         self.tasks = self._tasks.by_uid
         self.objects = ObjectTable(self._faults)
-        self.wakes = Wakes(self.jobs, self.nodes, self._changes, self.objects.read)
+        self.wakes = Wakes(self.jobs, self.nodes, self._changes, self.objects)
         self.holds = Holds()
         self._features, self._snapshots = NodeFeatures(), 0
         self._wake: Callable[[], None] = lambda: None
@@ -210,8 +211,14 @@ class Cache:
 
     def object_changed(self, old: Record | None, new: Record | None) -> None:
         """An object of a kind that some plugin asked for came, changed, or went."""
-        if self.objects.changed(old, new) and self.objects.read.is_read(old, new):
-            self.stale()
+        if self.objects.changed(old, new):
+            self._object(old, new)
+
+    def object_released(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
+        """What was promised of an object was answered, or given up: sessions see it as the server shows it."""
+        before, now = self.objects.release(record, key, patch)
+        if before != now:
+            self._object(before, now)
 
     def node_object_changed(self, old: Record | None, new: Record | None) -> None:
         """As `object_changed`, of a kind whose objects say more of the node of the same name: no other node is concerned."""
@@ -317,6 +324,14 @@ class Cache:
         self._features = NodeFeatures()
 
     # -- inside ------------------------------------------------------------------------------------------------------
+
+    def _object(self, old: Record | None, new: Record | None) -> None:
+        """An object is another for sessions than before."""
+        if self.objects.is_read(old, new):
+            self.stale()
+        elif self.objects.is_told(old, new):
+            self._changes.object(old, new)
+            self._changed()
 
     def _refresh(self, *, at_most: int | None = None) -> None:
         self.wakes.discard(self.jobs.refresh(self.queues, self._priority, at_most=at_most))

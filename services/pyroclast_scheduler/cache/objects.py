@@ -14,7 +14,7 @@ from pyroclast_scheduler.cache.invalid_objects import Faults
 from pyroclast_scheduler.cache.read_objects import NotingObjects, ReadObjects
 from pyroclast_scheduler.model.objects import Objects
 
-__all__ = ["ObjectTable", "is_older"]
+__all__ = ["ObjectTable", "is_older", "merged"]
 
 
 class _HasMetadata(Protocol):
@@ -26,11 +26,14 @@ _Slot = tuple[type[Record], str]
 
 
 class ObjectTable:
-    """Records by type and namespace/name. `kinds`: the API kind of each type."""
+    """Records by type and namespace/name. `kinds`: the API kind of each type.
+
+    `read`: what sessions read of which nobody tells whom it concerns; `told`: of which triggers do.
+    """
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
-        self.read = ReadObjects()
+        self.read, self.told = ReadObjects(), ReadObjects()
         self._found: dict[type[Record], dict[str, Any]] = {}
         self._promised: dict[_Slot, list[Mapping[str, Any]]] = {}
         self._wakes: list[Callable[[], None]] = []
@@ -72,8 +75,9 @@ class ObjectTable:
         """Show a merge patch as done from now on."""
         self._promised.setdefault((record, key), []).append(patch)
 
-    def release(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> None:
-        """The patch was answered, or given up: the server shows the object as it is."""
+    def release(self, record: type[Record], key: str, patch: Mapping[str, Any]) -> tuple[Record | None, Record | None]:
+        """The patch was answered, or given up: the object as sessions saw it, and as they see it now."""
+        before = self._seen(record, key)
         patches = self._promised.get((record, key), [])
         for at, each in enumerate(patches):
             if each is patch:
@@ -81,26 +85,51 @@ class ObjectTable:
                 break
         if not patches:
             self._promised.pop((record, key), None)
+        return before, self._seen(record, key)
+
+    def is_read(self, old: Record | None, new: Record | None) -> bool:
+        """Whether a session read the object, and nobody tells which jobs that concerns: it may be any."""
+        return self.read.is_read(old, new)
+
+    def is_told(self, old: Record | None, new: Record | None) -> bool:
+        """Whether a session read the object, and triggers tell which jobs that concerns."""
+        return self.told.is_read(old, new)
+
+    def is_read_late(self) -> bool:
+        """Whether a session read an object for the first time that had changed since the snapshot was taken; told once."""
+        return any([self.read.is_late(), self.told.is_late()])
+
+    def forget_old_reads(self) -> None:
+        """Every job was looked at since this was called last: what was read before does not count any more."""
+        self.read.forget_old()
+        self.told.forget_old()
 
     def for_session(self) -> Objects:
         """All of them; what the session reads is noted."""
         self.read.snapshot_taken()
-        return NotingObjects(self.view().found, read=self.read)
+        self.told.snapshot_taken()
+        return NotingObjects(self.view().found, read=self.read, told=self.told)
 
     def view(self) -> Objects:
         """All of them, for those who only look on."""
         view = {record: dict(found) for record, found in self._found.items()}
-        for (record, key), patches in self._promised.items():
-            known = view.get(record, {}).get(key)
-            if known is not None:
-                body: Any = msgspec.to_builtins(known)
-                for patch in patches:
-                    body = _merged(body, patch)
-                view[record][key] = msgspec.convert(body, record, strict=False)
+        for record, key in self._promised:
+            if key in view.get(record, {}):
+                view[record][key] = self._seen(record, key)
         return Objects(view)
 
+    def _seen(self, record: type[Record], key: str) -> Any | None:  # noqa: ANN401 - a record of that type
+        """The object as sessions see it, with what is promised as done."""
+        known, patches = self.get(record, key), self._promised.get((record, key))
+        if known is None or not patches:
+            return known
+        body: Any = msgspec.to_builtins(known)
+        for patch in patches:
+            body = merged(body, patch)
+        return msgspec.convert(body, record, strict=False)
 
-def _merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
+
+def merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
     """`body` after a merge patch (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
@@ -109,7 +138,7 @@ def _merged(body: Any, patch: Any) -> Any:  # noqa: ANN401 - JSON
         if value is None:
             result.pop(key, None)
         else:
-            result[key] = _merged(result.get(key), value)
+            result[key] = merged(result.get(key), value)
     return result
 
 

@@ -63,13 +63,18 @@ class ReadObjects:
 
 @dataclass(frozen=True, slots=True)
 class NotingObjects(Objects):
-    """Objects that note in `read` what is read of them."""
+    """Objects that note in `read`, or in `told`, what is read of them."""
 
     read: ReadObjects = field(default_factory=ReadObjects)
+    told: ReadObjects = field(default_factory=ReadObjects)
 
     def of(self, record: type[T]) -> Mapping[str, T]:
         """All objects of one kind. Who looks up a key reads that object alone; who does anything else reads all."""
         return _Noting(self.read, record, self.found.get(record, {}))
+
+    def told_of(self, record: type[T]) -> Mapping[str, T]:
+        """The same, where triggers tell whom a change concerns."""
+        return _Noting(self.told, record, self.found.get(record, {}))
 
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
         """The objects of one kind in a namespace."""

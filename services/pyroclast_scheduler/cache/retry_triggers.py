@@ -10,17 +10,20 @@ from pyroclast_scheduler.cache.changed_rooms import Rooms, Victims
 from pyroclast_scheduler.cache.jobs import JobTable
 from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
+from pyroclast_scheduler.cache.objects import ObjectTable
 from pyroclast_scheduler.cache.queue_branches import above, branches
-from pyroclast_scheduler.cache.read_objects import ReadObjects
 from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.retry_conditions import (
     AnyChange,
     AnyRoom,
+    ClaimRelease,
+    DeviceRelease,
     Eviction,
     Labelled,
     Neighbours,
+    ObjectChange,
     QueueChange,
     QueueUse,
     Rest,
@@ -41,11 +44,11 @@ class Wakes:
     comes to rest again, which is the answer for all.
     """
 
-    def __init__(self, jobs: JobTable, nodes: NodeTable, changes: Changes, read: ReadObjects) -> None:
+    def __init__(self, jobs: JobTable, nodes: NodeTable, changes: Changes, objects: ObjectTable) -> None:
         self._jobs = jobs
         self._nodes = nodes
         self._changes = changes
-        self._read = read
+        self._objects = objects
         self._waiting = WaitingJobs()
         self._search: Iterator[list[Who]] | None = None
         self._to_ask: dict[bytes, None] = {}
@@ -81,7 +84,7 @@ class Wakes:
         self._wake([*self._waiting.due(), *self._waiting.oldest(_ROUND)])
         self._rechecks += 1
         if self._rechecks % (2 * _ROUND) == 0:  # by now every waiting job was looked at, and what it waits for was read again
-            self._read.forget_old()
+            self._objects.forget_old_reads()
 
     def lines(self) -> list[Sequence[JobFacts]]:
         """Of each kind that the next session is to ask, those at rest, oldest first, and maybe others."""
@@ -112,7 +115,7 @@ class Wakes:
         The facts of jobs must be up to date. `queues`: those that exist.
         """
         steps = None if at_most is None else _STEPS
-        if self._read.is_late():
+        if self._objects.is_read_late():
             self._changes.everything()
         while self._search is not None or self._changes.is_any:
             self._search = self._search or _pieces(self._concerned(queues))
@@ -144,6 +147,10 @@ class Wakes:
         yield [who for name in branches(changes.queues, queues) for who in waiting.of(QueueChange(name))]
         yield waiting.of(AnyChange())
         yield self._of_quotas(changes, queues)
+        yield waiting.of(ClaimRelease()) if changes.are_claims_released else ()
+        yield waiting.of(DeviceRelease()) if changes.are_devices_released else ()
+        for record, key in {*changes.objects, *((record, "") for record, _ in changes.objects)}:
+            yield waiting.of(ObjectChange(record, key))
         yield waiting.of(AnyRoom()) if changes.rows or changes.are_victims else ()
         rooms = Rooms(changes, nodes)
         for room, whose in list(waiting.by(Room)) if changes.rows else ():

@@ -53,4 +53,5 @@ class TaskTable:
 
     def _leave(self, task: TaskFacts) -> None:
         if task.node and task.status not in _GONE:
+            self._changes.leaves(task)
             self._nodes.remove(task)

@@ -108,7 +108,7 @@ class Lost:
         claims = volume_claims(facts.pod)
         if facts.pod.spec.resource_claims or any(claim.is_own for claim in claims):
             return None
-        records = [self._session.objects(PersistentVolumeClaim).get(claim.key) for claim in claims]
+        records = [self._session.told_objects(PersistentVolumeClaim).get(claim.key) for claim in claims]
         is_plain = all(each is not None and each.spec.volume_name and _ALONE not in each.spec.access_modes for each in records)
         return tuple(claim.key for claim in claims) if is_plain else None
 

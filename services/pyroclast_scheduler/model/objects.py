@@ -41,6 +41,10 @@ class Objects:
         """All objects of one kind by namespace/name; empty if nobody asked for them. Not to be changed."""
         return self.found.get(record, {})
 
+    def told_of(self, record: type[T]) -> Mapping[str, T]:
+        """The same, for who tells by triggers which waiting jobs a change of each object concerns."""
+        return self.of(record)
+
     def in_namespace(self, record: type[T], namespace: str) -> list[T]:
         """The objects of one kind in a namespace. Not to be changed."""
         if record not in self._by_namespace:

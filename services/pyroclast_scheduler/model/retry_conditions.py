@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import Shape
@@ -12,10 +12,13 @@ from pyroclast_scheduler.model.shapes import Shape
 __all__ = [
     "AnyChange",
     "AnyRoom",
+    "ClaimRelease",
+    "DeviceRelease",
     "Eviction",
     "Evicts",
     "Labelled",
     "Neighbours",
+    "ObjectChange",
     "Pause",
     "QueueChange",
     "QueueUse",
@@ -74,6 +77,27 @@ class Neighbours:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRelease:
+    """A pod with claims, on volumes or on devices, leaves a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRelease:
+    """A claim gives its devices back."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """An object that a plugin watches comes, changes, or goes.
+
+    `record`: the type that it is read as. `key`: namespace/name; an empty one: any object of the kind.
+    """
+
+    record: type[Any]
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueChange:
     """A queue, or one above it, comes, goes, or may have more."""
 
@@ -97,7 +121,20 @@ class Pause:
     periods: int
 
 
-Trigger: TypeAlias = AnyChange | Room | AnyRoom | Eviction | Labelled | Neighbours | QueueChange | QueueUse | Pause
+Trigger: TypeAlias = (
+    AnyChange
+    | Room
+    | AnyRoom
+    | Eviction
+    | Labelled
+    | Neighbours
+    | ClaimRelease
+    | DeviceRelease
+    | ObjectChange
+    | QueueChange
+    | QueueUse
+    | Pause
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -245,8 +245,15 @@ class Session(Rules):
         return [*(found or ()), *own] if own else found
 
     def objects(self, record: type[R]) -> Mapping[str, R]:
-        """All objects of a kind that a plugin watches, by namespace/name. Not to be changed."""
+        """All objects of a kind that a plugin watches, by namespace/name. Not to be changed.
+
+        A change of one that is read wakes every job that waits.
+        """
         return self.snapshot.objects.of(record)
+
+    def told_objects(self, record: type[R]) -> Mapping[str, R]:
+        """The same, where a change of an object wakes only the jobs that wait for `ObjectChange` of it: the caller says which."""
+        return self.snapshot.objects.told_of(record)
 
     def objects_in(self, record: type[R], namespace: str) -> list[R]:
         """The objects of a kind that a plugin watches in a namespace. Not to be changed."""

@@ -261,9 +261,7 @@ class Binder:
         """Writes were answered or are not sent: sessions see the objects as the server shows them."""
         for write in writes:
             if write.record is not None:
-                self._cache.objects.release(write.record, str(write.key), write.patch)
-        if writes:
-            self._cache.stale()
+                self._cache.object_released(write.record, str(write.key), write.patch)
 
     def _queue_annotation(self, task: TaskFacts) -> dict[str, str]:
         """The queue of a pod whose group belongs to another API, so that those who count usage need not look for it."""
@@ -325,9 +323,9 @@ class Binder:
             write.kind, write.key, dict(patch), PatchKind.MERGE, subresource=write.subresource, deadline=deadline
         )
         if write.record is not None:
-            self._cache.objects.release(write.record, str(write.key), patch)
             if (found := readable(body, write.record)) is not None:
                 self._cache.object_changed(None, found)
+            self._cache.object_released(write.record, str(write.key), patch)
 
     async def _undo(self, task: TaskFacts, done: Sequence[Write]) -> None:
         """Take back what was written for a pod that could not be bound, last first."""

@@ -18,6 +18,7 @@ from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.claims import class_counts, device_claims
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.retry_conditions import DeviceRelease, ObjectChange, QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import ALLOCATED, TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.capacity.tree import Tree
@@ -98,7 +99,7 @@ class Accounts:
 
     def move(self, row: int, task: TaskFacts, sign: int) -> None:
         """A pod of queue `row` came (1) or went (−1): its claims are charged with the first, and free with the last."""
-        for each in self._limited(row):
+        for each in self.limited(row):
             for key in _keys(task):
                 users = self._users[each]
                 before, users[key] = users[key], users[key] + sign
@@ -108,20 +109,21 @@ class Accounts:
 
     def is_room(self, row: int, task: TaskFacts) -> bool:
         """Whether queue `row`, and those above it, may have what the pod's claims ask for beside what they have."""
-        return all(self._is_within(each, self._wanted(each, [task]), Counter()) for each in self._limited(row))
+        return all(self._is_within(each, self._wanted(each, [task]), Counter()) for each in self.limited(row))
 
     def may_enter(self, row: int, job: Job) -> bool:
         """Whether what the job's minimum asks for has room beside what was let in before."""
         tasks = _minimum(job)
-        return all(self._is_within(each, self._wanted(each, tasks), self._inqueue[each]) for each in self._limited(row))
+        return all(self._is_within(each, self._wanted(each, tasks), self._inqueue[each]) for each in self.limited(row))
 
     def entered(self, row: int, job: Job) -> None:
         """Count what an admitted job will take."""
         tasks = [task for task in _minimum(job) if task.status not in ALLOCATED]
-        for each in self._limited(row):
+        for each in self.limited(row):
             self._inqueue[each] += Counter(self._wanted(each, tasks))
 
-    def _limited(self, row: int) -> Iterator[int]:
+    def limited(self, row: int) -> Iterator[int]:
+        """Those of queue `row` and of the queues above it that have a limit."""
         return (each for each in self._paths[row] if each in self._limits)
 
     def _counts(self, key: str) -> Mapping[str, int]:
@@ -155,9 +157,10 @@ class DeviceQuota:
     def __init__(self, session: Session, tree: Tree, *, has_capacity: bool) -> None:
         self._session = session
         self._tree = tree
+        self._names = list(session.queues)
         limits = {tree.rows[name]: limits_of(queue.facts.record.spec.capability) for name, queue in session.queues.items()}
         paths = [tree.path(row) for row in range(len(tree.rows))]
-        self._accounts = Accounts(limits, session.objects(records.ResourceClaim), paths, has_capacity=has_capacity)
+        self._accounts = Accounts(limits, session.told_objects(records.ResourceClaim), paths, has_capacity=has_capacity)
         if not self.is_empty:
             for job in session.all_jobs().values():
                 row = tree.rows.get(job.facts.queue)
@@ -177,7 +180,7 @@ class DeviceQuota:
 
     def beside(self, others: Extensions) -> Extensions:
         """What the plugin registers otherwise, with the limits on devices besides."""
-        vote, entered, moved = others.job_enqueueable, others.job_enqueued, others.moved
+        vote, entered, moved, quotas = others.job_enqueueable, others.job_enqueued, others.moved, others.quota_retry_when
 
         def both_vote(job: Job) -> Vote:
             found = Vote.PERMIT if vote is None else vote(job)
@@ -193,18 +196,40 @@ class DeviceQuota:
                 moved(move, sign)
             self._moved(move, sign)
 
+        def both_quotas(job: Job, tasks: Sequence[Task]) -> set[Trigger]:
+            own = () if quotas is None else quotas(job, tasks)
+            return {*own, *self._retry_when(job, [task.facts for task in tasks])}
+
         return replace(
-            others, job_enqueueable=both_vote, job_enqueued=both_entered, moved=both_moved, task_allocatable=self._allocatable
+            others,
+            job_enqueueable=both_vote,
+            job_enqueued=both_entered,
+            moved=both_moved,
+            quota_retry_when=both_quotas,
+            task_allocatable=self._allocatable,
         )
 
     def _allocatable(self, queue: Queue, task: Task) -> bool:
         return self._accounts.is_room(self._tree.rows[queue.name], task.facts)
 
+    def _retry_when(self, job: Job, tasks: Iterable[TaskFacts]) -> set[Trigger]:
+        """What may let the queue have more of these tasks: what becomes of the limited queues above it, and of the claims."""
+        keys = {key for task in tasks for key in _keys(task)}
+        if not keys:
+            return set()
+        queues = self._accounts.limited(self._tree.rows[job.facts.queue])
+        return {
+            DeviceRelease(),
+            *(ObjectChange(records.ResourceClaim, key) for key in keys),
+            *(QueueUse(self._names[row]) for row in queues),
+        }
+
     def _may_enter(self, job: Job) -> bool:
         if self._accounts.may_enter(self._tree.rows[job.facts.queue], job):
             return True
         text = "queue resource quota insufficient: insufficient devices"
-        self._session.refuse(job, Cause(PendingReason.QUEUE_FULL, lambda: text))
+        retry_when = frozenset(self._retry_when(job, job.facts.tasks))
+        self._session.refuse(job, Cause(PendingReason.QUEUE_FULL, lambda: text, retry_when=retry_when))
         return False
 
     def _moved(self, move: Move, sign: int) -> None:

@@ -18,7 +18,7 @@ from pyroclast_scheduler.model.dimensions import PODS, Ints
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.queues import Queue
-from pyroclast_scheduler.model.retry_conditions import AnyChange, QueueUse, Trigger
+from pyroclast_scheduler.model.retry_conditions import QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -166,19 +166,23 @@ class _Queues:
         return count
 
     def quota_retry_when(self, job: Job, tasks: Sequence[Task]) -> Sequence[Trigger]:
-        """What becomes of the queues that have no room for all of these tasks, of which a limit refused one."""
+        """What becomes of the queues that have no room for all of these tasks, of which a limit refused one.
+
+        Where all have room by now, others had taken it when the task was refused: any of the queues may be to blame.
+        """
         queue = self._session.queues[job.facts.queue]
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:
             return (QueueUse(queue.name),)  # other queues may be to blame
         wanted = sum((self._session.plan(task.facts.shape).request for task in tasks), np.zeros_like(self._allocated[row]))
+        path = self._tree.path(row)
         full = [
             each
-            for each in self._tree.path(row)
+            for each in path
             if (each == row and row in self._let_in)
             or demand.short_rows(self._allocated[each] + wanted, self._tree.limit[each], wanted)
         ]
-        return [QueueUse(self._names[each]) for each in full] or [AnyChange()]
+        return [QueueUse(self._names[each]) for each in full or path]
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
         """Whether the queue, or one above it that may stand for it, would stay within what it deserves in one resource."""

@@ -16,6 +16,7 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.claims import device_claims, shared_claims
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.retry_conditions import ClaimRelease, DeviceRelease, ObjectChange, Trigger
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.predicates.allocation import DeviceRequest, Market, Picked, wishes_of
 from pyroclast_scheduler.plugins.predicates.pools import CounterId, DeviceId, Offer, Pools, node_selector
@@ -31,6 +32,13 @@ _MOST_CONSUMERS: Final = 256
 _READY_SECONDS: Final = 600.0  # as kube-scheduler's bindingTimeout
 _ELSEWHERE: Final = "resourceclaim not available on the node"
 _NONE_LEFT: Final = "cannot allocate all claims"
+_DEVICES: Final = frozenset[Trigger]({
+    ClaimRelease(),  # it may have been given devices in vain
+    DeviceRelease(),
+    ObjectChange(records.ResourceSlice),
+    ObjectChange(records.DeviceClass),
+})  # fmt: skip
+"""What may give a claim its devices that has none."""
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -42,8 +50,8 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self._claims = session.objects(records.ResourceClaim)
-        self._classes = session.objects(records.DeviceClass)
+        self._claims = session.told_objects(records.ResourceClaim)
+        self._classes = session.told_objects(records.DeviceClass)
         self._selectors = Selectors()
         self._picked: dict[str, list[Picked]] = {}  # by claim, in this session
         self._users: dict[str, list[TaskFacts]] = {}  # by claim, pods placed in this session
@@ -51,7 +59,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
 
     @cached_property
     def _pools(self) -> Pools:
-        slices = list(self.session.objects(records.ResourceSlice).values())
+        slices = list(self.session.told_objects(records.ResourceSlice).values())
         return Pools(slices, self.session.snapshot.rows, self.session.features)
 
     @cached_property
@@ -110,6 +118,12 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
             found += self.refusals(task, nodes & self._reaching)
             found.append(Refusal(~self._reaching, _NONE_LEFT, Code.UNRESOLVABLE))
         return found
+
+    def retry_when(self, task: TaskFacts) -> set[Trigger]:
+        """What may change on which nodes the pod has its devices, beside a change of these nodes."""
+        if not task.pod.spec.resource_claims:
+            return set()
+        return {*_DEVICES, *(ObjectChange(records.ResourceClaim, key) for key in _keys(task))}
 
     def wants(self, task: TaskFacts) -> bool:
         """Whether the pod has claims on devices."""

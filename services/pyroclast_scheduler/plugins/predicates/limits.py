@@ -12,6 +12,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.reasons import Refusal
+from pyroclast_scheduler.model.retry_conditions import ObjectChange, Trigger
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.session import Session
@@ -29,9 +30,9 @@ class VolumeLimits:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._claims = session.objects(records.PersistentVolumeClaim)
-        self._volumes = session.objects(records.PersistentVolume)
-        self._classes = session.objects(records.StorageClass)
+        self._claims = session.told_objects(records.PersistentVolumeClaim)
+        self._volumes = session.told_objects(records.PersistentVolume)
+        self._classes = session.told_objects(records.StorageClass)
         self._counts: dict[str, Ints] = {}  # by driver, the volumes on each node
         self._users: dict[_Volume, Counter[int]] | None = None  # how many pods of which nodes use a volume
 
@@ -61,6 +62,17 @@ class VolumeLimits:
                 more[list(users.get(volume, ()))] -= 1
             full |= (more > 0) & (self._counts.get(driver, 0) + more > self._limits[driver])
         return Refusal(full, _FULL)
+
+    def retry_when(self, task: TaskFacts) -> set[Trigger]:
+        """What may let nodes take the volumes of a pod, beside their room: other pods there may turn out to have others."""
+        found = self.refusal(task)
+        if found is None or not found.nodes.any():
+            return set()
+        return {
+            ObjectChange(records.PersistentVolumeClaim),
+            ObjectChange(records.PersistentVolume),
+            ObjectChange(records.StorageClass),
+        }
 
     def moved(self, move: Move, sign: int) -> None:
         """Keep the counts in step."""

@@ -20,8 +20,8 @@ from pyroclast.api.types import (
 )
 from pyroclast_scheduler.model.objects import Watch
 from pyroclast_scheduler.model.reasons import Code, Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Trigger
-from pyroclast_scheduler.model.tasks import Task
+from pyroclast_scheduler.model.retry_conditions import Trigger
+from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.predicates.coupling import coupled, coupled_to
 from pyroclast_scheduler.plugins.predicates.devices import Devices
@@ -157,10 +157,17 @@ class _Others:
         return refusals
 
     def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger] | None:
-        """Claims may become other ones at any change; else it is for pods that count for where the pod goes."""
-        if plan.shape.has_claims:
-            return (AnyChange(),)
-        return coupled_to(self._session, task, self._filters) if self._is_coupled else None
+        """Its claims, and pods that count for where the pod goes."""
+        found = coupled_to(self._session, task, self._filters) if self._is_coupled else None
+        return {*(found or ()), *self._claims_retry_when(task.facts)} if plan.shape.has_claims else found
+
+    def _claims_retry_when(self, facts: TaskFacts) -> set[Trigger]:
+        found = self._devices.retry_when(facts)
+        if "NodeVolumeLimits" in self._filters:
+            found |= self._limits.retry_when(facts)
+        if "VolumeBinding" in self._filters or "VolumeZone" in self._filters:
+            found |= self._volumes.retry_when(facts)
+        return found
 
     def moved(self, move: Move, sign: int) -> None:
         """Keep what pods with claims take in step with placements."""

@@ -54,11 +54,11 @@ class Storage:
     def __init__(self, session: Session) -> None:
         self._features: NodeFeatures = session.features
         self._nodes = session.snapshot.nodes
-        self.claims = session.objects(records.PersistentVolumeClaim)
-        self.volumes = session.objects(records.PersistentVolume)
-        self._classes = session.objects(records.StorageClass)
-        self._drivers = session.objects(records.CsiDriver)
-        self._capacities = session.objects(records.CsiStorageCapacity)
+        self.claims = session.told_objects(records.PersistentVolumeClaim)
+        self.volumes = session.told_objects(records.PersistentVolume)
+        self._classes = session.told_objects(records.StorageClass)
+        self._drivers = session.told_objects(records.CsiDriver)
+        self._capacities = session.told_objects(records.CsiStorageCapacity)
         self._rows: dict[bytes, Rows] = {}
         self._by_value: dict[str, dict[str | None, Rows]] = {}
         self._by_class: dict[str, list[tuple[Quantity, records.PersistentVolume]]] | None = None

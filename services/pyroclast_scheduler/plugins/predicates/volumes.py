@@ -16,6 +16,7 @@ from pyroclast_scheduler.model.claims import volume_claims
 from pyroclast_scheduler.model.dimensions import Ints
 from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.retry_conditions import ClaimRelease, ObjectChange, Trigger
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, TaskFacts
 from pyroclast_scheduler.plugins.predicates.storage import NODE_SELECTED, Storage, is_bound, is_delayed, size_of
@@ -32,6 +33,16 @@ _NOTHING: Final = "node(s) didn't find available persistent volumes to bind"
 _NO_ROOM: Final = "node(s) did not have enough free storage"
 _VANISHED: Final = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _TAKEN: Final = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+
+
+_UNBOUND: Final = frozenset[Trigger]({
+    ClaimRelease(),  # it may have been given a volume, or room for a new one, in vain
+    ObjectChange(records.PersistentVolume),
+    ObjectChange(records.StorageClass),
+    ObjectChange(records.CsiDriver),
+    ObjectChange(records.CsiStorageCapacity),
+})  # fmt: skip
+"""What may give a claim its volume that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,22 @@ class Volumes:
             refused = None if volume is None else self._storage.elsewhere(volume)
             if refused is not None:
                 found = refused if found is None else found | refused
+        return found
+
+    def retry_when(self, task: TaskFacts) -> set[Trigger]:
+        """What may change on which nodes the pod finds its volumes, beside a change of these nodes."""
+        found: set[Trigger] = set()
+        for claim in volume_claims(task.pod):
+            found.add(ObjectChange(records.PersistentVolumeClaim, claim.key))
+            record = self._storage.claims.get(claim.key)
+            if record is None:
+                continue
+            if self._is_single(claim.key):
+                found.add(ClaimRelease())
+            if is_bound(record):
+                found.add(ObjectChange(records.PersistentVolume, record.spec.volume_name))
+            else:
+                found |= _UNBOUND
         return found
 
     def moved(self, move: Move, sign: int) -> None:

@@ -10,6 +10,7 @@ from pyroclast.api import keys, records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
+from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from tests.counts import ONE_IN
@@ -37,7 +38,7 @@ TIERS = """
 actions: %s
 tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
-- plugins: [%s{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+- plugins: [%s{name: drf}, {name: predicates}, {name: %s}, {name: nodeorder}]
 """
 QUEUES = ("a", "b")
 NODES = 4
@@ -50,9 +51,9 @@ class World:
     `is_mixed`: Jobs have labels of their own, claims, terms, devices and estimates, and nodes send heartbeats.
     """
 
-    def __init__(self, random_, actions, plugin="", *, is_mixed=False):
+    def __init__(self, random_, actions, plugin="", *, is_mixed=False, quota="proportion"):
         self.random, self.is_mixed = random_, is_mixed
-        self.configuration = parse(TIERS % (actions, plugin), actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = parse(TIERS % (actions, plugin, quota), actions=registry.actions(), plugins=registry.plugins())
         self.has_devices, self.reserves = "deviceshare" in plugin, "reserve" in actions
         self.cache = Cache()
         self.jobs = {}
@@ -98,7 +99,7 @@ class World:
         options, annotations = self.manners(name) if self.is_mixed else ({}, {})
         self.jobs[name] = group = objects.pod_group([name, queue, minimum, {"class": rank, "annotations": annotations}])
         self.cache.group_changed(None, group)
-        is_running &= not any("/" in key for key in options)
+        is_running &= not any("/" in key for key in options) and "claim" not in options
         for i in range(size):
             row = [f"{name}-{i}", name, "-", cpu, "1Gi", {"prio": rank, "pre": self.random.random() < 0.4, **options}]
             where = f"n{self.random.randrange(NODES)}"
@@ -215,6 +216,7 @@ class World:
             columns=snapshot.columns.copy(),
             is_ready=snapshot.is_ready.copy(),
             lines=(),
+            objects=Objects(snapshot.objects.found),  # what it reads does not count as read
         )
         fresh, binds, evictions = self.decided(everybody, {})
         want = set(binds), evictions, fresh.reservations

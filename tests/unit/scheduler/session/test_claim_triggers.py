@@ -1,0 +1,177 @@
+"""Jobs that wait for claims look again when these may be met, and at nothing else."""
+
+from functools import partial
+
+import msgspec
+import pytest
+
+from pyroclast.api import records
+from pyroclast_scheduler.model.retry_conditions import (
+    AnyChange,
+    ClaimRelease,
+    DeviceRelease,
+    ObjectChange,
+    QueueChange,
+    QueueUse,
+    Room,
+)
+from tests.scenarios import claims, objects, storage
+from tests.unit.scheduler.session.test_resting import World
+
+PLUGINS = ("priority", "gang", "predicates", "nodeorder")
+DRIVER = "gpu.example.com"
+SINGLE = ["ReadWriteOncePod"]
+
+
+def is_now(world, new):
+    """An object comes or changes."""
+    old = world.cache.objects.get(type(new), str(new.key))
+    world.cache.object_changed(old, new)
+
+
+def is_gone(world, record, name):
+    world.cache.object_changed(world.cache.objects.get(record, name), None)
+
+
+def made(plugins=PLUGINS, **queue):
+    world = World(plugins=plugins)
+    world.queue("q", **queue)
+    world.node("n", 100)
+    for each in claims.of({"devices": {"n": [f"d0 {DRIVER}"]}, "deviceClasses": {"gpu": f'device.driver == "{DRIVER}"'}}):
+        is_now(world, each)
+    is_now(world, storage.storage_class("late", {"mode": "WaitForFirstConsumer"}))
+    world.job("stranger", 1, where="n")
+    return world
+
+
+def claim_of_one_pod():
+    """`j` asks for a claim that is for one pod alone, and `runs` has it."""
+    world = made()
+    is_now(world, storage.volume("v", {"claim": "c", "modes": SINGLE}))
+    is_now(world, storage.claim("c", {"modes": SINGLE, "volume": "v"}))
+    world.job("runs", 1, where="n", pvc=["c"])
+    world.job("j", 1, pvc=["c"])
+    return world
+
+
+def missing_claim():
+    world = made()
+    world.job("j", 1, pvc=["c"])
+    return world
+
+
+def no_volume():
+    """The claim of `j` may have a volume of class `late`, and there is none."""
+    world = made()
+    is_now(world, storage.claim("c", {"class": "late"}))
+    world.job("j", 1, pvc=["c"])
+    return world
+
+
+def device_is_taken(plugins=PLUGINS, **queue):
+    """`runs` has the only device, or by `queue` the only one that its queue may have."""
+    world = made(plugins, **queue)
+    is_now(world, claims.claim("taken", {"class": "gpu", "has": ["n", DRIVER, "d0"]}))
+    is_now(world, claims.claim("c", {"class": "gpu"}))
+    world.job("runs", 1, where="n", claim="taken")
+    world.job("j", 1, claim="c")
+    return world
+
+
+def claim_comes(world):
+    is_now(world, storage.volume("v", {"claim": "c"}))
+    is_now(world, storage.claim("c", {"volume": "v"}))
+
+
+def device_is_given_back(world):
+    world.goes("runs-0")
+    is_now(world, claims.claim("taken", {"class": "gpu"}))
+
+
+def pods_start(world):
+    old = world.cache.tasks["t-stranger-0"].pod
+    body = msgspec.to_builtins(old)
+    body["metadata"]["labels"]["seen"] = "now"
+    world.cache.pod_changed(old, msgspec.convert(body, records.Pod))
+
+
+def job_comes(world):
+    world.job("other", 1)
+
+
+def other_claims_change(world):
+    is_now(world, storage.claim("other", {}))
+    is_now(world, storage.claim("other", {"phase": "Lost"}))
+    is_now(world, claims.claim("other", {"class": "gpu"}))
+    is_now(world, claims.claim("other", {"class": "gpu", "has": ["m", DRIVER, "d1"]}))
+
+
+def other_volumes_change(world):
+    is_now(world, storage.volume("other", {"class": "soon"}))
+
+
+VOLUME_CLAIM = ObjectChange(records.PersistentVolumeClaim, "t/c")
+UNBOUND = {
+    VOLUME_CLAIM,
+    ClaimRelease(),
+    ObjectChange(records.PersistentVolume),
+    ObjectChange(records.StorageClass),
+    ObjectChange(records.CsiDriver),
+    ObjectChange(records.CsiStorageCapacity),
+}
+DEVICE_CLAIM = ObjectChange(records.ResourceClaim, "t/c")
+DEVICES = {DEVICE_CLAIM, ClaimRelease(), DeviceRelease(), ObjectChange(records.ResourceSlice), ObjectChange(records.DeviceClass)}
+LIMITED = partial(device_is_taken, (*PLUGINS, "capacity"), capability={"deviceclass/gpu": 1})
+ELSEWHERE = (pods_start, job_comes, other_claims_change)
+CASES = {
+    "a claim of another pod": (
+        claim_of_one_pod,
+        {VOLUME_CLAIM, ObjectChange(records.PersistentVolume, "v"), ClaimRelease()},
+        lambda world: world.goes("runs-0"),
+        (*ELSEWHERE, other_volumes_change),
+    ),
+    "a claim that is missing": (missing_claim, {VOLUME_CLAIM}, claim_comes, (*ELSEWHERE, other_volumes_change)),
+    "a volume": (
+        no_volume,
+        UNBOUND,
+        lambda world: is_now(world, storage.volume("v", {"class": "late"})),
+        ELSEWHERE,
+    ),
+    "a device": (device_is_taken, DEVICES, device_is_given_back, (*ELSEWHERE, other_volumes_change)),
+    "the devices of its queue": (LIMITED, {DEVICE_CLAIM, DeviceRelease(), QueueUse("q")}, device_is_given_back, (pods_start,)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_that_waits_for_a_claim_says_what_may_meet_it_and_gets_its_place_then(case):
+    make, triggers, helps, _ = CASES[case]
+    world = make()
+    found = world.settled()["j"].retry_when
+    assert {each for each in found if not isinstance(each, Room)} - {QueueChange("q")} == triggers
+    helps(world)
+    assert "t-j-0" in world.session()[0]
+
+
+@pytest.mark.parametrize(("case", "at"), [(case, at) for case, found in CASES.items() for at in range(len(found[3]))])
+def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_claim(case, at):
+    make, _, _, others = CASES[case]
+    world = make()
+    world.settled()
+    world.cache.pod_changed(None, objects.pod(["plain", "", "n", 0, 0, {}]))  # what the sessions did counts with the next event
+    world.settled()
+    others[at](world)
+    assert "j" not in world.looked_at()
+
+
+def test_a_claim_of_which_a_write_was_given_up_is_free_again():
+    world = device_is_taken()
+    world.goes("runs-0")
+    is_now(world, claims.claim("taken", {"class": "gpu"}))
+    patch = {
+        "status": {"allocation": {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n", "device": "d0"}]}}}
+    }
+    world.cache.objects.promise(records.ResourceClaim, "t/taken", patch)
+    assert AnyChange() not in world.settled()["j"].retry_when
+    assert not world.session()[0]
+    world.cache.object_released(records.ResourceClaim, "t/taken", patch)
+    assert "t-j-0" in world.session()[0]
