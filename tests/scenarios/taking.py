@@ -21,8 +21,9 @@ def take_statuses(cache: Cache, outcome: Outcome) -> None:
 
 
 def take_rests(cache: Cache, outcome: Outcome) -> None:
-    """Who rests, of those who were at rest before too."""
+    """Who rests, of those who were at rest before too, and which places are kept."""
     for key in outcome.drawn:
         cache.wakes.draw(key)
     for rest in outcome.rests:
         cache.wakes.rest(rest)
+    cache.keep(outcome.kept)

@@ -34,6 +34,7 @@ from pyroclast_scheduler.cache.views import view_of
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, counted_of
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.features import NodeFeatures
+from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.shapes import ShapeBook
@@ -92,6 +93,7 @@ class Cache:
         self.wakes = Wakes(self.jobs, self.nodes, self._changes, self.objects)
         self.holds = Holds()
         self._features, self._snapshots = NodeFeatures(), 0
+        self._kept: Mapping[str, KeptPlace] = {}
         self._wake: Callable[[], None] = lambda: None
         port = TaskPort(self.tasks, self.assumptions, self._set_pod, self._tasks.drop, self._changed, self.stale, now)
         self.seats = SeatTasks(self.jobs, port, is_enabled=places_seats)
@@ -285,6 +287,16 @@ class Cache:
             self.nodes.may_be_roomier(name)
         if opened:
             self._changed()
+
+    def keep(self, places: Mapping[str, KeptPlace]) -> None:
+        """Take up which places the last session kept, by UID of the pod; those that it gave up, others may have."""
+        before, self._kept = self._kept, places
+        for uid, place in before.items():
+            now, task = places.get(uid), self.tasks.get(uid)
+            if (now is None or now.node != place.node) and (task is None or task.node != place.node):
+                self._changes.gives_up(place.task, place.queue)
+                self.nodes.may_be_roomier(place.node)
+                self._changed()
 
     def stale(self) -> None:
         """Something changed on which anything may depend: no job rests."""

@@ -86,6 +86,13 @@ class Changes:
         """A pod leaves its node."""
         self.are_claims_released |= task.shape.has_claims
 
+    def gives_up(self, task: TaskFacts, queue: str) -> None:
+        """A place that a session kept for a pod, which counted as taken for others, is not kept any more."""
+        self.is_any = True
+        self.used.add(queue)
+        self._neighbour(task)
+        self.leaves(task)
+
     def object(self, old: Record | None, new: Record | None) -> None:
         """An object came, changed, or went, and plugins tell whom it concerns."""
         self.is_any = True

@@ -14,6 +14,7 @@ from pyroclast.lifecycle.seats.pods import is_seat
 from pyroclast_scheduler.model.causes import Cause
 from pyroclast_scheduler.model.groups import GroupCondition, GroupStatus
 from pyroclast_scheduler.model.jobs import Condition, Job
+from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reasons import ALL_UNAVAILABLE
 from pyroclast_scheduler.model.reservations import read
@@ -29,6 +30,7 @@ __all__ = ["close", "left_out_status"]
 
 _WAITING_PHASES = frozenset({PodGroupPhase.PENDING, PodGroupPhase.INQUEUE, PodGroupPhase.UNKNOWN})
 _STARTED_PHASES = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.UNKNOWN})
+_KEPT = frozenset({TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 _ROOT = "root"
 _OURS = frozenset(pending.PendingReason)
 _RENEWED = 60.0  # seconds that numbers stand at least before they alone are brought up to date
@@ -46,7 +48,6 @@ def close(session: Session, *, timestamp: str) -> Outcome:
     outcome.measures = session.report.measures
     outcome.let_in, outcome.drawn, outcome.ranked_by = session.report.let_in, session.equivalents.drawn, session.plugins.ranked_by
     unready: dict[str, int] = {}
-    has_promises = any(job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED] for job in session.jobs.values())
     has_placeholders = session.snapshot.has_placeholders
     for job in session.jobs.values():
         if _is_unexplained(session, job):
@@ -63,20 +64,28 @@ def close(session: Session, *, timestamp: str) -> Outcome:
             _explain(session, job, status, cause, outcome)
         else:
             _explain_started(session, job, cause, outcome, is_news=differs)
-        if job.tally[TaskStatus.PIPELINED]:
-            pipelined = [task for task in job.tasks if task.status is TaskStatus.PIPELINED]
-            outcome.promised.update((task.uid, session.names[task.row]) for task in pipelined)
+        if job.tally[TaskStatus.PIPELINED] or job.tally[TaskStatus.ALLOCATED]:
+            _note_kept(session, job, outcome)
         if job.facts.tasks and not job.is_ready:
             unready[job.facts.key] = job.facts.min_available - job.tally.ready
         is_incomplete = _is_incomplete(session, job, has_placeholders=has_placeholders)
         if is_incomplete:
             outcome.incomplete.append(job.facts.key)
         if not differs and not is_incomplete and not job.is_changed:
-            rest = rest_of(session, job, has_promises=has_promises, reason="" if cause is None else cause.reason)
+            rest = rest_of(session, job, reason="" if cause is None else cause.reason)
             if rest is not None:
                 outcome.rests.append(rest)
     outcome.unready, outcome.faults = unready, frozenset(session.report.faults)
     return outcome
+
+
+def _note_kept(session: Session, job: Job, outcome: Outcome) -> None:
+    """Which places the session leaves to pods of `job` that do not have them."""
+    for task in job.tasks:
+        if task.status in _KEPT:
+            outcome.kept[task.uid] = KeptPlace(task.facts, session.names[task.row], job.facts.queue)
+            if task.status is TaskStatus.PIPELINED:
+                outcome.promised[task.uid] = session.names[task.row]
 
 
 def _is_unexplained(session: Session, job: Job) -> bool:

@@ -30,14 +30,14 @@ _EVICTING: Final = frozenset({Evicts.OWN_QUEUE, Evicts.ANYBODY})
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
-def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> Rest | None:
+def rest_of(session: Session, job: Job, *, reason: str) -> Rest | None:
     """When the job, which waits for `reason`, is worth another look; None if in the next session already."""
     tally = job.tally
     if not (job.is_pending or any(tally[status] for status in WAITING)) or job.facts.group.spec.hold is not None:
         return Rest(job.facts)
     if session.has_reservation(job) or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
-    triggers = _triggers(session, job, has_promises=has_promises)
+    triggers = _triggers(session, job)
     if triggers is None:
         return None
     if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
@@ -45,7 +45,7 @@ def rest_of(session: Session, job: Job, *, has_promises: bool, reason: str) -> R
     return Rest(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
 
 
-def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger] | None:
+def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     """What may help the job, apart from time; nothing where only a change of it may, None where that is not known."""
     if session.asked_for.services:
         return {AnyChange(), Pause(_LONG)}
@@ -65,7 +65,7 @@ def _triggers(session: Session, job: Job, *, has_promises: bool) -> set[Trigger]
     found: set[Trigger] = set()
     if session.evicts in _EVICTING:
         found.add(Eviction(job.facts.queue, shapes, session.evicts is Evicts.OWN_QUEUE))
-    if has_promises or session.evicts is None or not (job.fit_errors or job.is_limited):
+    if session.evicts is None or not (job.fit_errors or job.is_limited):
         return found | {AnyChange()}
     is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
     if is_in_part and job.is_divided:

@@ -245,6 +245,7 @@ class Loop:
             self._cache.wakes.draw(key)
         async for rest in in_turns(outcome.rests):
             self._cache.wakes.rest(rest)
+        self._cache.keep(outcome.kept)
         if outcome.reservations is not None:
             self._reserved.take(dict(outcome.reservations))
         await self._count_unready(outcome)

@@ -62,6 +62,7 @@ class World:
         self.count = self.period = 0
         self.reservations = None
         self.memory = {}
+        self.kept = set()
         for name in QUEUES:
             self.cache.queue_changed(None, objects.queue([name, {"weight": random_.randint(1, 3)}]))
         for rank in range(3):
@@ -222,8 +223,10 @@ class World:
         want = set(binds), evictions, fresh.reservations
         outcome, binds, evictions = self.decided(snapshot, self.memory)
         found = set(binds), evictions, outcome.reservations
-        if outcome.released.difference(outcome.reservations or ()):
-            want = found  # whom nodes open to that a better target took from another wakes for the next session
+        kept = {(uid, place.node) for uid, place in outcome.kept.items()}
+        if outcome.released.difference(outcome.reservations or ()) or self.kept - kept - set(binds):
+            want = found  # nodes that a better target took from another, and places given up, wake others for the next session
+        self.kept = kept
         for (uid, node), preparations in sorted(binds.items()):
             self.cache.pods.assume(uid, node)
             self._is_bound(uid, node, preparations)

@@ -81,6 +81,22 @@ class World:
         return found
 
 
+def test_while_a_place_is_promised_to_another_only_its_being_given_up_counts():
+    world = World()
+    world.node("n", 4)
+    world.job("runs", 4, where="n", releasing=True)
+    world.job("a", 4)
+    world.job("b", 3)
+    rests = world.settled()
+    assert rests["b"].retry_when == {Room(next(iter(rests["b"].facts.tasks)).shape)}
+    world.job("plain", 0, where="n")
+    outcome = world.session()[2]
+    assert (outcome.promised, "t/b" in outcome.seen) == ({"t-a-0": "n"}, False)
+    world.goes("a-0")
+    world.session()
+    assert world.session()[2].promised == {"t-b-0": "n"}
+
+
 def test_where_no_plugin_asks_for_the_minimum_room_for_one_pod_wakes():
     world = World(plugins=("predicates",))
     world.node("n", 1)
