@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools, Floats
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.reasons import Code, Refusal
+from pyroclast_scheduler.model.retry_conditions import Neighbours, QueueUse, Trigger
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -108,6 +109,7 @@ class NodeGroup:
         return Extensions(
             job_predicate=refusals,
             coupled_predicate=taken.refusals if taken.queues else None,
+            retry_when=taken.retry_when,
             batch_node_order=scores,
             moved=taken.moved if taken.queues else None,
         )
@@ -142,6 +144,12 @@ class _Taken:
             return None
         full = {group for group, limit in limits.items() if self._exceeds(queue, group, limit, plan.request)}
         return [_refusal(self._groups.where(lambda group: group in full), _EXCEEDED)]
+
+    def retry_when(self, task: Task, plan: PlacementPlan) -> Collection[Trigger]:
+        """What the queue has may become less, or nodes change groups."""
+        del plan
+        queue = self._session.snapshot.all_jobs[task.facts.job].queue
+        return (QueueUse(queue), Neighbours()) if self.queues.get(queue) else ()
 
     def _exceeds(self, queue: str, group: str, limit: Amounts, request: Ints) -> bool:
         taken = self._taken.get((queue, group), np.zeros_like(request))

@@ -9,7 +9,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
 from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Labelled, Neighbours, Pause, Room
+from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Labelled, Neighbours, Pause, QueueUse, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.ports import Ports
@@ -234,7 +234,9 @@ def test_a_limit_of_a_queue_on_a_group_of_nodes_gets_room_on_any_node_of_it():
         world.node(name, cpu, labels={keys.NODE_GROUP_NAME: "g"})
     world.job("runs", 1, where="tiny")
     world.job("j", 4)
-    assert AnyChange() in world.settled()["j"].retry_when
+    assert {QueueUse("q"), Neighbours()} <= world.settled()["j"].retry_when
+    world.cache.pod_changed(None, objects.pod(["stranger", "", "tiny", 0, 0, {}]))
+    assert "j" not in world.looked_at()
     world.cache.pod_changed(objects.pod(["runs-0", "runs", "tiny", 1, "1Gi", {}]), None)
     assert world.session()[0] == {"t-j-0": "large"}
 
