@@ -19,6 +19,7 @@ from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.queues import Queue
+from pyroclast_scheduler.model.retry_conditions import QueueUse
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import ALLOCATED
 from pyroclast_scheduler.model.tasks import placed_at
@@ -110,8 +111,10 @@ class Budgets:
         kept = [(each, text) for each in self._of(job.facts.queue) if (text := self._why_not(each, job.facts)) is not None]
         if not kept:
             return None
-        _, text = max(kept, key=lambda pair: float("inf") if pair[0].span.end is None else pair[0].span.end)
-        return Cause(PendingReason.BUDGET_SPENT, lambda: text)
+        standing, text = max(kept, key=lambda pair: float("inf") if pair[0].span.end is None else pair[0].span.end)
+        is_of_queue = standing.budget.at_end is AtEnd.HOLD or not standing.is_known  # else time, or who waits elsewhere, counts
+        retry_when = frozenset({QueueUse(standing.queue)}) if is_of_queue else None
+        return Cause(PendingReason.BUDGET_SPENT, lambda: text, retry_when=retry_when)
 
     def _why_not(self, standing: BudgetStanding, facts: JobFacts) -> str | None:
         budget = standing.budget

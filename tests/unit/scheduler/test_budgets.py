@@ -117,6 +117,22 @@ def test_a_budget_that_is_used_up_keeps_new_gangs_out_until_a_date() -> None:
     assert world.evicted == []
 
 
+def test_a_gang_that_it_keeps_out_is_looked_at_when_its_queue_changes_and_not_for_others() -> None:
+    world = World(quota="capacity")
+    budget = text_of()
+    world.queue("team", budget, spent_of(budget, 99.5, age=300))
+    world.gang("runs", gpus=8, is_running=True, placed=3600)
+    world.gang("elsewhere", "others", is_running=True)
+    world.gang("new")
+    for _ in range(3):
+        world.session()
+    world.gang("other", "others", is_running=True)
+    assert "t/new" not in world.session().seen
+    pod = world.cache.tasks["t-runs-0"].pod
+    world.cache.pod_changed(pod, None)
+    assert world.decided("new") == "Inqueue", "nobody knows yet that what ran there is to be counted"
+
+
 def test_one_that_is_not_used_up_lets_them_in() -> None:
     world = World()
     budget = text_of()
