@@ -153,22 +153,16 @@ class ClaimWorld(World):
         options = {"weight": self.random.randint(1, 5), "capability": self.random.choice(limits)}
         self.cache.queue_changed(old, objects.queue([name, options]))
 
+    def node_is(self, name, cpu):
+        super().node_is(name, 8 * cpu)  # it is for claims that Jobs wait here, and seldom for room
+
     def change(self):
-        if self.random.random() < 0.5:
+        if self.random.random() < 0.1:
             super().change()
             return
-        self.random.choice(
-            [
-                self.claims_missing,
-                self.claims_missing,
-                self.volumes_change,
-                self.slice_changes,
-                self.limit_changes,
-                self.class_changes,
-                self.devices_are_given_back,
-                self.devices_are_given_back,
-            ]
-        )()
+        claims_change = [self.claims_missing, self.volumes_change, self.slice_changes, self.limit_changes, self.class_changes]
+        leave = [self.pod_goes] * 2 + [self.job_goes] * (1 if len(self.jobs) < 20 else 6)
+        self.random.choice([*claims_change, *leave, *[self.devices_are_given_back] * 3, *[self.jobs_come] * 3])()
 
     def _is_bound(self, uid, node, preparations):
         """What is written is there now, or nothing of it, and the pod waits again."""
