@@ -594,6 +594,50 @@ def spaces(jobs: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
+def alone(cache: Cache, j: int) -> None:
+    """A Job that keeps its own pods apart by a label of its own, on nodes that are too small."""
+    anti = {"labelSelector": {"matchLabels": {"run": f"job{j}"}}, "topologyKey": "kubernetes.io/hostname"}
+    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
+    waiting(cache, f"job{j}", 1, millis=40_000, spec=spec, labels={"run": f"job{j}"})
+
+
+def with_device(cache: Cache, j: int) -> None:
+    """A Job with a claim of its own on a device, which no node has."""
+    wish = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}
+    body = {"metadata": {"namespace": "b", "name": f"c{j}", "uid": f"c{j}"}, "spec": {"devices": {"requests": [wish]}}}
+    cache.object_changed(None, msgspec.convert(body, records.ResourceClaim))
+    waiting(cache, f"job{j}", 1, spec={"resourceClaims": [{"name": "r", "resourceClaimName": f"c{j}"}]})
+
+
+def behind_promise(cache: Cache, j: int) -> None:
+    """A Job that fits nowhere, in a queue in which the first one waits for a pod that is going."""
+    if not j:
+        running(cache, "going", 1, 1, millis=32_000)
+        cache.pods.releasing("going-w-0")
+        waiting(cache, "first", 1, millis=32_000)
+        running(cache, "run", 999, 1000, at=1, millis=3000)
+    waiting(cache, f"job{j}", 1, millis=40_000 + j)
+
+
+def unrelated(
+    jobs: int, make: Callable[[Cache, int], None], *, configuration: Configuration = FILLING
+) -> tuple[Callable[[], object], int]:
+    """Jobs that wait, and a pod of another queue comes to a node."""
+    cache = cluster(1000)
+    cache.queue_changed(None, queue("other"))
+    for j in range(jobs):
+        make(cache, j)
+    steady(cache, configuration)
+    turns = iter(range(10**6))
+
+    def run() -> None:
+        turn = next(turns)
+        running(cache, f"other{turn}", 1, 1000, at=500 + turn, millis=100, queue_name="other")
+        cycle(cache, configuration, keep=True)
+
+    return run, 0
+
+
 TABLE = {
     "idle": Work("nothing to do: N running Jobs of 10 pods on N/2 nodes", 10, (2500, 5000, 10000), idle),
     "hopeless": Work("N Jobs that do not fit, nothing changed", 10, SIZES, hopeless),
@@ -623,6 +667,16 @@ TABLE = {
         SIZES,
         partial(slots, configuration=TAKING, spec=SHARED, prepare=bound_claim),
     ),
+    "device": Work(
+        "N Jobs with a claim on a device each, a pod comes elsewhere", 10, SIZES, partial(unrelated, make=with_device)
+    ),
+    "alone": Work(
+        "N Jobs with an anti-affinity label each where actions evict",
+        10,
+        SIZES,
+        partial(unrelated, make=alone, configuration=TAKING),
+    ),
+    "promise": Work("N Jobs behind one with a promised place, the same", 10, SIZES, partial(unrelated, make=behind_promise)),
     "names": Work("N one-pod Jobs beside a pod that minds names", 10, SIZES, partial(slots, prepare=minds_names)),
     "heartbeat": Work(
         "the same, an annotation of a node changes that nobody reads",
