@@ -68,8 +68,8 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if session.evicts is None or not (job.fit_errors or job.is_limited):
         return found | {AnyChange()}
     is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
-    if is_in_part and job.is_divided:
-        # what is used anywhere decides which part its first pods take, and so what is left for others
+    if is_in_part and (job.is_divided or found):
+        # what is used anywhere decides where its first pods go, or whose pods go for them, and so what is left for its others
         return found | {AnyChange()}
     others = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
     if job.fit_errors:
