@@ -1,7 +1,5 @@
 """Jobs that wait for claims look again when these may be met, and at nothing else."""
 
-from functools import partial
-
 import msgspec
 import pytest
 
@@ -37,6 +35,7 @@ def made(plugins=PLUGINS, **queue):
     world = World(plugins=plugins)
     world.queue("q", **queue)
     world.node("n", 100)
+    world.node("m", 1)  # has room for no pod of `j`, so that it is not room for which it is woken
     for each in claims.of({"devices": {"n": [f"d0 {DRIVER}"]}, "deviceClasses": {"gpu": f'device.driver == "{DRIVER}"'}}):
         is_now(world, each)
     is_now(world, storage.storage_class("late", {"mode": "WaitForFirstConsumer"}))
@@ -49,8 +48,8 @@ def claim_of_one_pod():
     world = made()
     is_now(world, storage.volume("v", {"claim": "c", "modes": SINGLE}))
     is_now(world, storage.claim("c", {"modes": SINGLE, "volume": "v"}))
-    world.job("runs", 1, where="n", pvc=["c"])
-    world.job("j", 1, pvc=["c"])
+    world.job("runs", 1, where="m", pvc=["c"])
+    world.job("j", 9, pvc=["c"])
     return world
 
 
@@ -68,13 +67,22 @@ def no_volume():
     return world
 
 
-def device_is_taken(plugins=PLUGINS, **queue):
-    """`runs` has the only device, or by `queue` the only one that its queue may have."""
-    world = made(plugins, **queue)
+def device_is_taken():
+    """A claim that nobody uses any more has the only device."""
+    world = made()
     is_now(world, claims.claim("taken", {"class": "gpu", "has": ["n", DRIVER, "d0"]}))
     is_now(world, claims.claim("c", {"class": "gpu"}))
-    world.job("runs", 1, where="n", claim="taken")
-    world.job("j", 1, claim="c")
+    world.job("j", 9, claim="c")
+    return world
+
+
+def queue_has_its_device():
+    """`runs` has the only device that the queue may have, and another one is free."""
+    world = made((*PLUGINS, "capacity"), capability={"deviceclass/gpu": 1})
+    is_now(world, claims.claim("taken", {"class": "gpu", "has": ["m", DRIVER, "d1"]}))
+    is_now(world, claims.claim("c", {"class": "gpu"}))
+    world.job("runs", 1, where="m", claim="taken")
+    world.job("j", 9, claim="c")
     return world
 
 
@@ -84,7 +92,6 @@ def claim_comes(world):
 
 
 def device_is_given_back(world):
-    world.goes("runs-0")
     is_now(world, claims.claim("taken", {"class": "gpu"}))
 
 
@@ -121,7 +128,6 @@ UNBOUND = {
 }
 DEVICE_CLAIM = ObjectChange(records.ResourceClaim, "t/c")
 DEVICES = {DEVICE_CLAIM, ClaimRelease(), DeviceRelease(), ObjectChange(records.ResourceSlice), ObjectChange(records.DeviceClass)}
-LIMITED = partial(device_is_taken, (*PLUGINS, "capacity"), capability={"deviceclass/gpu": 1})
 ELSEWHERE = (pods_start, job_comes, other_claims_change)
 CASES = {
     "a claim of another pod": (
@@ -138,7 +144,12 @@ CASES = {
         ELSEWHERE,
     ),
     "a device": (device_is_taken, DEVICES, device_is_given_back, (*ELSEWHERE, other_volumes_change)),
-    "the devices of its queue": (LIMITED, {DEVICE_CLAIM, DeviceRelease(), QueueUse("q")}, device_is_given_back, (pods_start,)),
+    "the devices of its queue": (
+        queue_has_its_device,
+        {DEVICE_CLAIM, DeviceRelease(), QueueUse("q")},
+        lambda world: world.goes("runs-0"),
+        (pods_start,),
+    ),
 }
 
 
@@ -165,8 +176,7 @@ def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_claim(case
 
 def test_a_claim_of_which_a_write_was_given_up_is_free_again():
     world = device_is_taken()
-    world.goes("runs-0")
-    is_now(world, claims.claim("taken", {"class": "gpu"}))
+    device_is_given_back(world)
     patch = {
         "status": {"allocation": {"devices": {"results": [{"request": "r", "driver": DRIVER, "pool": "n", "device": "d0"}]}}}
     }
