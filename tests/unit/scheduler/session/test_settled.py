@@ -22,6 +22,10 @@ from tests.scenarios.taking import take_rests
 
 ACTIONS, PLUGINS = registry.actions(), registry.plugins()
 FILLING = "enqueue, allocate, backfill"
+EVERYTHING = (  # but what goes by time, and what asks outside
+    "priority gang conformance pdb sla overcommit drf predicates capacity nodeorder binpack numa-aware task-topology "
+    'network-topology-aware resourcequota deviceshare resource-strategy-fit cdp nodegroup,"arguments":{"strict":false}'
+)
 CONFIGURATIONS = {
     "default": (FILLING, "priority gang conformance overcommit drf predicates proportion nodeorder binpack"),
     "no gang": ("allocate, backfill", "priority predicates nodeorder"),
@@ -30,6 +34,8 @@ CONFIGURATIONS = {
     "namespace": (FILLING, "priority gang overcommit predicates resourcequota proportion nodeorder"),
     "network": (FILLING, "priority gang predicates network-topology-aware nodeorder"),
     "taking": ("enqueue, allocate, preempt, reclaim, backfill", "priority gang conformance drf predicates proportion nodeorder"),
+    "everything": (FILLING, EVERYTHING),
+    "everything, evicting": (f"{FILLING}, preempt, reclaim, gangpreempt, gangreclaim", EVERYTHING),
 }
 HANDLERS = {records.Queue: "queue", records.Node: "node", records.Pod: "pod", records.PodGroup: "group"}
 
@@ -183,7 +189,7 @@ def missed(seed, name):
     world = World(seed, name)
     events = (world.jobs, world.stranger, world.pod_goes, world.node, world.node, world.queue, world.group, world.part_of_network)
     events += (world.claim, world.claim, world.service, world.heartbeat)
-    events += (world.quota,) if name == "namespace" else ()
+    events += (world.quota,) if "resourcequota" in CONFIGURATIONS[name][1] else ()
     for event in world.random.choices(events, k=12):
         event()
         if found := world.missed():
