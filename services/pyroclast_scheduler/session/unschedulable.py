@@ -77,7 +77,9 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
             others |= session.retry_when(job, task, session.plan(task.facts.shape))
         lacking = _lacking(session, job, waiting)
         others |= {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
-    return found | ({AnyChange()} if AnyChange() in others else others)
+    if AnyChange() in others:
+        return found | {AnyChange()}
+    return found | others
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
