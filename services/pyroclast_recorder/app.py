@@ -90,8 +90,8 @@ class Recorder:
         self._settling = asyncio.Lock()
         self._writer: Writer | None = None
         self._is_migrated = False
-        of_pods = frozenset(settings.schedulers)
-        self._sinks = partial(followed_kinds, database, of_pods, metrics.gap)
+        of_pods, natives = frozenset(settings.schedulers), settings.native_workloads
+        self._sinks = partial(followed_kinds, database, of_pods, metrics.gap, are_natives_followed=natives)
         self._standby = Standby(client, database, self._sinks, metrics.incident)
 
     def complaint(self) -> str | None:
@@ -115,7 +115,7 @@ class Recorder:
             kept = self._standby.end()
             database = self._database
             queues = QueueSink(database, writer, self._client.now)
-            sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: (Queue, queues)}
+            sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: Followed(Queue, queues)}
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
                 group.create_task(writer.run())
@@ -129,10 +129,10 @@ class Recorder:
                 group.create_task(RunLengthsWriter(self._client, database, self._settings.lease_namespace).run())
                 period = self._settings.budget_period.total_seconds()
                 group.create_task(BudgetKeeper(self._client, database, self.settle, period, self._events).run())
-                for kind, (record, sink) in sinks.items():
+                for kind, (record, sink, served) in sinks.items():
                     cursor = cursors.get(kind.qualified)
                     spare = spare_of(kept[kind], writer) if kind in kept else None
-                    stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident, spare=spare)
+                    stream = Stream(self._client, kind, record, sink, cursor, on_incident=incident, spare=spare, served=served)
                     group.create_task(stream.run())
         finally:
             self._writer = None

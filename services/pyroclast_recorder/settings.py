@@ -29,6 +29,9 @@ class RecorderSettings(LeaderElectionSettings):
         description="sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/NAME, best given as the variable",
     )
     schedulers: CommaSeparated = Field(("volcano",), description="schedulers whose pods are recorded beside those of Jobs")
+    native_workloads: bool = Field(
+        default=True, description="record the PodGroups of Kubernetes itself (scheduling.k8s.io), where the API server has them"
+    )
     keep_pods: Duration = Field(timedelta(days=90), description="how long pods and causes are kept after their end")
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")

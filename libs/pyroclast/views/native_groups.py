@@ -18,6 +18,7 @@ from pyroclast.views.jobs import Group, seconds_since
 
 __all__ = [
     "OBJECT",
+    "is_native",
     "native_explanation",
     "native_lines",
     "native_state",
@@ -31,6 +32,11 @@ __all__ = [
 OBJECT: Final = NATIVE_POD_GROUPS.qualified
 """What rows of such PodGroups say that they are of."""
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def is_native(row: Mapping[str, Any]) -> bool:
+    """Whether a row among those of Jobs is of such a PodGroup."""
+    return row.get("object") == OBJECT
 
 
 def own_groups(groups: Iterable[Group]) -> list[Group]:

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from pyroclast.pictures.svg import Picture
 from pyroclast.views.amounts import Amounts, amount, as_text, readable
 from pyroclast.views.human_durations import human_duration
+from pyroclast.views.native_groups import is_native
 from pyroclast.views.usage_hours import hours_text
 
 __all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "checked", "shown_amount", "shown_moment", "url"]
@@ -100,7 +101,7 @@ class Templates:
             "picture": _picture,
         }
         self._rows: dict[tuple[str, str, tuple[str, ...]], tuple[object, Markup]] = {}
-        self._environment.globals |= {"icon_of": _icon, "url": url}
+        self._environment.globals |= {"icon_of": _icon, "is_native": is_native, "url": url}
 
     def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
         """A template, filled in."""

@@ -18,7 +18,7 @@ from pyroclast.views.efficiency import advice_of, efficiency_rows
 from pyroclast.views.explanation import explanation
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Reading, view_of
-from pyroclast.views.native_groups import native_explanation
+from pyroclast.views.native_groups import is_native, native_explanation
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.details import JobDetails
@@ -90,7 +90,7 @@ def native_gang(
 
 
 def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
-    """A Job that was deleted, as the recorder remembers it."""
+    """A Job that was deleted, or a PodGroup of Kubernetes itself that has ended, as the recorder remembers it."""
     key = f"{found['namespace']}/{found['name']}"
     sections = [
         Section("job", templates.macro(OF, "remembered")(found), is_half=True),
@@ -98,7 +98,8 @@ def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapp
         Section("history", templates.macro(OF, "steps")(found["phases"], found["causes"], found["evictions"])),
         Section("runs", templates.macro(OF, "runs")(*_runs(key, runs))),
     ]
-    return Page(f"Job {key}, deleted", "history", sections, is_live=False)
+    title = f"PodGroup {key}" if is_native(found) else f"Job {key}, deleted"
+    return Page(title, "history", sections, is_live=False)
 
 
 def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:

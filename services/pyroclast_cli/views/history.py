@@ -8,11 +8,12 @@ from typing import Any, Final
 from pyroclast.views.documents import Row, document
 from pyroclast.views.efficiency import advice_of, efficiency_rows
 from pyroclast.views.human_durations import human_duration
+from pyroclast.views.native_groups import OBJECT, is_native
 from pyroclast.views.usage_hours import hours_text, in_hours
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, write, write_one
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind, write, write_one
 from pyroclast_cli.views.recorder import RECORDER, WINDOW_FLAGS, asked, history_path
 from pyroclast_cli.views.scope import ALL_NAMESPACES, NAMESPACE, NO_SUCH_OBJECT, job_key, namespaces_of
 
@@ -21,6 +22,7 @@ __all__ = ["EFFICIENCY", "HISTORY", "history_row"]
 GPU: Final = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915")
 FILTERS: Final = ("state", "queue", "user", "flow", "name")
 MOST: Final = 10_000
+REFERENCE: Final = "vcjob.batch.volcano.sh"
 
 
 def _short_time(text: str) -> str:
@@ -40,6 +42,7 @@ COLUMNS: Final = (
     Column("PODS", "pods"),
     Column("CPU-H", "cpuHours", hours_text),
     Column("GPU-H", "gpuHours", hours_text),
+    Column("KIND", "object", is_wide=True),
     Column("REASON", "reason", is_wide=True),
     Column("RETRIES", "retries", is_wide=True),
     Column("NODES", "nodes", is_wide=True),
@@ -81,7 +84,10 @@ async def _history(context: Context) -> None:
     query |= {"namespace": namespaces_of(context), "limit": str(limit) if limit else ""}
     answer = await asked(context, history_path("jobs"), query)
     rows = [history_row(job) for job in answer["items"]]
-    write(context, Table("JobRecord", COLUMNS, rows, "vcjob.batch.volcano.sh", "No Jobs were submitted in that time"))
+    natives = [row for row in rows if is_native(row)]
+    if context.text("output") == "name":  # names are those of Jobs
+        rows = [row for row in rows if not is_native(row)]
+    write(context, Table("JobRecord", with_kind(COLUMNS, natives), rows, REFERENCE, "No Jobs were submitted in that time"))
     if answer["isCut"] and not limit and context.text("output") in {"table", "wide", ""}:
         context.say(f"These are the {len(rows)} newest; --limit shows up to {MOST}, --since and --until others")
 
@@ -95,7 +101,7 @@ async def _one(context: Context) -> None:
     lines = [line for number, job in enumerate(shown) for line in ([""] if number else []) + _lines(job)]
     if len(tries) > len(shown):
         lines += ["", f"There were {len(tries)} Jobs of this name; --all shows all of them"]
-    reference = f"vcjob.batch.volcano.sh/{key.name}"
+    reference = f"{OBJECT if is_native(shown[0]) else REFERENCE}/{key.name}"
     rows = [{column.field: history_row(job).get(column.field) for column in COLUMNS} for job in shown]
     write_one(context, document("JobRecordList", {"items": shown}), lines, reference=reference, rows=rows)
 
@@ -103,14 +109,16 @@ async def _one(context: Context) -> None:
 def _lines(job: Mapping[str, Any]) -> list[str]:
     """One Job as text."""
     where = _in(job.get("domains") or ())
+    queue = f", to queue {job['queue']}" if job["queue"] else ""
+    shape = f"; {job['shape']}" if job["shape"] else ""
     reason = f" ({job['reason']}: {job['message']})" if job["reason"] and job["message"] else ""
     lines = [
-        f"Job {job['namespace']}/{job['name']}, uid {job['uid']}",
+        f"{'PodGroup' if is_native(job) else 'Job'} {job['namespace']}/{job['name']}, uid {job['uid']}",
         f"State:      {job['state']}{reason}",
-        f"Submitted:  {job['submitted']} by {job['user']}, to queue {job['queue']}",
+        f"Submitted:  {job['submitted']} by {job['user']}{queue}",
         f"Waited:     {_duration(job['waitedSeconds'])}",
         f"Ran:        {_duration(job['elapsedSeconds'])}, until {job['ended'] or 'now'}",
-        f"Pods:       {job['pods']} on {job['nodes']} nodes{where}, {job['retries']} retries; {job['shape']}",
+        f"Pods:       {job['pods']} on {job['nodes']} nodes{where}, {job['retries']} retries{shape}",
     ]
     if job["owner"]:
         lines.append(f"Made by:    {job['owner']}{_told_of(job.get('madeBy'))}")
@@ -123,7 +131,8 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
     if job["tasks"]:
         lines.append("Tasks:")
         lines += [
-            f"  {task['task']}: {task['pods']} pods, {task['failed']} failed, {task['evicted']} evicted" for task in job["tasks"]
+            f"  {task['task'] or '-'}: {task['pods']} pods, {task['failed']} failed, {task['evicted']} evicted"
+            for task in job["tasks"]
         ]
     if job["evictions"]:
         lines.append("Evictions:")
@@ -167,7 +176,7 @@ async def _efficiency(context: Context) -> None:
             "JobEfficiency",
             EFFICIENCY_COLUMNS,
             rows,
-            "vcjob.batch.volcano.sh",
+            REFERENCE,
             empty="Its pods asked for nothing, or were never placed",
         ),
     )

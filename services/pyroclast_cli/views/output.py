@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
@@ -19,7 +19,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tables import fitted
 from pyroclast_cli.views.templates import TemplateError, lookup, parse_path, render
 
-__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "Whole", "write", "write_document", "write_one"]
+__all__ = ["FORMATS", "OUTPUT", "TABLE_FLAGS", "Column", "Table", "Whole", "with_kind", "write", "write_document", "write_one"]
 
 FORMATS: Final = "table, wide, name, json, yaml, csv, jsonpath=TEMPLATE or custom-columns=HEADER:PATH,…"
 OUTPUT: Final = Flag("output", "o", "table", FORMATS)
@@ -80,6 +80,11 @@ class Whole:
     lines: Sequence[str]
     reference: str
     rows: Sequence[Row]
+
+
+def with_kind(columns: tuple[Column, ...], natives: Sequence[Row]) -> tuple[Column, ...]:
+    """The columns of Jobs; every table tells the kind of each row where some, `natives`, are PodGroups of Kubernetes itself."""
+    return tuple(replace(each, is_wide=False) if each.field == "object" and natives else each for each in columns)
 
 
 def write(context: Context, table: Table) -> None:

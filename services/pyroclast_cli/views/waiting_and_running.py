@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -24,7 +23,7 @@ from pyroclast.views.starts import clock_text, position_of, start_of, start_text
 from pyroclast.views.waiting_causes import is_waiting
 from pyroclast_cli.context import Context
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
+from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table, with_kind
 from pyroclast_cli.views.reading import entries_that_wait, jobs_of, natives_of
 from pyroclast_cli.views.scope import SCOPE_FLAGS, namespaces_of
 from pyroclast_cli.views.watching import WATCH, show
@@ -164,7 +163,7 @@ async def waiting_table(context: Context) -> Table:
     is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
     if is_every and context.text("output") != "name":  # which names what is there
         rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
-    return Table("WaitingJob", _with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
+    return Table("WaitingJob", with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
 
 
 async def running_table(context: Context) -> Table:
@@ -173,7 +172,7 @@ async def running_table(context: Context) -> Table:
     is_any = any(each.phase in AT_WORK for each in jobs)
     pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
     rows, natives = running_rows(jobs, pods, context.client.now()), await _running_natives(context)
-    return Table("RunningJob", _with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
+    return Table("RunningJob", with_kind(RUNNING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job runs")
 
 
 async def _waiting(context: Context) -> None:
@@ -195,11 +194,6 @@ async def _running_natives(context: Context) -> list[Row]:
         return []  # a list of all pods is worth no more
     pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
     return running_native_rows(groups, pods, context.client.now())
-
-
-def _with_kind(columns: tuple[Column, ...], natives: list[Row]) -> tuple[Column, ...]:
-    """The columns; where rows are of several kinds, every table tells which."""
-    return tuple(replace(each, is_wide=False) if each.field == "object" and natives else each for each in columns)
 
 
 WAITING: Final = Leaf("waiting", "list the Jobs that wait, and why", _waiting, (*SCOPE_FLAGS, *TABLE_FLAGS, WATCH), is_ours=True)

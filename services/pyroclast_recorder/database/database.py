@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
+from pyroclast_recorder.database.native_groups import update_native_groups
 from pyroclast_recorder.database.tables import (
     Row,
     cursors,
@@ -116,11 +117,13 @@ class Database:
             found = await connection.execute(select(cursors).where(cursors.c.cluster == self.cluster))
             return {row["kind"]: Cursor(*(row[name] for name in Cursor._fields)) for row in found.mappings()}
 
-    async def still_there(self, table: Table) -> dict[str, Row]:
-        """The rows of Jobs or pods, by uid, of which nobody saw yet that they are gone."""
-        is_gone = table.c.removed if table is jobs else table.c.released_high
+    async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
+        """The rows of Jobs or pods, by uid, of which nobody saw yet that they are gone; `kind`: of what is shown like Jobs."""
+        there = [table.c.cluster == self.cluster, (table.c.removed if table is jobs else table.c.released_high).is_(None)]
+        if table is jobs:
+            there.append(jobs.c.kind.is_not_distinct_from(kind))
         async with self.reading() as connection:
-            found = await connection.execute(select(table).where(table.c.cluster == self.cluster, is_gone.is_(None)))
+            found = await connection.execute(select(table).where(*there))
             return {row["uid"]: dict(row) for row in found.mappings()}
 
     async def nodes_there(self) -> dict[str, str]:
@@ -236,6 +239,7 @@ class Database:
             if self._written >= self._analyze_at:
                 await connection.execute(text("ANALYZE"))
                 self._analyze_at = GROWTH * self._written
+            await update_native_groups(connection, batch)
             await self._note_hours(connection, hours)
             if moved := batch.cursor_rows():
                 await connection.execute(replace(cursors, self._dialect), moved)
@@ -315,7 +319,7 @@ class Database:
                 measured = of_pods.get(use["pod"])
                 time = held(measured) if measured else None
                 hours.update(measured_hours(use, time, now) if time else ())
-        if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values()}:
+        if rows := {row["uid"]: row for row in batch.rows.get(jobs, {}).values() if row["kind"] is None}:
             stored = await self._stored(connection, jobs, rows)
             passed_on = [
                 uid for uid, row in rows.items() if _whose(stored.get(uid)) != _whose(merged(jobs, row, stored.get(uid, row)))
@@ -350,11 +354,8 @@ class Database:
         ended_before = and_(pods.c.released_high.is_not(None), pods.c.released_high < hour)
         in_hour = (pods.c.cluster == self.cluster, pods.c.bound < hour + HOUR, ~ended_before)
         whose = [column.label(f"job_{column.name}") for column in WHOSE]
-        touching = (
-            select(pods, jobs.c.uid.label("job_uid"), *whose)
-            .join_from(pods, jobs, and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job), isouter=True)
-            .where(*in_hour)
-        )
+        is_job = and_(jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_(None))
+        touching = select(pods, jobs.c.uid.label("job_uid"), *whose).join_from(pods, jobs, is_job, isouter=True).where(*in_hour)
         of_pods = and_(pod_use.c.cluster == pods.c.cluster, pod_use.c.pod == pods.c.uid)
         measuring = select(pod_use).join_from(pods, pod_use, of_pods).where(*in_hour)
         means = means_in(hour, [dict(row) for row in (await connection.execute(measuring)).mappings()])

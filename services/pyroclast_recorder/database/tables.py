@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text
+from sqlalchemy import BigInteger, Column, Index, MetaData, Table, Text, text
 
 __all__ = [
     "FLOW_ENDED",
@@ -92,7 +92,7 @@ jobs: Final = Table(
     _key("cluster"),
     _key("uid"),
     _version(),
-    *map(_text, ("namespace", "name", "queue", "submitted_by", "owner_kind", "owner_name", "owner_uid")),
+    *map(_text, ("kind", "namespace", "name", "queue", "submitted_by", "owner_kind", "owner_name", "owner_uid")),
     *map(_text, ("priority_class", "shape", "image", "estimate", "labels", "phase", "reason", "message")),
     _text("requests"),
     *map(_number, ("gang_size", "retries")),
@@ -103,6 +103,7 @@ jobs: Final = Table(
     Index("jobs_by_end", "cluster", "ended"),
     Index("jobs_by_start", "cluster", "started"),
 )
+"""Jobs, which have no `kind`, and what is shown like them."""
 
 job_phases: Final = Table(
     "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
@@ -140,20 +141,24 @@ owners: Final = Table(
 )
 """What makes Jobs: flows, CronJobs and HyperJobs; `owner_uid` of a Job names the row."""
 
+_IS_IN_GROUP: Final = text("pod_group IS NOT NULL")
+
 pods: Final = Table(
     "pods",
     METADATA,
     _key("cluster"),
     _key("uid"),
     _version(),
-    *map(_text, ("job", "namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for")),
-    Column("domain", Text, info={"merge": Merge.FIRST}),
+    *map(_text, ("namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for", "pod_group")),
+    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("job", "domain")),
     *map(_number, ("task_index", "job_version", "exit_code")),
     *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),
     _number("released_low", Merge.LAST),
     Index("pods_by_job", "cluster", "job"),
     Index("pods_by_end", "cluster", "released_high"),
+    Index("pods_by_group", "cluster", "pod_group", sqlite_where=_IS_IN_GROUP, postgresql_where=_IS_IN_GROUP),
 )
+"""`job`: the row in `jobs` that it belongs to; `pod_group`: the PodGroup of Kubernetes itself that one without a Job names."""
 
 
 def _usage(name: str, time: str) -> Table:

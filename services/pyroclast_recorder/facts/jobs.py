@@ -20,7 +20,17 @@ from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.pods import JOB_KIND
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
 
-__all__ = ["UNKNOWN_USER", "alike_facts", "cause_facts", "group_facts", "job_facts", "owner_of", "phase_facts"]
+__all__ = [
+    "UNKNOWN_USER",
+    "alike_facts",
+    "cause_facts",
+    "group_facts",
+    "job_facts",
+    "kept_labels",
+    "made_by",
+    "owner_of",
+    "phase_facts",
+]
 
 UNKNOWN_USER: Final = "unknown"
 LABELS_BYTES: Final = 2048
@@ -46,12 +56,12 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "name": meta.name,
         "queue": clipped(spec.queue, 253),
         "submitted_by": clipped(meta.annotations.get(keys.SUBMITTED_BY) or UNKNOWN_USER, 253),
-        **_owner(job),
+        **made_by(meta),
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "shape": clipped(", ".join(_shape(task, pod) for task, pod in templates)),
         "image": clipped(next((each.image for _, pod in templates for each in pod.containers), ""), 512) or None,
         "estimate": clipped(spec.running_estimate or "", 63) or None,
-        "labels": _labels(meta),
+        "labels": kept_labels(meta),
         "requests": _requests(templates),
         "phase": str(state.phase) or str(JobPhase.PENDING),
         "reason": clipped(state.reason, 128) or None,
@@ -136,9 +146,8 @@ def _template(task: Task) -> PodSpec:
         return PodSpec()
 
 
-def _owner(job: Job) -> dict[str, str | None]:
+def made_by(meta: Meta) -> dict[str, str | None]:
     """What made a Job. A HyperJob may be in another namespace, so that it is named otherwise than by an owner reference."""
-    meta = job.metadata
     if meta.owner_references:
         owner = meta.owner_references[0]
         named = owner.kind, owner.name, owner.uid
@@ -165,7 +174,7 @@ def _shape(task: Task, pod: PodSpec) -> str:
     return f"{task.replicas}×{task.name}" + (f" ({amounts})" if amounts else "")
 
 
-def _labels(meta: Meta) -> str | None:
+def kept_labels(meta: Meta) -> str | None:
     """The labels as JSON, as many as fit into 2 KiB."""
     kept: dict[str, str] = {}
     size = 2

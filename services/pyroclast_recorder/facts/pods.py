@@ -9,11 +9,12 @@ import orjson
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
+from pyroclast.api.records.meta import Record
 from pyroclast.api.records.pods import Pod
 from pyroclast.resources.pods import effective
 from pyroclast_recorder.facts.units import clipped, seconds, whole_amounts
 
-__all__ = ["JOB_KIND", "is_ours", "pod_facts"]
+__all__ = ["JOB_KIND", "is_ours", "job_of", "pod_facts"]
 
 JOB_KIND: Final = "Job"
 ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
@@ -24,9 +25,9 @@ def is_ours(pod: Pod, schedulers: frozenset[str]) -> bool:
     return job_of(pod) is not None or pod.spec.scheduler_name in schedulers
 
 
-def job_of(pod: Pod) -> str | None:
-    """The uid of the Job that owns a pod."""
-    owner = pod.metadata.controller
+def job_of(record: Record) -> str | None:
+    """The uid of the Job that owns a pod, or another object."""
+    owner = record.metadata.controller
     return owner.uid if owner and owner.kind == JOB_KIND and owner.api_version.startswith("batch.volcano.sh/") else None
 
 
@@ -43,9 +44,11 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
     queue = annotations.get(keys.SCHEDULING_QUEUE_NAME) or annotations.get(keys.QUEUE_NAME)
     disruption = next((each for each in status.conditions if each.type == "DisruptionTarget" and each.status == "True"), None)
     code, reason = _end(pod)
+    job, group = job_of(pod), pod.spec.scheduling_group
     row: dict[str, Any] = {
         "uid": meta.uid,
-        "job": job_of(pod),
+        "job": job,
+        "pod_group": clipped(group.pod_group_name, 253) if group is not None and job is None else None,
         "namespace": meta.namespace,
         "name": meta.name,
         "queue": clipped(queue, 253) if queue else None,

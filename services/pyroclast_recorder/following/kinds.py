@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from pyroclast.api.records import HyperNode
 from pyroclast.api.records.flows import JobFlow
@@ -11,24 +11,47 @@ from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.hyperjobs import HyperJob
 from pyroclast.api.records.jobs import CronJob, Job
 from pyroclast.api.records.meta import Record
+from pyroclast.api.records.native_groups import NativePodGroup
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
-from pyroclast.api.types import CRON_JOBS, HYPER_JOBS, HYPER_NODES, JOB_FLOWS, JOBS, NODES, POD_GROUPS, PODS, ResourceType
+from pyroclast.api.types import (
+    CRON_JOBS,
+    HYPER_JOBS,
+    HYPER_NODES,
+    JOB_FLOWS,
+    JOBS,
+    NATIVE_POD_GROUPS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+    ResourceType,
+)
+from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.native_groups import kind_served
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.facts.native_groups import KIND
 from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.following.group_sink import GroupSink
 from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.owner_sink import OwnerSink
-from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, pod_rows
+from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, native_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import RowTaker
 
 __all__ = ["Followed", "followed_kinds"]
 
-Followed: TypeAlias = tuple[type[Record], Sink[Any]]
-"""What the objects of a kind are decoded into, and who takes them."""
+
+class Followed(NamedTuple):
+    """What the objects of a kind are decoded into, and who takes them.
+
+    `served`: asks what the API server has the kind as, None if it has not; without it the server must have it.
+    """
+
+    record: type[Record]
+    sink: Sink[Any]
+    served: Callable[[Client], Awaitable[ResourceType | None]] | None = None
 
 
 def followed_kinds(
@@ -37,6 +60,8 @@ def followed_kinds(
     on_gap: Callable[[str, float], None],
     takers: Callable[[ResourceType], RowTaker],
     tracer: JobTracer | None,
+    *,
+    are_natives_followed: bool,
 ) -> dict[ResourceType, Followed]:
     """All kinds whose events make rows.
 
@@ -46,17 +71,22 @@ def followed_kinds(
         on_gap: told the kind and the seconds of what could not be seen.
         takers: who takes the rows that a kind makes.
         tracer: makes further rows, and spans of the ends; None where nobody takes these.
+        are_natives_followed: whether PodGroups of Kubernetes itself make rows, where the API server has them.
     """
     of_jobs, of_groups = (tracer.rows_of, tracer.group_rows) if tracer else (job_rows, group_rows)
     of_flows = tracer.flow_rows if tracer else None
     domains = Domains()
-    return {
-        HYPER_NODES: (HyperNode, domains),
-        JOBS: (Job, KindSink(database, takers(JOBS), of_jobs, jobs, on_gap)),
-        POD_GROUPS: (PodGroup, GroupSink(database, takers(POD_GROUPS), of_groups, None, on_gap)),
-        NODES: (Node, NodeSink(database, takers(NODES), domains)),
-        JOB_FLOWS: (JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, of_flows)),
-        CRON_JOBS: (CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
-        HYPER_JOBS: (HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
-        PODS: (Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
+    found = {
+        HYPER_NODES: Followed(HyperNode, domains),
+        JOBS: Followed(Job, KindSink(database, takers(JOBS), of_jobs, jobs, on_gap)),
+        POD_GROUPS: Followed(PodGroup, GroupSink(database, takers(POD_GROUPS), of_groups, None, on_gap)),
+        NODES: Followed(Node, NodeSink(database, takers(NODES), domains)),
+        JOB_FLOWS: Followed(JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, of_flows)),
+        CRON_JOBS: Followed(CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
+        HYPER_JOBS: Followed(HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
+        PODS: Followed(Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
     }
+    if are_natives_followed:
+        natives = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
+        found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
+    return found

@@ -11,16 +11,18 @@ from sqlalchemy import Table
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
+from pyroclast.api.records.native_groups import NativePodGroup
 from pyroclast.api.records.pods import Pod
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
 from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
+from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["KindSink", "Seen", "group_rows", "job_rows", "pod_rows"]
+__all__ = ["KindSink", "Seen", "group_rows", "job_rows", "native_rows", "pod_rows"]
 
 log = structlog.get_logger()
 
@@ -52,6 +54,17 @@ def group_rows(group: PodGroup, now: int, *, is_deleted: bool) -> Seen:  # noqa:
             yield job_causes, None, cause
 
 
+def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
+    """The rows of a PodGroup of Kubernetes itself, which are those of a Job."""
+    row = native_facts(group, now, is_deleted=is_deleted)
+    if row is not None:
+        yield jobs, None, row
+        for phase in native_phases(group):
+            yield job_phases, None, phase
+        for cause in native_causes(group):
+            yield job_causes, None, cause
+
+
 def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:
     """Makes the rows of a pod, if it is of ours; `domain_of`: the HyperNode that a node is in."""
 
@@ -72,6 +85,7 @@ class KindSink(Generic[T]):
         rows: makes them from an object.
         table: whose rows end with the objects of this kind, if there is one.
         on_gap: told the kind and the seconds of what could not be seen.
+        kind: which rows of that table these are; None: those of Jobs, or all.
     """
 
     def __init__(
@@ -81,8 +95,11 @@ class KindSink(Generic[T]):
         rows: Callable[..., Seen],
         table: Table | None,
         on_gap: Callable[[str, float], None],
+        *,
+        kind: str | None = None,
     ) -> None:
         self._database, self._writer, self._rows, self._table, self._on_gap = database, writer, rows, table, on_gap
+        self._kind = kind
 
     async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
         """An object was seen. One whose rows cannot be made is left out, and said in the log."""
@@ -99,7 +116,7 @@ class KindSink(Generic[T]):
         if self._table is None:
             return
         await self._writer.flushed()
-        for uid, row in (await self._database.still_there(self._table)).items():
+        for uid, row in (await self._database.still_there(self._table, self._kind)).items():
             told = _at_list(self._table, uid in uids, since, began, now)
             if told:
                 await self._writer.add(self._table, 0, {"uid": row["uid"], **told})

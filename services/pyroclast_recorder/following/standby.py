@@ -70,9 +70,9 @@ class Standby:
 
         sinks = self._sinks(keeper, None)
         async with asyncio.TaskGroup() as group:
-            for kind, (record, sink) in sinks.items():
+            for kind, (record, sink, served) in sinks.items():
                 kept, cursor = StandbySink(sink, keeper(kind)), cursors.get(kind.qualified)
-                stream = Stream(self._client, kind, record, kept, cursor, on_incident=self._on_incident)
+                stream = Stream(self._client, kind, record, kept, cursor, on_incident=self._on_incident, served=served)
                 group.create_task(stream.run())
 
     async def _cursors(self) -> Mapping[str, Cursor]:

@@ -17,6 +17,7 @@ from pyroclast.api.types import ResourceType
 from pyroclast.kube.basics.backoff import Backoff
 from pyroclast.kube.basics.errors import ApiError, Expired, KubeError
 from pyroclast.kube.http.client import Client
+from pyroclast.kube.http.native_groups import LOOK_SECONDS
 from pyroclast.kube.watch.decode import Bookmark, Decoder, Undecodable
 from pyroclast.kube.watch.listing import Listing
 from pyroclast_recorder.database.batches import Cursor
@@ -85,6 +86,7 @@ class Stream(Generic[T]):
         spare: called once, if the API server has forgotten what happened since `cursor`: has it written from where it was kept,
             and says until where; None where it was not.
         on_incident: counts what should be rare: `relist`, `restored`, `reconnect`, `undecodable`, `refused`, `kept`.
+        served: asked before each watch what the API server has the kind as; while that is None, nothing is followed.
     """
 
     def __init__(
@@ -97,10 +99,12 @@ class Stream(Generic[T]):
         *,
         on_incident: Callable[[str, str], None],
         spare: Callable[[Cursor], Awaitable[Cursor | None]] | None = None,
+        served: Callable[[Client], Awaitable[ResourceType | None]] | None = None,
     ) -> None:
         self._client, self._kind, self._sink = client, kind, sink
         self._decoder = Decoder(record)
-        self._listing = Listing(client, kind, "", {}, self._decoder, patience=LIST_SECONDS)
+        self._listing = self._listing_of(kind)
+        self._served = served
         self._cursor = cursor
         self._place = _Place(cursor.resource_version, cursor.epoch) if cursor else _Place()
         self._on_incident, self._spare = on_incident, spare
@@ -134,6 +138,12 @@ class Stream(Generic[T]):
                 await asyncio.sleep(backoff.next())
 
     async def _follow(self) -> None:
+        if self._served is not None:
+            kind = await self._served(self._client)
+            if kind is None:
+                await asyncio.sleep(LOOK_SECONDS)
+                return
+            self._kind, self._listing = kind, self._listing_of(kind)
         if self._place.resource_version and self._place.is_doubtful:
             await self._check_history()
         if not self._place.resource_version:
@@ -219,6 +229,9 @@ class Stream(Generic[T]):
         self._place.resource_version, self._spare = resource_version, None
         self._cursor = Cursor(self._kind.qualified, resource_version, self._now(), self._place.epoch)
         await self._sink.move(self._cursor)
+
+    def _listing_of(self, kind: ResourceType) -> Listing[T]:
+        return Listing(self._client, kind, "", {}, self._decoder, patience=LIST_SECONDS)
 
     def _incident(self, what: str) -> None:
         self._on_incident(self._kind.qualified, what)

@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import ColumnElement, and_, case, func, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from pyroclast.api.types import Key
+from pyroclast.api.types import JOBS, Key
 from pyroclast.lifecycle.times import format_time
 from pyroclast_recorder.database.tables import (
     Row,
@@ -343,6 +343,7 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
     codes = [pod["exit_code"] for pod in of_job if pod["exit_code"]]
     asked, doubtful = _sums(of_job, now)
     return {
+        "object": job["kind"] or JOBS.qualified,
         "namespace": job["namespace"],
         "name": job["name"],
         "uid": job["uid"],

@@ -36,5 +36,6 @@ def state_of(job: Row, reasons: Collection[str | None]) -> str:
     if phase in ENDED_WELL:
         return phase
     if phase in RUNNING:
-        return "Removed" if job["removed"] is not None else phase
+        is_over = job["removed"] is not None or job["ended"] is not None
+        return "Removed" if is_over else phase
     return next((state for state, words in BY_REASON if words.intersection(reasons)), phase)

@@ -369,19 +369,20 @@ def test_questions_have_their_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "removed", "reasons", "state"),
+    ("columns", "reasons", "state"),
     [
-        ("Completed", None, {"OOMKilled"}, "Completed"),
-        ("Failed", 5, {None, "OOMKilled", "Evicted"}, "OutOfMemory"),
-        ("Aborted", None, {"PreemptionByScheduler"}, "Evicted"),
-        ("Failed", None, {"Error"}, "Failed"),
-        ("Running", 5, {"Error"}, "Removed"),
-        ("Running", None, set(), "Running"),
-        (None, None, set(), "Pending"),
+        ({"phase": "Completed", "ended": 4}, {"OOMKilled"}, "Completed"),
+        ({"phase": "Failed", "ended": 4, "removed": 5}, {None, "OOMKilled", "Evicted"}, "OutOfMemory"),
+        ({"phase": "Aborted", "ended": 4}, {"PreemptionByScheduler"}, "Evicted"),
+        ({"phase": "Failed", "ended": 4}, {"Error"}, "Failed"),
+        ({"phase": "Running", "removed": 5}, {"Error"}, "Removed"),
+        ({"phase": "Running", "ended": 4}, set(), "Removed"),
+        ({"phase": "Running"}, set(), "Running"),
+        ({}, set(), "Pending"),
     ],
 )
-def test_states(phase: str | None, removed: int | None, reasons: set[str | None], state: str) -> None:
-    assert state_of({"phase": phase, "removed": removed}, reasons) == state
+def test_states(columns: dict[str, Any], reasons: set[str | None], state: str) -> None:
+    assert state_of({"phase": None, "ended": None, "removed": None, **columns}, reasons) == state
 
 
 @pytest.mark.parametrize(

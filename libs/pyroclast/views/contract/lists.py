@@ -147,12 +147,13 @@ class Step(Record, frozen=True, kw_only=True):
 
 
 class JobRecord(Record, frozen=True, kw_only=True):
-    """A Job that was; amounts are in thousandths or MiB times seconds."""
+    """A Job, or a PodGroup of Kubernetes itself, that was; amounts are in thousandths or MiB times seconds."""
 
+    object: str | UnsetType = UNSET
     namespace: str
     name: str
     uid: str
-    queue: str
+    queue: str | None
     user: str
     flow: str | None
     owner: str | None

@@ -1,0 +1,29 @@
+"""PodGroups of Kubernetes itself beside Jobs, and which pods name them."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+branch_labels = None
+depends_on = None
+
+IN_GROUP = sa.text("pod_group IS NOT NULL")
+
+
+def upgrade() -> None:
+    """Add the columns; of pods that were there before, it is not known."""
+    op.add_column("jobs", sa.Column("kind", sa.Text(), nullable=True))
+    op.add_column("pods", sa.Column("pod_group", sa.Text(), nullable=True))
+    where = {"sqlite_where": IN_GROUP, "postgresql_where": IN_GROUP}
+    op.create_index("pods_by_group", "pods", ["cluster", "pod_group"], **where)
+
+
+def downgrade() -> None:
+    """Drop them, and the rows that an older version would take for Jobs."""
+    op.execute("DELETE FROM jobs WHERE kind IS NOT NULL")
+    op.drop_index("pods_by_group", "pods")
+    op.drop_column("pods", "pod_group")
+    op.drop_column("jobs", "kind")

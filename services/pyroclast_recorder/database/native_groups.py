@@ -1,0 +1,51 @@
+"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what follows from these.
+
+A pod names its group, which may come before it or after it. Both follow from rows that were merged, in the transaction that
+changed these, so that it does not matter in which order they came.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.facts.native_groups import KIND, native_outcome
+
+__all__ = ["update_native_groups"]
+
+
+async def update_native_groups(connection: AsyncConnection, batch: Batch) -> None:
+    """Make what follows from rows follow from those that a batch has changed, in the transaction that did."""
+    of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
+    groups = [row for row in of_jobs if row["kind"] == KIND]
+    members = [row for row in of_pods if row["pod_group"] is not None]
+    named = {*((row["namespace"], row["name"]) for row in groups), *((row["namespace"], row["pod_group"]) for row in members)}
+    if named:
+        await _link(connection, batch.cluster, named)
+    changed_groups = [row["uid"] for row in of_jobs if row["kind"] == KIND or row["removed"] is not None]
+    changed_pods = [row["uid"] for row in of_pods if row["pod_group"] is not None or row["namespace"] is None]
+    if changed_groups or changed_pods:
+        await _follow_pods(connection, batch.cluster, changed_groups, changed_pods)
+
+
+async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
+    """Let pods that are of no group yet be of the newest one with the namespace and name that they give."""
+    same = (jobs.c.cluster == pods.c.cluster, jobs.c.namespace == pods.c.namespace, jobs.c.name == pods.c.pod_group)
+    newest = select(jobs.c.uid).where(*same, jobs.c.kind == KIND).order_by(jobs.c.created.desc()).limit(1)
+    namespaces, names = ({each[at] for each in named} for at in (0, 1))
+    alone = (pods.c.cluster == cluster, pods.c.job.is_(None), pods.c.pod_group.is_not(None))
+    chosen = (pods.c.namespace.in_(sorted(namespaces)), pods.c.pod_group.in_(sorted(names)))
+    await connection.execute(update(pods).where(*alone, *chosen).values(job=newest.scalar_subquery()))
+
+
+async def _follow_pods(connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str]) -> None:
+    changed = select(pods.c.job).where(pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None))
+    mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
+    found = await connection.execute(select(jobs).where(*mine, or_(jobs.c.uid.in_(uids), jobs.c.uid.in_(changed))))
+    for group in found.mappings().all():
+        of_group = await connection.execute(select(pods).where(pods.c.cluster == cluster, pods.c.job == group["uid"]))
+        outcome = native_outcome(group, of_group.mappings().all())
+        if any(group[name] != value for name, value in outcome.items()):
+            await connection.execute(update(jobs).where(*mine, jobs.c.uid == group["uid"]).values(outcome))

@@ -1,0 +1,263 @@
+"""PodGroups of Kubernetes itself: their rows among those of Jobs, and what their pods add to them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Table, select
+
+from pyroclast.api.records.native_groups import NativePodGroup
+from pyroclast.api.types import BATCH_JOBS, CRDS, JOBS, NATIVE_POD_GROUPS, NODES, PODS, Key
+from pyroclast.kube.http.client import PatchKind
+from pyroclast_cli import programs
+from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.database import Database
+from pyroclast_recorder.database.tables import job_causes, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.facts.native_groups import KIND, native_facts, native_outcome
+from pyroclast_recorder.following import stream
+from pyroclast_recorder.following.sinks import native_rows
+from pyroclast_standalone.apiserver.kinds import pod_defaults
+from tests.unit.logs import captured
+from tests.unit.scheduler.test_native_service import definition
+
+from .conftest import ON_SQLITE, NewDatabase
+from .test_reading import database, url
+from .test_recording import Laboratory, laboratory, pod
+
+__all__ = ["database", "laboratory", "url"]
+
+CREATED, PLACED, DELETED = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z", "2026-01-01T00:02:00Z"
+T0 = 1_767_225_600
+"""The first of them in seconds."""
+
+NOW = T0 + 3600
+SINCE = "--since 2025-12-31T00:00:00Z"
+NOWHERE = "http://127.0.0.1:1"
+WAITS = {"type": "pyroclast.dev/Queued", "status": "True", "reason": "NodesFull", "message": "no", "lastTransitionTime": CREATED}
+ADMITTED = {**WAITS, "status": "False", "reason": "Admitted", "message": "", "lastTransitionTime": PLACED}
+HAS_PLACES = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled", "lastTransitionTime": PLACED}
+STARTED = (ADMITTED, HAS_PLACES)
+
+
+def manifest(*conditions: dict[str, Any], minimum: int = 2, **meta: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": NATIVE_POD_GROUPS.api_version,
+        "kind": NATIVE_POD_GROUPS.kind,
+        "metadata": {"uid": "g", "name": "gang", "namespace": "default", "creationTimestamp": CREATED, **meta},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def group(*conditions: dict[str, Any], **given: Any) -> NativePodGroup:
+    return msgspec.convert(manifest(*conditions, **given), NativePodGroup)
+
+
+def owned_by(api_version: str) -> list[dict[str, Any]]:
+    return [{"apiVersion": api_version, "kind": "Job", "name": "train", "uid": "j", "controller": True}]
+
+
+def test_one_that_waits_is_a_row_that_says_why() -> None:
+    row = native_facts(group(WAITS, labels={"scheduling.volcano.sh/queue-name": "red"}), NOW, is_deleted=False)
+    assert row is not None
+    said = {"kind": KIND, "name": "gang", "queue": "red", "phase": "Pending", "reason": "NodesFull", "message": "no"}
+    assert said.items() <= row.items()
+    assert (row["created"], row["placed"], row["removed"], row["gang_size"]) == (T0, None, None, 2)
+
+
+def test_one_that_has_its_places_has_started_and_ends_with_its_deletion() -> None:
+    batch_job = group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))
+    row = native_facts(batch_job, NOW, is_deleted=False)
+    assert row is not None
+    assert (row["phase"], row["reason"], row["owner_kind"], row["owner_name"]) == ("Running", None, "Job", "train")
+    assert (row["let_in"], row["placed"], row["started"]) == (T0 + 60,) * 3
+    gone = native_facts(batch_job, NOW, is_deleted=True)
+    asked = native_facts(group(*STARTED, deletionTimestamp=DELETED), NOW, is_deleted=True)
+    assert gone is not None
+    assert asked is not None
+    assert (gone["removed"], asked["removed"]) == (NOW, T0 + 120)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(group(), id="nobody has looked at it"),
+        pytest.param(group(HAS_PLACES), id="kube-scheduler placed it"),
+        pytest.param(group(*STARTED, ownerReferences=owned_by(JOBS.api_version)), id="it shows a Job"),
+    ],
+)
+def test_others_have_no_row(other: NativePodGroup) -> None:
+    assert list(native_rows(other, NOW, is_deleted=False)) == []
+
+
+def member(uid: str, *, end: int | None = None, phase: str = "Running", **columns: Any) -> dict[str, Any]:
+    """A pod that was bound after a minute and ended after so many seconds."""
+    row = {"uid": uid, "job": None, "pod_group": "gang", "namespace": "default", "name": uid, "queue": "red", "phase": phase}
+    row |= {"requests": '{"cpu":1000}', "bound": T0 + 60, "released_low": None}
+    return {**row, "finished": end and T0 + end, "released_high": end and T0 + end, **columns}
+
+
+DONE = [member("a", end=100, phase="Succeeded"), member("b", end=120, phase="Succeeded")]
+FAILED = member("c", end=110, phase="Failed")
+OUTCOMES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int | None]]] = {
+    "without pods it waits": ({"placed": None}, [], ("Pending", None)),
+    "it waits again for places": ({"reason": "NodesFull"}, [member("a")], ("Pending", None)),
+    "it runs": ({}, [member("a"), DONE[1]], ("Running", None)),
+    "a pod that waits belongs to it": ({}, [*DONE, member("d", bound=None)], ("Running", None)),
+    "enough succeeded": ({}, DONE, ("Completed", 120)),
+    "a pod that failed was replaced": ({}, [*DONE, FAILED], ("Completed", 120)),
+    "too few succeeded": ({}, [DONE[1], FAILED], ("Failed", 120)),
+    "a pod failed at last": ({}, [*DONE, member("c", end=130, phase="Failed")], ("Failed", 130)),
+    "it was deleted while it ran": ({"removed": T0 + 105}, [member("a", end=110, phase="Failed")], ("Running", 110)),
+    "it had completed when it was deleted": ({"removed": T0 + 120}, DONE, ("Completed", 120)),
+    "its pods were deleted": ({}, [member("a", end=110)], ("Running", 110)),
+}
+
+
+@pytest.mark.parametrize("case", OUTCOMES.values(), ids=OUTCOMES.keys())
+def test_its_pods_tell_how_it_is(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int | None]]) -> None:
+    columns, members, (phase, end) = case
+    row = {"queue": None, "reason": None, "placed": T0 + 60, "removed": None, "gang_size": 2, **columns}
+    queue = "red" if any(each["bound"] is not None for each in members) else None
+    assert native_outcome(row, members) == {"queue": queue, "phase": phase, "ended": end and T0 + end}
+
+
+def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
+    return [
+        (table, version, dict(row))
+        for version, each in enumerate(groups, 1)
+        for table, _, row in native_rows(each, NOW, is_deleted=False)
+    ]
+
+
+async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> None:
+    batch = Batch(database.cluster)
+    for table, version, row in rows:
+        batch.add(table, version, row)
+    await database.write(batch, NOW)
+
+
+async def read(database: Database, table: Table, *names: str) -> list[tuple[Any, ...]]:
+    async with database.reading() as connection:
+        found = await connection.execute(select(table).where(table.c.cluster == database.cluster))
+        return sorted(tuple(row[name] for name in names) for row in found.mappings())
+
+
+async def test_in_whatever_order_they_come_pods_are_of_their_group(new_database: NewDatabase) -> None:
+    seen = [
+        rows_of(group(WAITS), group(*STARTED)),
+        [(pods, 3, member("a"))],
+        [(pods, 4, DONE[0]), (pods, 4, DONE[1])],
+        [(pods, 0, {"uid": "a", "released_low": T0 + 90})],
+    ]
+    for order in itertools.permutations(seen):
+        async with new_database() as database:
+            for rows in order:
+                await write(database, rows)
+            assert await read(database, pods, "uid", "job") == [("a", "g"), ("b", "g")]
+            said = await read(database, jobs, "uid", "queue", "phase", "started", "ended")
+            assert said == [("g", "red", "Completed", T0 + 60, T0 + 120)]
+            assert await read(database, job_causes, "name", "message") == [("NodesFull", "no")]
+
+
+async def test_a_name_that_is_used_again_keeps_its_pods_apart(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        await write(database, rows_of(group(*STARTED)))
+        await write(database, [(pods, 2, each) for each in DONE])
+        again = group(*STARTED, uid="h", creationTimestamp=DELETED)
+        await write(database, [*rows_of(again), (pods, 5, member("d", bound=T0 + 130))])
+        await write(database, [(pods, 6, DONE[0])])
+        assert await read(database, pods, "uid", "job") == [("a", "g"), ("b", "g"), ("d", "h")]
+        assert await read(database, jobs, "uid", "phase") == [("g", "Completed"), ("h", "Running")]
+
+
+async def test_usage_is_that_of_pods_whether_or_not_their_group_is_known(new_database: NewDatabase) -> None:
+    async def usage(database: Database) -> list[tuple[Any, ...]]:
+        await database.settle(NOW)
+        return await read(database, usage_hours, "queue", "submitted_by", "resource", "asked")
+
+    async with new_database() as database:
+        await write(database, [(pods, 1, each) for each in DONE])
+        alone = await usage(database)
+        assert alone == [("red", "unknown", "cpu", (40 + 60) * 1000)]
+        await write(database, rows_of(group(*STARTED, labels={"scheduling.volcano.sh/queue-name": "blue"})))
+        assert await usage(database) == alone
+        await write(database, [(pods, 2, {**each, "node": "n"}) for each in DONE])
+        assert await usage(database) == alone
+
+
+@ON_SQLITE
+async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_defaults, "OFF", ())
+    monkeypatch.setattr(stream, "LOOK_SECONDS", 0.1)
+    logs = captured(monkeypatch, stream)
+    client, key = laboratory.client, Key("default", "gang")
+
+    async def is_followed() -> bool:
+        return KIND in await laboratory.database.cursors()
+
+    await client.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    laboratory.start()
+    await laboratory.until(lambda rows: "n1" in rows, node_states)
+    await asyncio.sleep(0.5)
+    assert not await is_followed()
+    assert logs == []
+    await client.create(CRDS, definition("v1beta1"))
+    async with asyncio.timeout(60):
+        while not await is_followed():
+            await asyncio.sleep(0.05)
+    await client.create(NATIVE_POD_GROUPS, manifest(labels={"scheduling.volcano.sh/queue-name": "red"}))
+    body = pod("a")
+    body["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+    await laboratory.put(body)
+    await client.patch(NATIVE_POD_GROUPS, key, {"status": {"conditions": list(STARTED)}}, PatchKind.MERGE, subresource="status")
+    rows = await laboratory.until(lambda rows: "gang" in rows and rows["gang"]["phase"] == "Running", jobs)
+    members = await laboratory.until(lambda rows: "a" in rows and rows["a"]["job"] is not None)
+    assert members["a"]["job"] == rows["gang"]["uid"]
+    await laboratory.stop()
+    await client.delete(PODS, Key("default", "a"))
+    await client.delete(NATIVE_POD_GROUPS, key)
+    laboratory.start()
+    rows = await laboratory.until(lambda rows: rows["gang"]["removed"] is not None, jobs)
+    assert rows["gang"]["queue"] == "red"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (f"history -n default {SINCE}", ["KIND", "default gang red unknown Completed 0", "2 0.03 - podgroups.scheduling.k8s.io"]),
+        (f"history -n default {SINCE} -q red --state completed", ["default gang red"]),
+        (
+            "history -n default gang",
+            ["PodGroup default/gang, uid g", "to queue red", "Made by: Job/train", "-: 2 pods, 0 failed"],
+        ),
+        ("history -n default gang -o name", ["podgroups.scheduling.k8s.io/gang"]),
+        ("efficiency -n default gang", ["Completed, exit code 0; ran 60s, waited 60s", "- cpu 0.03 -"]),
+        (f"report usage -n default {SINCE} --by namespace --no-headers", ["default cpu 0.03 - - - 1 0"]),
+        (f"report waits {SINCE} --no-headers", ["red 2-8 2"]),
+    ],
+)
+@ON_SQLITE
+async def test_commands_show_it_among_jobs(
+    database: Database, url: str, command: str, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))))
+    await write(database, [(pods, 2, {**each, "node": "n1", "task": None}) for each in DONE])
+    assert await asyncio.to_thread(programs.vcctl, [*command.split(), "--recorder", url, "--master", NOWHERE]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert all(text in printed for text in shown), printed
+
+
+@ON_SQLITE
+async def test_lists_of_names_are_of_jobs(database: Database, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    await write(database, rows_of(group(*STARTED)))
+    whole = [*f"history -A -o name {SINCE}".split(), "--recorder", url, "--master", NOWHERE]
+    assert await asyncio.to_thread(programs.vcctl, whole) == 0
+    names = capsys.readouterr().out.split()
+    assert names
+    assert all(name.startswith("vcjob.batch.volcano.sh/") for name in names)
