@@ -283,12 +283,13 @@ def test_dashboards_are_found_by_their_labels(helm, tmp_path):
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_the_scheduler_may_read_the_podgroups_of_kubernetes_where_it_serves_them(helm, tmp_path, enabled):
+@pytest.mark.parametrize("service", ["scheduler", "recorder"])
+def test_who_serves_the_podgroups_of_kubernetes_may_read_them(helm, tmp_path, service, enabled):
     workloads, documents = made(helm, tmp_path, {"nativeWorkloads": {"enabled": enabled}})
-    rules = of_kind(documents, "ClusterRole")["pyroclast-scheduler"]["rules"]
+    rules = of_kind(documents, "ClusterRole")[f"pyroclast-{service}"]["rules"]
     groups = {group for rule in rules if "podgroups" in rule["resources"] for group in rule["apiGroups"]}
     assert ("scheduling.k8s.io" in groups) is enabled
-    (container,) = workloads["scheduler"]["spec"]["template"]["spec"]["containers"]
+    (container,) = workloads[service]["spec"]["template"]["spec"]["containers"]
     assert ("--native-workloads=false" in container["args"]) is not enabled
 
 

@@ -49,7 +49,7 @@ RESERVED = {
         sharding-configmap sharding-configmap-namespace controller-configmap place-before-pods in-process-webhooks
         publish-native-groups""",
     "jobflow": f"{_ELECTION} controllers scheduler-name in-process-webhooks",
-    "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage",
+    "recorder": f"{_ELECTION} api-address schedulers database-url keep-pods keep-jobs keep-usage native-workloads",
     "scheduler": f"""{_ELECTION} scheduler-conf schedule-period scheduler-name feature-gates ignored-provisioners
         scheduler-sharding-mode scheduler-sharding-name place-before-pods native-workloads""",
 }

@@ -234,12 +234,12 @@ async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Labor
         (f"history -n default {SINCE} -q red --state completed", ["default gang red"]),
         (
             "history -n default gang",
-            ["PodGroup default/gang, uid g", "to queue red", "Made by: Job/train", "-: 2 pods, 0 failed"],
+            ["PodGroup default/gang, uid g", "to queue red", "Made by: Job/train", "-: 2 pods, 0"],
         ),
         ("history -n default gang -o name", ["podgroups.scheduling.k8s.io/gang"]),
         ("efficiency -n default gang", ["Completed, exit code 0; ran 60s, waited 60s", "- cpu 0.03 -"]),
         (f"report usage -n default {SINCE} --by namespace --no-headers", ["default cpu 0.03 - - - 1 0"]),
-        (f"report waits {SINCE} --no-headers", ["red 2-8 2"]),
+        (f"report waits {SINCE} --no-headers", ["red 2-8 4"]),
     ],
 )
 @ON_SQLITE

@@ -1,0 +1,84 @@
+"""What the recorder keeps of gangs that are described by the PodGroups of Kubernetes itself."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from tests.e2e.support.board import shows
+from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.natives import GROUPS, QUEUE, gang, group, group_of, job, make, member, pod_spec, volcano_job
+from tests.e2e.support.shell import Shell
+
+SECONDS = 120
+QUICK = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sleep", "2"]}]}
+
+
+def history(own: Cluster, namespace: str, *arguments: str) -> list[dict[str, Any]]:
+    """What `vcctl history` tells of a namespace."""
+    shown = Shell(own.kubeconfig, namespace).run("vcctl", "history", *arguments, "-n", namespace, "-o", "json").stdout
+    rows: list[dict[str, Any]] = json.loads(shown)["items"]
+    return rows
+
+
+def states(own: Cluster, namespace: str) -> dict[str, str]:
+    return {each["name"]: each["state"] for each in history(own, namespace)}
+
+
+def test_a_job_of_kubernetes_is_remembered_after_its_deletion(own: Cluster, namespace: str) -> None:
+    queue = f"q-{namespace}"
+    make(own, namespace, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
+    make(own, namespace, job("train", "10m", 3, gang(3), labels={QUEUE: queue}, pod=QUICK))
+    name = group_of(own, namespace, "train")
+    wait_until(lambda: states(own, namespace) == {name: "Completed"}, "the gang to have completed", seconds=SECONDS)
+    uid = own.get(GROUPS, name, "-n", namespace)["metadata"]["uid"]
+    own.kubectl("delete", "job", "train", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job", seconds=SECONDS)
+    (row,) = history(own, namespace, name)
+    assert (row["object"], row["uid"], row["queue"], row["state"]) == (GROUPS, uid, queue, "Completed")
+    assert (row["pods"], row["gangSize"], row["exitCode"], row["owner"]) == (3, 3, 0, "Job/train")
+    held = row["elapsedSeconds"] + 2  # pods are bound up to a second before the group says that it has started
+    assert 3 * 10 <= row["asked"]["cpu"] <= 3 * 10 * held
+    assert [each["name"] for each in row["phases"]] == ["Pending", "Running"]
+    shell = Shell(own.kubeconfig, namespace)
+    assert "Completed, exit code 0" in shell.run("vcctl", "efficiency", name, "-n", namespace).stdout
+    assert GROUPS in shell.run("vcctl", "history", "-q", queue, "-n", namespace).stdout
+    report = "vcctl", "report", "usage", "--by", "queue,resource", "-q", queue, "-n", namespace, "-o", "json"
+    (used,) = (each for each in json.loads(shell.run(*report).stdout)["items"] if each["resource"] == "cpu")
+    assert (used["asked"], used["jobs"], used["failed"]) == (row["asked"]["cpu"], 1, 0)
+    shows(own, f"/history?namespace={namespace}", f'href="/jobs/{uid}">{namespace}/{name}</a> (PodGroup of Kubernetes)')
+    shows(own, f"/jobs/{uid}", "this is what the recorder remembers", "Job/train")
+
+
+def test_pods_that_come_before_their_group_belong_to_it(own: Cluster, namespace: str) -> None:
+    members = [member(f"p{i}", "g", "10m", **QUICK) for i in range(3)]
+    make(own, namespace, *members[:2])
+    make(own, namespace, group("g", gang(3)))
+    wait_until(lambda: states(own, namespace) == {"g": "Pending"}, "the group to wait", seconds=SECONDS)
+    (row,) = history(own, namespace, "g")
+    assert (row["reason"], row["message"], row["pods"]) == ("PodsMissing", "2 of 3 pods present", 2)
+    own.kill("recorder")
+    make(own, namespace, members[2])
+    wait_until(lambda: states(own, namespace) == {"g": "Completed"}, "the gang to have completed", seconds=SECONDS)
+    (row,) = history(own, namespace, "g")
+    assert (row["pods"], row["queue"], row["reason"]) == (3, "default", None)
+    assert "PodsMissing" in {each["name"] for each in row["causes"]}
+
+
+def test_a_job_that_is_deleted_while_it_runs_was_removed(own: Cluster, namespace: str) -> None:
+    make(own, namespace, job("long", "10m", 2, gang(2)))
+    name = group_of(own, namespace, "long")
+    wait_until(lambda: states(own, namespace) == {name: "Running"}, "the gang to run", seconds=SECONDS)
+    own.kubectl("delete", "job", "long", "-n", namespace)
+    wait_until(lambda: states(own, namespace) == {name: "Removed"}, "the gang to be removed", seconds=SECONDS)
+
+
+def test_a_job_of_ours_that_shows_its_gang_has_one_row(own: Cluster, namespace: str) -> None:
+    ours = volcano_job("ours", "10m", 2)
+    ours["spec"]["tasks"][0]["template"]["spec"] |= QUICK
+    make(own, namespace, ours)
+    wait_until(lambda: own.get(GROUPS, "-n", namespace)["items"], "the group that shows it", seconds=SECONDS)
+    wait_until(lambda: states(own, namespace).get("ours") == "Completed", "the Job to complete", seconds=SECONDS)
+    assert Counter(each["object"] for each in history(own, namespace)) == {"jobs.batch.volcano.sh": 1}
+    assert history(own, namespace, "ours")[0]["pods"] == 2
