@@ -6,11 +6,13 @@ changed these, so that it does not matter in which order they came.
 
 from __future__ import annotations
 
-from sqlalchemy import or_, select, update
+from collections import defaultdict
+
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch
-from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.database.tables import Row, jobs, pods
 from pyroclast_recorder.facts.native_groups import KIND, native_outcome
 
 __all__ = ["update_native_groups"]
@@ -44,8 +46,16 @@ async def _follow_pods(connection: AsyncConnection, cluster: str, uids: list[str
     changed = select(pods.c.job).where(pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
     found = await connection.execute(select(jobs).where(*mine, or_(jobs.c.uid.in_(uids), jobs.c.uid.in_(changed))))
-    for group in found.mappings().all():
-        of_group = await connection.execute(select(pods).where(pods.c.cluster == cluster, pods.c.job == group["uid"]))
-        outcome = native_outcome(group, of_group.mappings().all())
-        if any(group[name] != value for name, value in outcome.items()):
-            await connection.execute(update(jobs).where(*mine, jobs.c.uid == group["uid"]).values(outcome))
+    groups = found.mappings().all()
+    of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
+    members: dict[str, list[Row]] = defaultdict(list)
+    for pod in (await connection.execute(of_groups)).mappings():
+        members[pod["job"]].append(dict(pod))
+    outcomes = ((group, native_outcome(dict(group), members[group["uid"]])) for group in groups)
+    changes = [
+        {"group": group["uid"], **outcome}
+        for group, outcome in outcomes
+        if any(group[name] != value for name, value in outcome.items())
+    ]
+    if changes:
+        await connection.execute(update(jobs).where(*mine, jobs.c.uid == bindparam("group")), changes)

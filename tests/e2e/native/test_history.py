@@ -16,10 +16,9 @@ QUICK = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sleep"
 
 
 def history(own: Cluster, namespace: str, *arguments: str) -> list[dict[str, Any]]:
-    """What `vcctl history` tells of a namespace."""
-    shown = Shell(own.kubeconfig, namespace).run("vcctl", "history", *arguments, "-n", namespace, "-o", "json").stdout
-    rows: list[dict[str, Any]] = json.loads(shown)["items"]
-    return rows
+    """What `vcctl history` tells of a namespace; nothing while the recorder starts."""
+    done = Shell(own.kubeconfig, namespace).run("vcctl", "history", *arguments, "-n", namespace, "-o", "json")
+    return list(json.loads(done.stdout)["items"]) if done.returncode == 0 else []
 
 
 def states(own: Cluster, namespace: str) -> dict[str, str]:
