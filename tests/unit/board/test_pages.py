@@ -11,12 +11,12 @@ from pydantic import ValidationError
 from pyroclast.api import keys
 from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT
-from pyroclast.api.types import HYPER_NODES, JOBS, POD_GROUPS, QUEUES, Key
+from pyroclast.api.types import HYPER_NODES, JOBS, NATIVE_POD_GROUPS, POD_GROUPS, QUEUES, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
 from pyroclast.views.starts import WAITING_ANNOTATION
 from pyroclast_board.pages.base import Templates
 from pyroclast_board.pages.history import history, history_questions
-from pyroclast_board.pages.job import trace_of
+from pyroclast_board.pages.job import past_job, trace_of
 from pyroclast_board.serving import server
 from pyroclast_board.settings import BoardSettings
 
@@ -109,6 +109,32 @@ def test_history_says_which_estimates_held() -> None:
     for text in (">research</th>", ">200</td>", ">79 %</td>", ">6 %</td>", ">15 %</td>", ">90m</td>", ">10m</td>"):
         assert text in section, section
     assert "estimates" in history_questions({})
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "title", "why"),
+    [
+        (JOBS, "team/gang</a></th>", "Job team/gang, deleted", "This Job was deleted"),
+        (NATIVE_POD_GROUPS, "team/gang</a> (PodGroup of Kubernetes)</th>", "PodGroup team/gang", "described by a PodGroup"),
+    ],
+)
+def test_history_tells_podgroups_of_kubernetes_from_jobs(kind: ResourceType, row: str, title: str, why: str) -> None:
+    told = {"object": kind.qualified, "namespace": "team", "name": "gang", "uid": "u", "queue": "red", "user": "ann"}
+    told |= {
+        "state": "Completed",
+        "submitted": None,
+        "ended": None,
+        "waitedSeconds": 1,
+        "elapsedSeconds": 2,
+        "pods": 3,
+        "nodes": 1,
+    }
+    page = history(Templates(), {}, {"jobs": {"items": [told]}}, "")
+    assert row in next(section.html for section in page.sections if section.id == "jobs")
+    steps = {"phases": [], "causes": [], "evictions": [], "tasks": [], "asked": {}}
+    past = past_job(Templates(), {**told, **steps, "retries": 0, "exitCode": 0, "reason": None, "owner": None}, [])
+    assert past.title == title
+    assert why in next(section.html for section in past.sections if section.id == "job")
 
 
 def test_a_trace_without_a_tool_is_named_and_a_broken_one_is_not() -> None:
