@@ -281,6 +281,10 @@ class Database:
                 later = node_states.alias()
                 same = and_(later.c.cluster == table.c.cluster, later.c.uid == table.c.uid)
                 old = old.where(select(later.c.at).where(same, later.c.at > table.c.at, later.c.at < limit).exists())
+            if table is pods:  # those of a PodGroup of Kubernetes tell how it ended, whenever something is seen of it again
+                theirs = (jobs.c.cluster == pods.c.cluster, jobs.c.uid == pods.c.job, jobs.c.kind.is_not(None))
+                is_kept = or_(jobs.c.removed.is_(None), jobs.c.removed >= limit)
+                old = old.where(~select(jobs.c.uid).where(*theirs, is_kept).exists())
             deleted = await connection.execute(delete(table).where(tuple_(*keys).in_(old)))
             return deleted.rowcount
 

@@ -1,7 +1,7 @@
-"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what follows from these.
+"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what their pods tell of them.
 
-A pod names its group, which may come before it or after it. Both follow from rows that were merged, in the transaction that
-changed these, so that it does not matter in which order they came.
+A pod gives the name of its group, and may be seen before it. Both are worked out anew from merged rows, in the transaction that
+changes these, so that the order in which objects were seen makes no difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["update_native_groups"]
 
 
 async def update_native_groups(connection: AsyncConnection, batch: Batch) -> None:
-    """Make what follows from rows follow from those that a batch has changed, in the transaction that did."""
+    """Work out anew which pods belong to which group, and how groups are, where a batch changed rows; in its transaction."""
     of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
     groups = [row for row in of_jobs if row["kind"] == KIND]
     members = [row for row in of_pods if row["pod_group"] is not None]
@@ -33,7 +33,7 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch) -> Non
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
-    """Let pods that are of no group yet be of the newest one with the namespace and name that they give."""
+    """Let pods that belong to no group yet belong to the newest one that has the namespace and name that they give."""
     same = (jobs.c.cluster == pods.c.cluster, jobs.c.namespace == pods.c.namespace, jobs.c.name == pods.c.pod_group)
     newest = select(jobs.c.uid).where(*same, jobs.c.kind == KIND).order_by(jobs.c.created.desc()).limit(1)
     namespaces, names = ({each[at] for each in named} for at in (0, 1))
@@ -43,6 +43,7 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 
 
 async def _follow_pods(connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str]) -> None:
+    """Work out the outcome of the groups `uids`, and of those that `changed_pods` belong to."""
     changed = select(pods.c.job).where(pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
     found = await connection.execute(select(jobs).where(*mine, or_(jobs.c.uid.in_(uids), jobs.c.uid.in_(changed))))

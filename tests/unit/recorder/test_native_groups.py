@@ -191,6 +191,18 @@ async def test_usage_is_that_of_pods_whether_or_not_their_group_is_known(new_dat
         assert await usage(database) == alone
 
 
+async def test_its_pods_are_kept_as_long_as_it_is_there(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        await write(database, [*rows_of(group(*STARTED)), *((pods, 2, each) for each in DONE)])
+        await database.settle(NOW)
+        assert await database.prune(pods, NOW, 10) == 0
+        await write(database, rows_of(group(*STARTED), group(*STARTED)))
+        assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
+        await write(database, [(jobs, 0, {"uid": "g", "removed": NOW})])
+        assert await database.prune(pods, NOW + 1, 10) == 2
+        assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
+
+
 @ON_SQLITE
 async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_defaults, "OFF", ())
