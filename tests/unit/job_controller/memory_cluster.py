@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, cast
@@ -199,4 +201,19 @@ def in_virtual_time(
         return loop.run_until_complete(run())
 
 
-__all__ = ["MemoryCluster", "Replica", "VirtualLoop", "in_virtual_time", "key_of"]
+def virtual_cluster(**options: Any) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Make an asynchronous test run in virtual time, with a fresh `cluster`. `options`: those of `MemoryCluster`."""
+
+    def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def run(**fixtures: Any) -> None:
+            in_virtual_time(lambda cluster: test(cluster, **fixtures), **options)
+
+        _, *others = inspect.signature(test).parameters.values()
+        run.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+__all__ = ["MemoryCluster", "Replica", "VirtualLoop", "in_virtual_time", "key_of", "virtual_cluster"]

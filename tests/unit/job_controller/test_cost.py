@@ -8,7 +8,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast_job_controller.job.controller import JobController
 
 from .cluster import NS, task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, in_virtual_time, virtual_cluster
 
 
 async def _to_running(cluster: MemoryCluster, jobs: int, pods: int, wait: float = 0.0, **spec) -> None:
@@ -22,12 +22,10 @@ async def _to_running(cluster: MemoryCluster, jobs: int, pods: int, wait: float 
     await cluster.until(lambda: all(cluster.phase(f"j{number}") == "Running" for number in range(jobs)))
 
 
-def test_a_job_of_one_pod_costs_two_writes_of_its_status_until_it_runs():
-    async def scenario(cluster):
-        await _to_running(cluster, 10, 1, wait=1.0)
-        return dict(cluster.server.writes)
-
-    assert in_virtual_time(scenario) == {
+@virtual_cluster()
+async def test_a_job_of_one_pod_costs_two_writes_of_its_status_until_it_runs(cluster):
+    await _to_running(cluster, 10, 1, wait=1.0)
+    assert dict(cluster.server.writes) == {
         ("create", "podgroups.scheduling.volcano.sh"): 10,
         ("create", "pods"): 10,
         ("patch", "jobs.batch.volcano.sh"): 20,
@@ -47,32 +45,28 @@ def test_the_echoes_of_its_own_writes_cost_the_controller_no_look(monkeypatch):
     assert looks.total() == 10 * 3  # it was made, let in, and its pod runs
 
 
-def test_a_job_of_a_thousand_pods_costs_little_more_than_its_pods():
-    async def scenario(cluster):
-        await _to_running(cluster, 1, 1000, policies=[{"event": "PodFailed", "action": "RestartJob"}])
-        await cluster.until(lambda: cluster.status("j0")["running"] == 1000)
-        return sum(cluster.server.writes.values())
-
-    assert in_virtual_time(scenario) <= 1020
+@virtual_cluster()
+async def test_a_job_of_a_thousand_pods_costs_little_more_than_its_pods(cluster):
+    await _to_running(cluster, 1, 1000, policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    await cluster.until(lambda: cluster.status("j0")["running"] == 1000)
+    assert sum(cluster.server.writes.values()) <= 1020
 
 
-def test_scaling_down_by_a_thousand_costs_one_deletion_each():
-    async def scenario(cluster):
-        await _to_running(cluster, 1, 1000, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
-        await cluster.until(lambda: cluster.status("j0")["running"] == 1000)
-        cluster.server.writes.clear()
-        spec = {"minAvailable": 1, "tasks": [{**task(replicas=1)}]}
-        cluster.server.patch(JOBS, Key(NS, "j0"), {"spec": spec}, PatchKind.MERGE)
+@virtual_cluster()
+async def test_scaling_down_by_a_thousand_costs_one_deletion_each(cluster):
+    await _to_running(cluster, 1, 1000, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+    await cluster.until(lambda: cluster.status("j0")["running"] == 1000)
+    cluster.server.writes.clear()
+    spec = {"minAvailable": 1, "tasks": [{**task(replicas=1)}]}
+    cluster.server.patch(JOBS, Key(NS, "j0"), {"spec": spec}, PatchKind.MERGE)
 
-        def gone():
-            cluster.drain()
-            return len(cluster.pods()) == 1 and cluster.status("j0").get("running") == 1
+    def gone():
+        cluster.drain()
+        return len(cluster.pods()) == 1 and cluster.status("j0").get("running") == 1
 
-        await cluster.until(gone)
-        assert (cluster.phase("j0"), cluster.status("j0").get("retryCount")) == ("Running", None)
-        return dict(cluster.server.writes)
-
-    writes = in_virtual_time(scenario)
+    await cluster.until(gone)
+    assert (cluster.phase("j0"), cluster.status("j0").get("retryCount")) == ("Running", None)
+    writes = dict(cluster.server.writes)
     assert writes["delete", "pods"] == 999
     assert ("patch", "pods") not in writes
     assert sum(writes.values()) <= 999 + 20
@@ -95,7 +89,8 @@ def test_the_first_gang_is_whole_while_later_ones_are_still_being_made():
     assert whole_at[2] <= 850
 
 
-def test_after_a_restart_those_jobs_come_first_that_wait(monkeypatch):
+@virtual_cluster()
+async def test_after_a_restart_those_jobs_come_first_that_wait(cluster, monkeypatch):
     looked_at = []
     reconcile = JobController.reconcile
 
@@ -103,35 +98,29 @@ def test_after_a_restart_those_jobs_come_first_that_wait(monkeypatch):
         looked_at.append(key.name)
         await reconcile(self, key)
 
-    async def scenario(cluster):
-        await _to_running(cluster, 100, 1)
-        await cluster.replica.kill()
-        cluster.job("new")
-        looked_at.clear()
-        await cluster.start_controller()
-        await cluster.until(lambda: len(set(looked_at)) == 101)
-
     monkeypatch.setattr(JobController, "reconcile", noted)
-    in_virtual_time(scenario)
+    await _to_running(cluster, 100, 1)
+    await cluster.replica.kill()
+    cluster.job("new")
+    looked_at.clear()
+    await cluster.start_controller()
+    await cluster.until(lambda: len(set(looked_at)) == 101)
     assert looked_at[0] == "new"
 
 
-def test_a_restart_asks_for_the_many_pods_that_were_never_made_with_one_list():
+@virtual_cluster()
+async def test_a_restart_asks_for_the_many_pods_that_were_never_made_with_one_list(cluster):
     """The one pod that the status has counted is gone, and none of the others was made yet: any of them may be meant."""
-
-    async def scenario(cluster):
-        worker = {**task("worker", replicas=1000), "dependsOn": {"name": ["launcher"]}}
-        cluster.job("j", task("launcher", replicas=1), worker)
-        await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 1)
-        cluster.admit()
-        await cluster.until(lambda: len(cluster.pods()) == 1 and cluster.status("j").get("pending") == 1)
-        await cluster.replica.kill()
-        cluster.server.delete(PODS, Key(NS, cluster.pods()[0]["metadata"]["name"]), grace=0)
-        cluster.server.reads.clear()
-        await cluster.start_controller()
-        await cluster.until(lambda: len(cluster.pods()) == 1)
-        return dict(cluster.server.reads)
-
-    reads = in_virtual_time(scenario)
+    worker = {**task("worker", replicas=1000), "dependsOn": {"name": ["launcher"]}}
+    cluster.job("j", task("launcher", replicas=1), worker)
+    await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 1)
+    cluster.admit()
+    await cluster.until(lambda: len(cluster.pods()) == 1 and cluster.status("j").get("pending") == 1)
+    await cluster.replica.kill()
+    cluster.server.delete(PODS, Key(NS, cluster.pods()[0]["metadata"]["name"]), grace=0)
+    cluster.server.reads.clear()
+    await cluster.start_controller()
+    await cluster.until(lambda: len(cluster.pods()) == 1)
+    reads = dict(cluster.server.reads)
     assert reads.get(("list", "pods"), 0) == 1
     assert reads.get(("get", "pods"), 0) <= 8

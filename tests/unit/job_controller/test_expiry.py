@@ -6,7 +6,7 @@ from pyroclast.api.types import JOB_FLOWS, JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 
 def make_flow(cluster: MemoryCluster) -> str:
@@ -34,60 +34,52 @@ def is_there(cluster: MemoryCluster) -> bool:
     return job is not None and "deletionTimestamp" not in job["metadata"]
 
 
-def test_a_job_stays_until_its_flow_tells_how_it_ended():
-    async def scenario(cluster: MemoryCluster) -> None:
-        await finish(cluster, make_flow(cluster))
-        tell(cluster, jobStatusList=[{"name": "f-a", "state": "Running"}])
-        await asyncio.sleep(60)
-        assert is_there(cluster)
-        tell(cluster, jobStatusList=[{"name": "f-a", "state": "Completed"}])
-        await cluster.until(lambda: not is_there(cluster), within=10)
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_job_stays_until_its_flow_tells_how_it_ended(cluster: MemoryCluster):
+    await finish(cluster, make_flow(cluster))
+    tell(cluster, jobStatusList=[{"name": "f-a", "state": "Running"}])
+    await asyncio.sleep(60)
+    assert is_there(cluster)
+    tell(cluster, jobStatusList=[{"name": "f-a", "state": "Completed"}])
+    await cluster.until(lambda: not is_there(cluster), within=10)
 
 
-def test_a_job_of_a_flow_that_is_gone_goes_at_once():
-    async def scenario(cluster: MemoryCluster) -> None:
-        await finish(cluster, "another")
-        await cluster.until(lambda: not is_there(cluster), within=5)
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_job_of_a_flow_that_is_gone_goes_at_once(cluster: MemoryCluster):
+    await finish(cluster, "another")
+    await cluster.until(lambda: not is_there(cluster), within=5)
 
 
-def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late():
-    async def scenario(cluster: MemoryCluster) -> None:
-        cluster.job("f-a", ttlSecondsAfterFinished=30)
-        await cluster.until(lambda: cluster.admit() or cluster.pods())
+@virtual_cluster()
+async def test_a_job_whose_time_was_put_off_stays_although_the_watch_is_late(cluster: MemoryCluster):
+    cluster.job("f-a", ttlSecondsAfterFinished=30)
+    await cluster.until(lambda: cluster.admit() or cluster.pods())
+    cluster.run_pods()
+    cluster.run_pods("Succeeded")
+    await cluster.until(lambda: cluster.phase("f-a") == "Completed")
+    await asyncio.sleep(20)
+    cluster.server.watchers.clear()  # nothing comes any more, and nobody notices
+    cluster.server.patch(JOBS, Key(NS, "f-a"), {"spec": {"ttlSecondsAfterFinished": 50}}, PatchKind.MERGE)
+    await asyncio.sleep(20)
+    assert is_there(cluster)
+    await cluster.until(lambda: not is_there(cluster), within=15)
+
+
+@virtual_cluster()
+async def test_a_flow_is_read_once_for_many_of_its_jobs_that_expire_together(cluster: MemoryCluster):
+    uid = make_flow(cluster)
+    names = [f"f-{number}" for number in range(30)]
+    tell(cluster, jobStatusList=[{"name": name, "state": "Completed"} for name in names])
+    owners = [{"apiVersion": JOB_FLOWS.api_version, "kind": "JobFlow", "name": "f", "uid": uid, "controller": True}]
+    for name in names:
+        cluster.job(name, ttlSecondsAfterFinished=1)
+        cluster.server.patch(JOBS, Key(NS, name), {"metadata": {"ownerReferences": owners}}, PatchKind.MERGE)
+
+    def ended() -> bool:
+        cluster.admit()
         cluster.run_pods()
         cluster.run_pods("Succeeded")
-        await cluster.until(lambda: cluster.phase("f-a") == "Completed")
-        await asyncio.sleep(20)
-        cluster.server.watchers.clear()  # nothing comes any more, and nobody notices
-        cluster.server.patch(JOBS, Key(NS, "f-a"), {"spec": {"ttlSecondsAfterFinished": 50}}, PatchKind.MERGE)
-        await asyncio.sleep(20)
-        assert is_there(cluster)
-        await cluster.until(lambda: not is_there(cluster), within=15)
+        return not any(key.name in names for key in cluster.server.of(JOBS))
 
-    in_virtual_time(scenario)
-
-
-def test_a_flow_is_read_once_for_many_of_its_jobs_that_expire_together():
-    async def scenario(cluster: MemoryCluster) -> int:
-        uid = make_flow(cluster)
-        names = [f"f-{number}" for number in range(30)]
-        tell(cluster, jobStatusList=[{"name": name, "state": "Completed"} for name in names])
-        owners = [{"apiVersion": JOB_FLOWS.api_version, "kind": "JobFlow", "name": "f", "uid": uid, "controller": True}]
-        for name in names:
-            cluster.job(name, ttlSecondsAfterFinished=1)
-            cluster.server.patch(JOBS, Key(NS, name), {"metadata": {"ownerReferences": owners}}, PatchKind.MERGE)
-
-        def ended() -> bool:
-            cluster.admit()
-            cluster.run_pods()
-            cluster.run_pods("Succeeded")
-            return not any(key.name in names for key in cluster.server.of(JOBS))
-
-        await cluster.until(ended, within=60)
-        return int(cluster.server.reads["get", JOB_FLOWS.qualified])
-
-    assert in_virtual_time(scenario) <= 5
+    await cluster.until(ended, within=60)
+    assert int(cluster.server.reads["get", JOB_FLOWS.qualified]) <= 5

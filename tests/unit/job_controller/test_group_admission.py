@@ -12,7 +12,7 @@ from pyroclast_job_controller.podgroup.admission import PATHS
 from pyroclast_job_controller.settings import ControllerSettings
 
 from .cluster import NS
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, in_virtual_time, virtual_cluster
 from .test_plain_pods import pod, replica_set
 
 
@@ -37,30 +37,26 @@ def queues_of_groups(cluster: MemoryCluster) -> list[str]:
     return [group["spec"].get("queue", "") for group in cluster.server.of(POD_GROUPS).values()]
 
 
-def test_the_group_of_a_job_in_the_default_queue_takes_the_queue_of_its_namespace() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        queue(cluster, "research", "Open")
-        namespace_with_queue(cluster, NS, "research")
-        await asyncio.sleep(1)
-        cluster.job("a")
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        return queues_of_groups(cluster)
-
-    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == ["research"]
+@virtual_cluster(in_process_webhooks=PATHS)
+async def test_the_group_of_a_job_in_the_default_queue_takes_the_queue_of_its_namespace(cluster: MemoryCluster) -> None:
+    queue(cluster, "research", "Open")
+    namespace_with_queue(cluster, NS, "research")
+    await asyncio.sleep(1)
+    cluster.job("a")
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    assert queues_of_groups(cluster) == ["research"]
 
 
-def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        queue(cluster, "research", "Open")
-        namespace_with_queue(cluster, NS, "research")
-        await asyncio.sleep(1)
-        owner = replica_set(cluster, 1)
-        await asyncio.sleep(1)
-        pod(cluster, "w-0", owner)
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        return queues_of_groups(cluster)
-
-    assert in_virtual_time(scenario, workloads=True, in_process_webhooks=PATHS) == ["research"]
+@virtual_cluster(workloads=True, in_process_webhooks=PATHS)
+async def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too(cluster: MemoryCluster) -> None:
+    queue(cluster, "research", "Open")
+    namespace_with_queue(cluster, NS, "research")
+    await asyncio.sleep(1)
+    owner = replica_set(cluster, 1)
+    await asyncio.sleep(1)
+    pod(cluster, "w-0", owner)
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    assert queues_of_groups(cluster) == ["research"]
 
 
 @pytest.mark.parametrize("webhooks", [(), PATHS[1:]])
@@ -75,60 +71,57 @@ def test_a_webhook_that_is_called_defaults_alone(webhooks: tuple[str, ...]) -> N
     assert in_virtual_time(scenario, in_process_webhooks=webhooks) == ["default"]
 
 
-def test_a_job_whose_group_the_rules_refuse_is_told_what_the_webhook_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_cluster(in_process_webhooks=PATHS)
+async def test_a_job_whose_group_the_rules_refuse_is_told_what_the_webhook_would_say(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
 
     def event(_about: object, _type: str, _reason: str, message: str, **_: object) -> None:
         told.append(message)
 
-    async def scenario(cluster: MemoryCluster) -> int:
-        monkeypatch.setattr(cluster.replica.shared.recorder, "event", event)
-        queue(cluster, "other", "Closed")
-        await asyncio.sleep(1)
-        cluster.job("a", queue="other")
-        await cluster.until(lambda: told)
-        return len(cluster.server.of(POD_GROUPS))
-
-    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == 0
+    monkeypatch.setattr(cluster.replica.shared.recorder, "event", event)
+    queue(cluster, "other", "Closed")
+    await asyncio.sleep(1)
+    cluster.job("a", queue="other")
+    await cluster.until(lambda: told)
+    assert len(cluster.server.of(POD_GROUPS)) == 0
     said = "can only submit PodGroup to queue with state `Open`, queue `other` status is `Closed`."
     assert (
         told[0] == f'Failed to create PodGroup, err: admission webhook "validatepodgroup.volcano.sh" denied the request: {said}'
     )
 
 
-def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_group_is_refused(
+@virtual_cluster(in_process_webhooks=PATHS)
+async def test_a_queue_that_the_cache_does_not_show_as_open_is_read_before_a_group_is_refused(
+    cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        queue(cluster, "other", "Closed")
-        await asyncio.sleep(1)
-        view = cluster.replica.shared.caches.queue_views
-        closed = view.get("other")
-        assert closed is not None
-        cluster.server.patch(QUEUES, Key("", "other"), {"status": {"state": "Open"}}, PatchKind.MERGE)
-        await asyncio.sleep(1)
-        known = view.get
+    queue(cluster, "other", "Closed")
+    await asyncio.sleep(1)
+    view = cluster.replica.shared.caches.queue_views
+    closed = view.get("other")
+    assert closed is not None
+    cluster.server.patch(QUEUES, Key("", "other"), {"status": {"state": "Open"}}, PatchKind.MERGE)
+    await asyncio.sleep(1)
+    known = view.get
 
-        def lags(name: str) -> Any:
-            return closed if name == "other" else known(name)
+    def lags(name: str) -> Any:
+        return closed if name == "other" else known(name)
 
-        monkeypatch.setattr(view, "get", lags)
-        cluster.job("a", queue="other")
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        return queues_of_groups(cluster)
-
-    assert in_virtual_time(scenario, in_process_webhooks=PATHS) == ["other"]
+    monkeypatch.setattr(view, "get", lags)
+    cluster.job("a", queue="other")
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    assert queues_of_groups(cluster) == ["other"]
 
 
-def test_namespaces_that_webhooks_leave_out_are_left_out_here() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        queue(cluster, "other", "Closed")
-        await asyncio.sleep(1)
-        cluster.job("a", queue="other")
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        return queues_of_groups(cluster)
-
-    assert in_virtual_time(scenario, in_process_webhooks=PATHS, leader_elect_resource_namespace=NS) == ["other"]
+@virtual_cluster(in_process_webhooks=PATHS, leader_elect_resource_namespace=NS)
+async def test_namespaces_that_webhooks_leave_out_are_left_out_here(cluster: MemoryCluster) -> None:
+    queue(cluster, "other", "Closed")
+    await asyncio.sleep(1)
+    cluster.job("a", queue="other")
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    assert queues_of_groups(cluster) == ["other"]
 
 
 def test_a_webhook_whose_rules_the_controllers_do_not_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

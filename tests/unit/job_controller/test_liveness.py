@@ -10,7 +10,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.runtime.controllers import stuck
 
 from .cluster import NS, task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 PODS_EACH = 700
 SECONDS_EACH = 1.0
@@ -46,34 +46,32 @@ async def complaints(cluster: MemoryCluster, seconds: float) -> list[str]:
     return found
 
 
-def test_a_large_job_that_is_made_and_restarted_slowly_is_not_taken_for_stuck_nor_who_waits_behind_it() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        Slow(cluster)
-        for name in ("a", "b"):
-            cluster.job(name, task(replicas=PODS_EACH))
-        await asyncio.sleep(1)
-        cluster.admit()
-        found = await complaints(cluster, 2 * PODS_EACH * SECONDS_EACH + 100)
-        assert len(cluster.pods()) == 2 * PODS_EACH
-        cluster.server.patch(JOBS, Key(NS, "a"), {"status": {"state": {"phase": "Aborting"}}}, PatchKind.MERGE)
-        found += await complaints(cluster, PODS_EACH * SECONDS_EACH + 100)
-        assert len(cluster.pods()) == PODS_EACH
-        return found
+@virtual_cluster()
+async def test_a_large_job_that_is_made_and_restarted_slowly_is_not_taken_for_stuck_nor_who_waits_behind_it(
+    cluster: MemoryCluster,
+) -> None:
+    Slow(cluster)
+    for name in ("a", "b"):
+        cluster.job(name, task(replicas=PODS_EACH))
+    await asyncio.sleep(1)
+    cluster.admit()
+    found = await complaints(cluster, 2 * PODS_EACH * SECONDS_EACH + 100)
+    assert len(cluster.pods()) == 2 * PODS_EACH
+    cluster.server.patch(JOBS, Key(NS, "a"), {"status": {"state": {"phase": "Aborting"}}}, PatchKind.MERGE)
+    found += await complaints(cluster, PODS_EACH * SECONDS_EACH + 100)
+    assert len(cluster.pods()) == PODS_EACH
+    assert found == []
 
-    assert in_virtual_time(scenario) == []
 
-
-def test_work_that_does_not_get_on_is_noticed() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
-        slow = Slow(cluster)
-        cluster.job("a", task(replicas=PODS_EACH))
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        cluster.admit()
-        early = await complaints(cluster, 100)
-        slow.is_hung = True
-        await asyncio.sleep(601)
-        assert early == []
-        return await complaints(cluster, 10)
-
-    (why,) = in_virtual_time(scenario)
+@virtual_cluster()
+async def test_work_that_does_not_get_on_is_noticed(cluster: MemoryCluster) -> None:
+    slow = Slow(cluster)
+    cluster.job("a", task(replicas=PODS_EACH))
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    cluster.admit()
+    early = await complaints(cluster, 100)
+    slow.is_hung = True
+    await asyncio.sleep(601)
+    assert early == []
+    (why,) = await complaints(cluster, 10)
     assert why.startswith("the work on one key has not got on for 61")

@@ -14,58 +14,54 @@ from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.pod_actions import PodActions
 
 from .cluster import NS, task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 
-def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same() -> None:
-    async def scenario(cluster: MemoryCluster) -> tuple[int, str]:
-        cluster.job("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
-        await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
-        await cluster.until(lambda: len(cluster.pods()) == 2)
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-        failed, healthy = cluster.pods()
-        patch, conflicts = cluster.replica.client.patch, [0]
+@virtual_cluster()
+async def test_a_pod_whose_mark_meets_a_conflict_is_restarted_all_the_same(cluster: MemoryCluster) -> None:
+    cluster.job("j", task("a", replicas=2), policies=[{"event": "PodFailed", "action": "RestartTask"}])
+    await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
+    await cluster.until(lambda: len(cluster.pods()) == 2)
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.phase("j") == "Running")
+    failed, healthy = cluster.pods()
+    patch, conflicts = cluster.replica.client.patch, [0]
 
-        async def contended(kind: ResourceType, key: Key, body: Any, how: PatchKind, **more: Any) -> Any:
-            if key.name == healthy["metadata"]["name"] and not conflicts[0]:
-                conflicts[0] += 1
-                raise Conflict(409, "Conflict", "the object has been modified")
-            return await patch(kind, key, body, how, **more)
+    async def contended(kind: ResourceType, key: Key, body: Any, how: PatchKind, **more: Any) -> Any:
+        if key.name == healthy["metadata"]["name"] and not conflicts[0]:
+            conflicts[0] += 1
+            raise Conflict(409, "Conflict", "the object has been modified")
+        return await patch(kind, key, body, how, **more)
 
-        cluster.replica.client.patch = contended  # type: ignore[method-assign]
-        cluster.set_phase(failed, "Failed", 1)
+    cluster.replica.client.patch = contended  # type: ignore[method-assign]
+    cluster.set_phase(failed, "Failed", 1)
 
-        def is_made_anew() -> bool:
-            cluster.drain()
-            pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods()}
-            return len(pods) == 2 and healthy["metadata"]["uid"] not in pods.values()
+    def is_made_anew() -> bool:
+        cluster.drain()
+        pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in cluster.pods()}
+        return len(pods) == 2 and healthy["metadata"]["uid"] not in pods.values()
 
-        await cluster.until(is_made_anew)
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-        return conflicts[0], cluster.phase("j")
-
-    assert in_virtual_time(scenario) == (1, "Running")
+    await cluster.until(is_made_anew)
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.phase("j") == "Running")
+    assert (conflicts[0], cluster.phase("j")) == (1, "Running")
 
 
-def test_a_deletion_that_the_watch_told_of_first_is_not_remembered() -> None:
-    async def scenario(cluster: MemoryCluster) -> tuple[set[str], set[str]]:
-        cluster.job("j", task("a", replicas=2))
-        await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
-        await cluster.until(lambda: len(cluster.pods()) == 2)
-        cluster.run_pods()
-        shared = cluster.replica.shared
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-        job = shared.caches.jobs.get(Key(NS, "j"))
-        assert job is not None
-        memory = JobMemory(job.metadata.uid, Pace(shared.clock))
-        there = cluster.pods()[0]["metadata"]
-        victims = (Victim("j-a-0", "gone-before"), Victim(there["name"], there["uid"]))
-        creator = pods_checked(shared.client, (), (), ())
-        actions = PodActions(shared.client, creator, shared.caches.pods, lambda _: None, lambda _: None)
-        await actions.carry_out(job, DeletePods(victims), memory, forwarding=False)
-        return memory.deleted, {there["uid"]}
-
-    remembered, want = in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_deletion_that_the_watch_told_of_first_is_not_remembered(cluster: MemoryCluster) -> None:
+    cluster.job("j", task("a", replicas=2))
+    await cluster.until(lambda: bool(cluster.server.of(PODS)) or cluster.admit())
+    await cluster.until(lambda: len(cluster.pods()) == 2)
+    cluster.run_pods()
+    shared = cluster.replica.shared
+    await cluster.until(lambda: cluster.phase("j") == "Running")
+    job = shared.caches.jobs.get(Key(NS, "j"))
+    assert job is not None
+    memory = JobMemory(job.metadata.uid, Pace(shared.clock))
+    there = cluster.pods()[0]["metadata"]
+    victims = (Victim("j-a-0", "gone-before"), Victim(there["name"], there["uid"]))
+    creator = pods_checked(shared.client, (), (), ())
+    actions = PodActions(shared.client, creator, shared.caches.pods, lambda _: None, lambda _: None)
+    await actions.carry_out(job, DeletePods(victims), memory, forwarding=False)
+    remembered, want = memory.deleted, {there["uid"]}
     assert remembered == want

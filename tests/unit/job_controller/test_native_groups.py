@@ -9,7 +9,7 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, task
-from .memory_cluster import in_virtual_time
+from .memory_cluster import virtual_cluster
 
 GROUP = f"/apis/{NATIVE_POD_GROUPS.group}"
 NOT_PUBLISHED = "PodGroupNotPublished"
@@ -25,16 +25,6 @@ def said(monkeypatch):
 def serve(cluster):
     cluster.server.documents[GROUP] = {"versions": [{"version": "v1beta1"}]}
     cluster.server.documents[f"{GROUP}/v1beta1"] = {"resources": [{"name": "podgroups"}, {"name": "podgroups/status"}]}
-
-
-def publishing(scenario, *, seats=False):
-    """Run a scenario with the switch on, where the API server serves such PodGroups."""
-
-    async def served(cluster):
-        serve(cluster)
-        await scenario(cluster)
-
-    in_virtual_time(served, seats=seats, publish_native_groups=True)
 
 
 def natives(cluster):
@@ -56,46 +46,43 @@ async def started(cluster, pods):
     await cluster.until(lambda: len(cluster.pods()) == pods)
 
 
-def test_a_job_is_shown_before_its_pods_come_and_its_pods_name_it():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2), task("b", 1), priorityClassName="high", queue="default")
-        await cluster.until(lambda: ours(cluster))
-        (group,) = natives(cluster)
-        uid = cluster.server.of(JOBS)[Key(NS, "j")]["metadata"]["uid"]
-        assert group["metadata"]["name"] == f"j-{uid}"
-        assert group["metadata"]["labels"] == {keys.JOB_NAME: "j", keys.SCHEDULING_QUEUE_NAME: "default"}
-        (owner,) = group["metadata"]["ownerReferences"]
-        assert (owner["kind"], owner["uid"], owner["controller"], "blockOwnerDeletion" in owner) == ("Job", uid, True, False)
-        policy = {"gang": {"minCount": 3}}
-        assert group["spec"] == {"schedulingPolicy": policy, "disruptionMode": {"all": {}}, "priorityClassName": "high"}
-        assert ours(cluster)["metadata"]["annotations"][keys.NATIVE_GROUP] == f"j-{uid}"
-        await started(cluster, 3)
-        assert named(cluster) == {f"j-{uid}"}
-        assert cluster.server.writes["patch", PODS.qualified] == 0
-
-    publishing(scenario)
-
-
-def test_pods_may_be_evicted_one_by_one_where_the_gang_may_be_smaller():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3, minAvailable=2), minAvailable=2)
-        await cluster.until(lambda: ours(cluster))
-        (group,) = natives(cluster)
-        assert group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
-
-    publishing(scenario)
+@virtual_cluster(publish_native_groups=True)
+async def test_a_job_is_shown_before_its_pods_come_and_its_pods_name_it(cluster):
+    serve(cluster)
+    cluster.job("j", task("a", 2), task("b", 1), priorityClassName="high", queue="default")
+    await cluster.until(lambda: ours(cluster))
+    (group,) = natives(cluster)
+    uid = cluster.server.of(JOBS)[Key(NS, "j")]["metadata"]["uid"]
+    assert group["metadata"]["name"] == f"j-{uid}"
+    assert group["metadata"]["labels"] == {keys.JOB_NAME: "j", keys.SCHEDULING_QUEUE_NAME: "default"}
+    (owner,) = group["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["uid"], owner["controller"], "blockOwnerDeletion" in owner) == ("Job", uid, True, False)
+    policy = {"gang": {"minCount": 3}}
+    assert group["spec"] == {"schedulingPolicy": policy, "disruptionMode": {"all": {}}, "priorityClassName": "high"}
+    assert ours(cluster)["metadata"]["annotations"][keys.NATIVE_GROUP] == f"j-{uid}"
+    await started(cluster, 3)
+    assert named(cluster) == {f"j-{uid}"}
+    assert cluster.server.writes["patch", PODS.qualified] == 0
 
 
-def test_the_minimum_follows_that_of_the_job():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3, minAvailable=3))
-        await started(cluster, 3)
-        patch = {"spec": {"minAvailable": 2, "tasks": [task("a", 3, minAvailable=2)]}}
-        cluster.server.patch(JOBS, Key(NS, "j"), patch, PatchKind.MERGE)
-        await cluster.until(lambda: ours(cluster)["spec"]["minMember"] == 2)
-        assert natives(cluster)[0]["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+@virtual_cluster(publish_native_groups=True)
+async def test_pods_may_be_evicted_one_by_one_where_the_gang_may_be_smaller(cluster):
+    serve(cluster)
+    cluster.job("j", task("a", 3, minAvailable=2), minAvailable=2)
+    await cluster.until(lambda: ours(cluster))
+    (group,) = natives(cluster)
+    assert group["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
 
-    publishing(scenario)
+
+@virtual_cluster(publish_native_groups=True)
+async def test_the_minimum_follows_that_of_the_job(cluster):
+    serve(cluster)
+    cluster.job("j", task("a", 3, minAvailable=3))
+    await started(cluster, 3)
+    patch = {"spec": {"minAvailable": 2, "tasks": [task("a", 3, minAvailable=2)]}}
+    cluster.server.patch(JOBS, Key(NS, "j"), patch, PatchKind.MERGE)
+    await cluster.until(lambda: ours(cluster)["spec"]["minMember"] == 2)
+    assert natives(cluster)[0]["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
 
 
 @pytest.mark.parametrize(
@@ -116,106 +103,96 @@ def test_the_minimum_follows_that_of_the_job():
     ],
     ids=["no minimum", "another scheduler", "priorities", "a group of its own"],
 )
-def test_what_cannot_be_expressed_is_not_shown_and_said_once(said, tasks, spec, why):
-    async def scenario(cluster):
-        cluster.job("j", *tasks, **spec)
-        await started(cluster, sum(each["replicas"] for each in tasks))
-        assert natives(cluster) == []
-        assert keys.NATIVE_GROUP not in ours(cluster)["metadata"]["annotations"]
-        (message,) = [message for reason, message in said if reason == NOT_PUBLISHED]
-        assert why in message
-
-    publishing(scenario)
-
-
-def test_a_refusal_holds_no_job_up(said):
-    async def scenario(cluster):
-        create = cluster.replica.client.create
-
-        async def refused(kind, body, **more):
-            if kind.group == NATIVE_POD_GROUPS.group:
-                raise Forbidden(403, "Forbidden", "no PriorityClass with name high was found")
-            return await create(kind, body, **more)
-
-        cluster.replica.client.create = refused
-        cluster.job("j", task("a", 2))
-        await started(cluster, 2)
-        assert named(cluster) == {""}
-        (message,) = [message for reason, message in said if reason == NOT_PUBLISHED]
-        assert message.endswith("no PriorityClass with name high was found")
-
-    publishing(scenario)
+@virtual_cluster(publish_native_groups=True)
+async def test_what_cannot_be_expressed_is_not_shown_and_said_once(cluster, said, tasks, spec, why):
+    serve(cluster)
+    cluster.job("j", *tasks, **spec)
+    await started(cluster, sum(each["replicas"] for each in tasks))
+    assert natives(cluster) == []
+    assert keys.NATIVE_GROUP not in ours(cluster)["metadata"]["annotations"]
+    (message,) = [message for reason, message in said if reason == NOT_PUBLISHED]
+    assert why in message
 
 
-def test_what_passes_is_waited_for_and_a_lost_answer_makes_no_second():
-    async def scenario(cluster):
-        create, tries = cluster.replica.client.create, []
+@virtual_cluster(publish_native_groups=True)
+async def test_a_refusal_holds_no_job_up(cluster, said):
+    serve(cluster)
+    create = cluster.replica.client.create
 
-        async def lost(kind, body, **more):
-            answer = await create(kind, body, **more)
-            if kind.group == NATIVE_POD_GROUPS.group and not tries:
-                tries.append(body)
-                raise ServerError(500, "InternalError", "etcdserver: request timed out")
-            return answer
+    async def refused(kind, body, **more):
+        if kind.group == NATIVE_POD_GROUPS.group:
+            raise Forbidden(403, "Forbidden", "no PriorityClass with name high was found")
+        return await create(kind, body, **more)
 
-        cluster.replica.client.create = lost
-        cluster.job("j", task("a", 2))
-        await started(cluster, 2)
-        (group,) = natives(cluster)
-        assert named(cluster) == {group["metadata"]["name"]}
-
-    publishing(scenario)
+    cluster.replica.client.create = refused
+    cluster.job("j", task("a", 2))
+    await started(cluster, 2)
+    assert named(cluster) == {""}
+    (message,) = [message for reason, message in said if reason == NOT_PUBLISHED]
+    assert message.endswith("no PriorityClass with name high was found")
 
 
-def test_one_of_somebody_else_is_left_alone(said):
-    async def scenario(cluster):
-        await cluster.replica.give(0)
-        cluster.job("j", task("a", 1))
-        name = f"j-{cluster.server.of(JOBS)[Key(NS, 'j')]['metadata']['uid']}"
-        kind = NATIVE_POD_GROUPS
-        spec = {"schedulingPolicy": {"basic": {}}}
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": NS}, "spec": spec}
-        cluster.server.create(kind, body)
-        cluster.replica.take(0)
-        await started(cluster, 1)
-        assert natives(cluster)[0]["spec"] == spec
-        assert any("does not belong to this job" in message for reason, message in said if reason == NOT_PUBLISHED)
-        assert named(cluster) == {""}
+@virtual_cluster(publish_native_groups=True)
+async def test_what_passes_is_waited_for_and_a_lost_answer_makes_no_second(cluster):
+    serve(cluster)
+    create, tries = cluster.replica.client.create, []
 
-    publishing(scenario)
+    async def lost(kind, body, **more):
+        answer = await create(kind, body, **more)
+        if kind.group == NATIVE_POD_GROUPS.group and not tries:
+            tries.append(body)
+            raise ServerError(500, "InternalError", "etcdserver: request timed out")
+        return answer
 
-
-def test_where_the_api_is_not_served_nothing_is_shown_until_it_is():
-    async def scenario(cluster):
-        cluster.job("one", task("a", 1))
-        await started(cluster, 1)
-        assert natives(cluster) == []
-        serve(cluster)
-        await cluster.replica.kill()
-        await cluster.start_controller()
-        cluster.job("two", task("a", 1))
-        await cluster.until(lambda: natives(cluster))
-
-    in_virtual_time(scenario, publish_native_groups=True)
+    cluster.replica.client.create = lost
+    cluster.job("j", task("a", 2))
+    await started(cluster, 2)
+    (group,) = natives(cluster)
+    assert named(cluster) == {group["metadata"]["name"]}
 
 
-def test_without_the_switch_nothing_is_asked_nor_shown():
-    async def scenario(cluster):
-        serve(cluster)
-        cluster.job("j", task("a", 1))
-        await started(cluster, 1)
-        assert natives(cluster) == []
-        assert cluster.server.reads["GET", GROUP] == 0
+@virtual_cluster(publish_native_groups=True)
+async def test_one_of_somebody_else_is_left_alone(cluster, said):
+    await cluster.replica.give(0)
+    cluster.job("j", task("a", 1))
+    name = f"j-{cluster.server.of(JOBS)[Key(NS, 'j')]['metadata']['uid']}"
+    kind = NATIVE_POD_GROUPS
+    spec = {"schedulingPolicy": {"basic": {}}}
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": NS}, "spec": spec}
+    cluster.server.create(kind, body)
+    cluster.replica.take(0)
+    await started(cluster, 1)
+    assert natives(cluster)[0]["spec"] == spec
+    assert any("does not belong to this job" in message for reason, message in said if reason == NOT_PUBLISHED)
+    assert named(cluster) == {""}
 
-    in_virtual_time(scenario)
+
+@virtual_cluster(publish_native_groups=True)
+async def test_where_the_api_is_not_served_nothing_is_shown_until_it_is(cluster):
+    cluster.job("one", task("a", 1))
+    await started(cluster, 1)
+    assert natives(cluster) == []
+    serve(cluster)
+    await cluster.replica.kill()
+    await cluster.start_controller()
+    cluster.job("two", task("a", 1))
+    await cluster.until(lambda: natives(cluster))
 
 
-def test_pods_on_seats_name_it_too():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2))
-        await started(cluster, 2)
-        assert ours(cluster)["metadata"]["annotations"][keys.SEATS]
-        assert len(natives(cluster)) == 1
-        assert "" not in named(cluster)
+@virtual_cluster()
+async def test_without_the_switch_nothing_is_asked_nor_shown(cluster):
+    serve(cluster)
+    cluster.job("j", task("a", 1))
+    await started(cluster, 1)
+    assert natives(cluster) == []
+    assert cluster.server.reads["GET", GROUP] == 0
 
-    publishing(scenario, seats=True)
+
+@virtual_cluster(seats=True, publish_native_groups=True)
+async def test_pods_on_seats_name_it_too(cluster):
+    serve(cluster)
+    cluster.job("j", task("a", 2))
+    await started(cluster, 2)
+    assert ours(cluster)["metadata"]["annotations"][keys.SEATS]
+    assert len(natives(cluster)) == 1
+    assert "" not in named(cluster)

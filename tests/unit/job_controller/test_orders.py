@@ -14,7 +14,7 @@ from pyroclast.kube.http.client import PatchKind
 from tests.counts import IS_SOAK
 
 from .cluster import task
-from .memory_cluster import MemoryCluster, Replica, in_virtual_time
+from .memory_cluster import MemoryCluster, Replica, in_virtual_time, virtual_cluster
 from .memory_server import MemoryClient
 from .test_queue_orders import make, order, state
 from .test_traces import Watched
@@ -183,61 +183,55 @@ def undeletable(cluster: MemoryCluster) -> None:
     cluster.replica.client.delete = hangs  # type: ignore[method-assign]
 
 
-def test_an_order_to_a_job_is_not_repeated_by_who_finds_its_command_much_later() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        watched = Watched(cluster)
-        cluster.job("j", task("a", 2))
-        nodes = asyncio.get_running_loop().create_task(watched.nodes())
-        await watched.reaches("Running")
-        undeletable(cluster)
-        watched.order("RestartJob")
-        await asyncio.sleep(LONG)
-        assert (cluster.phase("j"), len(cluster.server.of(COMMANDS))) == ("Running", 1)
-        await killed(cluster)
-        await asyncio.sleep(LONG)
-        nodes.cancel()
-        return cluster.phase("j"), times(cluster), len(cluster.server.of(COMMANDS))
-
-    assert in_virtual_time(scenario) == ("Running", (1, 1), 0)
+@virtual_cluster()
+async def test_an_order_to_a_job_is_not_repeated_by_who_finds_its_command_much_later(cluster: MemoryCluster) -> None:
+    watched = Watched(cluster)
+    cluster.job("j", task("a", 2))
+    nodes = asyncio.get_running_loop().create_task(watched.nodes())
+    await watched.reaches("Running")
+    undeletable(cluster)
+    watched.order("RestartJob")
+    await asyncio.sleep(LONG)
+    assert (cluster.phase("j"), len(cluster.server.of(COMMANDS))) == ("Running", 1)
+    await killed(cluster)
+    await asyncio.sleep(LONG)
+    nodes.cancel()
+    assert (cluster.phase("j"), times(cluster), len(cluster.server.of(COMMANDS))) == ("Running", (1, 1), 0)
 
 
-def test_an_order_to_a_queue_is_not_repeated_by_who_finds_its_command_much_later() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        make(cluster, "child", "default")
-        await asyncio.sleep(1)
-        undeletable(cluster)
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(LONG)
-        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 1)
-        cluster.server.patch(QUEUES, CHILD, {"status": {"state": "Open"}}, PatchKind.MERGE, "status")  # by an administrator
-        await killed(cluster)
-        await asyncio.sleep(LONG)
-        return state(cluster, "child"), len(cluster.server.of(COMMANDS))
-
-    assert in_virtual_time(scenario) == ("Open", 0)
+@virtual_cluster()
+async def test_an_order_to_a_queue_is_not_repeated_by_who_finds_its_command_much_later(cluster: MemoryCluster) -> None:
+    make(cluster, "child", "default")
+    await asyncio.sleep(1)
+    undeletable(cluster)
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(LONG)
+    assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 1)
+    cluster.server.patch(QUEUES, CHILD, {"status": {"state": "Open"}}, PatchKind.MERGE, "status")  # by an administrator
+    await killed(cluster)
+    await asyncio.sleep(LONG)
+    assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Open", 0)
 
 
-def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controller() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        cluster.job("j", task("a", 20))
-        await asyncio.sleep(1)
-        create = cluster.replica.client.create
+@virtual_cluster()
+async def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controller(cluster: MemoryCluster) -> None:
+    cluster.job("j", task("a", 20))
+    await asyncio.sleep(1)
+    create = cluster.replica.client.create
 
-        async def slowly(kind: ResourceType, body: Any, **more: Any) -> Any:
-            await asyncio.sleep(5 if kind is PODS else 0)
-            return await create(kind, body, **more)
+    async def slowly(kind: ResourceType, body: Any, **more: Any) -> Any:
+        await asyncio.sleep(5 if kind is PODS else 0)
+        return await create(kind, body, **more)
 
-        cluster.replica.client.create = slowly  # type: ignore[method-assign]
-        cluster.admit()
-        await asyncio.sleep(1)
-        Watched(cluster).order("AbortJob")
-        await asyncio.sleep(1)
-        assert len(cluster.server.of(COMMANDS)) == 1
-        await killed(cluster)
-        await asyncio.sleep(LONG)
-        return cluster.phase("j")
-
-    assert in_virtual_time(scenario) == "Aborted"
+    cluster.replica.client.create = slowly  # type: ignore[method-assign]
+    cluster.admit()
+    await asyncio.sleep(1)
+    Watched(cluster).order("AbortJob")
+    await asyncio.sleep(1)
+    assert len(cluster.server.of(COMMANDS)) == 1
+    await killed(cluster)
+    await asyncio.sleep(LONG)
+    assert cluster.phase("j") == "Aborted"
 
 
 def family(cluster: MemoryCluster) -> None:
@@ -245,18 +239,16 @@ def family(cluster: MemoryCluster) -> None:
     make(cluster, "child", "parent", "Closed")
 
 
-def test_an_order_to_open_that_waits_survives_the_controller() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        family(cluster)
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(5)
-        await killed(cluster)
-        await asyncio.sleep(2)
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(LONG)
-        return state(cluster, "child")
-
-    assert in_virtual_time(scenario) == "Open"
+@virtual_cluster()
+async def test_an_order_to_open_that_waits_survives_the_controller(cluster: MemoryCluster) -> None:
+    family(cluster)
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(5)
+    await killed(cluster)
+    await asyncio.sleep(2)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(LONG)
+    assert state(cluster, "child") == "Open"
 
 
 def withdraw(cluster: MemoryCluster) -> None:
@@ -264,143 +256,131 @@ def withdraw(cluster: MemoryCluster) -> None:
         cluster.server.delete(COMMANDS, key)
 
 
-def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        family(cluster)
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(5)
-        withdraw(cluster)
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(LONG)
-        return state(cluster, "parent"), state(cluster, "child")
-
-    assert in_virtual_time(scenario) == ("Open", "Closed")
+@virtual_cluster()
+async def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out(cluster: MemoryCluster) -> None:
+    family(cluster)
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(5)
+    withdraw(cluster)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(LONG)
+    assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Closed")
 
 
-def test_an_order_that_is_withdrawn_while_no_write_gets_through_is_not_carried_out() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        watched = Watched(cluster)
-        cluster.job("j", task())
-        await asyncio.sleep(1)
-        cluster.admit()
-        await asyncio.sleep(2)
-        cluster.run_pods()
-        await asyncio.sleep(3)
-        cluster.replica.client.fault = lambda after: None if after else ConnectionFailed("refused", sent=False)
-        watched.order("AbortJob")
-        await asyncio.sleep(3)
-        withdraw(cluster)
-        await asyncio.sleep(1)
-        cluster.replica.client.fault = lambda _: None
-        await asyncio.sleep(LONG)
-        return cluster.phase("j")
-
-    assert in_virtual_time(scenario) == "Running"
+@virtual_cluster()
+async def test_an_order_that_is_withdrawn_while_no_write_gets_through_is_not_carried_out(cluster: MemoryCluster) -> None:
+    watched = Watched(cluster)
+    cluster.job("j", task())
+    await asyncio.sleep(1)
+    cluster.admit()
+    await asyncio.sleep(2)
+    cluster.run_pods()
+    await asyncio.sleep(3)
+    cluster.replica.client.fault = lambda after: None if after else ConnectionFailed("refused", sent=False)
+    watched.order("AbortJob")
+    await asyncio.sleep(3)
+    withdraw(cluster)
+    await asyncio.sleep(1)
+    cluster.replica.client.fault = lambda _: None
+    await asyncio.sleep(LONG)
+    assert cluster.phase("j") == "Running"
 
 
-def test_a_command_that_only_a_late_watch_still_shows_is_not_carried_out_again() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        other = Replica(cluster.server, shards=1)
-        watch, is_late = other.client.watch, [False]
+@virtual_cluster()
+async def test_a_command_that_only_a_late_watch_still_shows_is_not_carried_out_again(cluster: MemoryCluster) -> None:
+    other = Replica(cluster.server, shards=1)
+    watch, is_late = other.client.watch, [False]
 
-        async def late(kind: ResourceType, *where: Any, **more: Any) -> Any:
-            async for lines in watch(kind, *where, **more):
-                if kind is COMMANDS and is_late[0]:
-                    await asyncio.Event().wait()
-                yield lines
+    async def late(kind: ResourceType, *where: Any, **more: Any) -> Any:
+        async for lines in watch(kind, *where, **more):
+            if kind is COMMANDS and is_late[0]:
+                await asyncio.Event().wait()
+            yield lines
 
-        other.client.watch = late  # type: ignore[method-assign,assignment]
-        await other.start()
-        make(cluster, "child", "default")
-        await asyncio.sleep(1)
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0.001)
-        is_late[0] = True
-        await asyncio.sleep(1)
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(1)
-        assert not cluster.server.of(COMMANDS)
-        assert len(other.shared.caches.commands) == 1
-        await cluster.replica.give(0)
-        other.take(0)
-        await asyncio.sleep(LONG)
-        await other.kill()
-        return state(cluster, "child")
-
-    assert in_virtual_time(scenario) == "Open"
+    other.client.watch = late  # type: ignore[method-assign,assignment]
+    await other.start()
+    make(cluster, "child", "default")
+    await asyncio.sleep(1)
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.001)
+    is_late[0] = True
+    await asyncio.sleep(1)
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(1)
+    assert not cluster.server.of(COMMANDS)
+    assert len(other.shared.caches.commands) == 1
+    await cluster.replica.give(0)
+    other.take(0)
+    await asyncio.sleep(LONG)
+    await other.kill()
+    assert state(cluster, "child") == "Open"
 
 
-def test_the_next_order_is_begun_when_the_one_before_it_could_be_deleted() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        make(cluster, "child", "default")
-        await asyncio.sleep(1)
-        delete, is_forbidden = cluster.replica.client.delete, [True]
+@virtual_cluster()
+async def test_the_next_order_is_begun_when_the_one_before_it_could_be_deleted(cluster: MemoryCluster) -> None:
+    make(cluster, "child", "default")
+    await asyncio.sleep(1)
+    delete, is_forbidden = cluster.replica.client.delete, [True]
 
-        async def refused(kind: ResourceType, key: Key, **more: Any) -> Any:
-            if is_forbidden[0]:
-                raise Forbidden(403, "Forbidden", "you may not")
-            return await delete(kind, key, **more)
+    async def refused(kind: ResourceType, key: Key, **more: Any) -> Any:
+        if is_forbidden[0]:
+            raise Forbidden(403, "Forbidden", "you may not")
+        return await delete(kind, key, **more)
 
-        cluster.replica.client.delete = refused  # type: ignore[method-assign]
-        for action in ("CloseQueue", "OpenQueue"):
-            order(cluster, action, "child")
-        await asyncio.sleep(LONG)
-        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 2)
-        is_forbidden[0] = False
-        await asyncio.sleep(LONG)
-        assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Open", 0)
-
-    in_virtual_time(scenario)
+    cluster.replica.client.delete = refused  # type: ignore[method-assign]
+    for action in ("CloseQueue", "OpenQueue"):
+        order(cluster, action, "child")
+    await asyncio.sleep(LONG)
+    assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Closed", 2)
+    is_forbidden[0] = False
+    await asyncio.sleep(LONG)
+    assert (state(cluster, "child"), len(cluster.server.of(COMMANDS))) == ("Open", 0)
 
 
-def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion() -> None:
-    async def scenario(cluster: MemoryCluster) -> dict[tuple[str, str], int]:
-        cluster.job("j", task())
-        make(cluster, "child", "default")
-        await asyncio.sleep(5)
-        cluster.server.writes.clear()
-        order(cluster, "CloseQueue", "child")
-        Watched(cluster).order("RestartPod")
-        await asyncio.sleep(5)
-        return {what: times for what, times in cluster.server.writes.items() if what[1] != JOBS.qualified}
+@virtual_cluster()
+async def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion(cluster: MemoryCluster) -> None:
+    cluster.job("j", task())
+    make(cluster, "child", "default")
+    await asyncio.sleep(5)
+    cluster.server.writes.clear()
+    order(cluster, "CloseQueue", "child")
+    Watched(cluster).order("RestartPod")
+    await asyncio.sleep(5)
+    assert {what: times for what, times in cluster.server.writes.items() if what[1] != JOBS.qualified} == {
+        ("patch", QUEUES.qualified): 1,
+        ("delete", COMMANDS.qualified): 2,
+    }
 
-    assert in_virtual_time(scenario) == {("patch", QUEUES.qualified): 1, ("delete", COMMANDS.qualified): 2}
 
-
-def test_an_order_that_gives_way_to_a_later_one_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_cluster()
+async def test_an_order_that_gives_way_to_a_later_one_says_so(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append(words[-1]))
-
-    async def scenario(cluster: MemoryCluster) -> Any:
-        family(cluster)
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(5)
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(1)
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(LONG)
-        return state(cluster, "child")
-
-    assert in_virtual_time(scenario) == "Closed"
+    family(cluster)
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(5)
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(1)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(LONG)
+    assert state(cluster, "child") == "Closed"
     assert "was given up for CloseQueue of command" in told[0]
     assert told[1].endswith("had no effect: the queue is Closed already")
 
 
-def test_what_the_server_refuses_is_tried_until_it_is_withdrawn() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        make(cluster, "child", "default")
-        await asyncio.sleep(1)
+@virtual_cluster()
+async def test_what_the_server_refuses_is_tried_until_it_is_withdrawn(cluster: MemoryCluster) -> None:
+    make(cluster, "child", "default")
+    await asyncio.sleep(1)
 
-        def fault(after: bool) -> KubeError | None:
-            return None if after else Forbidden(403, "Forbidden", "you may not")
+    def fault(after: bool) -> KubeError | None:
+        return None if after else Forbidden(403, "Forbidden", "you may not")
 
-        cluster.replica.client.fault = fault
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(LONG)
-        assert len(cluster.server.of(COMMANDS)) == 1
-        cluster.replica.client.fault = lambda _: None
-        await asyncio.sleep(LONG)
-        return state(cluster, "child")
-
-    assert in_virtual_time(scenario) == "Closed"
+    cluster.replica.client.fault = fault
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(LONG)
+    assert len(cluster.server.of(COMMANDS)) == 1
+    cluster.replica.client.fault = lambda _: None
+    await asyncio.sleep(LONG)
+    assert state(cluster, "child") == "Closed"

@@ -10,7 +10,7 @@ from pyroclast.api.types import BATCH_JOBS, POD_GROUPS, PODS, REPLICA_SETS, Key,
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 
 def replica_set(cluster: MemoryCluster, replicas: int) -> dict[str, Any]:
@@ -34,105 +34,96 @@ def group_of(cluster: MemoryCluster, name: str) -> str:
     return str(annotations.get("scheduling.k8s.io/group-name", ""))
 
 
-def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_scaled_to_nothing() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[Key]:
-        owner = replica_set(cluster, 0)
-        await asyncio.sleep(1)
-        pod(cluster, "w-0", owner)
-        await asyncio.sleep(1)
-        cluster.server.delete(PODS, Key(NS, "w-0"))
-        await asyncio.sleep(60)
-        return list(cluster.server.of(POD_GROUPS))
-
-    assert in_virtual_time(scenario, workloads=True) == []
+@virtual_cluster(workloads=True)
+async def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_scaled_to_nothing(cluster: MemoryCluster) -> None:
+    owner = replica_set(cluster, 0)
+    await asyncio.sleep(1)
+    pod(cluster, "w-0", owner)
+    await asyncio.sleep(1)
+    cluster.server.delete(PODS, Key(NS, "w-0"))
+    await asyncio.sleep(60)
+    assert list(cluster.server.of(POD_GROUPS)) == []
 
 
-def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it_was_being_made(
+@virtual_cluster(workloads=True)
+async def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it_was_being_made(
+    cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario(cluster: MemoryCluster) -> list[Key]:
-        owner = replica_set(cluster, 1)
-        await asyncio.sleep(1)
-        create = cluster.replica.client.create
+    owner = replica_set(cluster, 1)
+    await asyncio.sleep(1)
+    create = cluster.replica.client.create
 
-        async def create_late(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-            if kind == POD_GROUPS:
-                scale(cluster, 0)
-                await asyncio.sleep(1)  # the watch is quicker
-            return await create(kind, body, **more)
+    async def create_late(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        if kind == POD_GROUPS:
+            scale(cluster, 0)
+            await asyncio.sleep(1)  # the watch is quicker
+        return await create(kind, body, **more)
 
-        monkeypatch.setattr(cluster.replica.client, "create", create_late)
-        pod(cluster, "w-0", owner)
-        await asyncio.sleep(2)
-        cluster.server.delete(PODS, Key(NS, "w-0"))
-        await asyncio.sleep(60)
-        return list(cluster.server.of(POD_GROUPS))
-
-    assert in_virtual_time(scenario, workloads=True) == []
+    monkeypatch.setattr(cluster.replica.client, "create", create_late)
+    pod(cluster, "w-0", owner)
+    await asyncio.sleep(2)
+    cluster.server.delete(PODS, Key(NS, "w-0"))
+    await asyncio.sleep(60)
+    assert list(cluster.server.of(POD_GROUPS)) == []
 
 
-def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        owner = replica_set(cluster, 0)
-        await asyncio.sleep(1)
-        for name in ("w-0", "w-1"):
-            pod(cluster, name, owner)
-        await asyncio.sleep(1)
-        scale(cluster, 2)
-        await asyncio.sleep(1)
-        name = f"podgroup-{owner['metadata']['uid']}"
-        assert list(cluster.server.of(POD_GROUPS)) == [Key(NS, name)]
-        assert [group_of(cluster, each) for each in ("w-0", "w-1")] == [name, name]
-
-    in_virtual_time(scenario, workloads=True)
+@virtual_cluster(workloads=True)
+async def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late(cluster: MemoryCluster) -> None:
+    owner = replica_set(cluster, 0)
+    await asyncio.sleep(1)
+    for name in ("w-0", "w-1"):
+        pod(cluster, name, owner)
+    await asyncio.sleep(1)
+    scale(cluster, 2)
+    await asyncio.sleep(1)
+    name = f"podgroup-{owner['metadata']['uid']}"
+    assert list(cluster.server.of(POD_GROUPS)) == [Key(NS, name)]
+    assert [group_of(cluster, each) for each in ("w-0", "w-1")] == [name, name]
 
 
-def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-        meta = {"name": "alone", "namespace": NS}
+@virtual_cluster(workloads=True)
+async def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again(cluster: MemoryCluster) -> None:
+    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+    meta = {"name": "alone", "namespace": NS}
+    cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await cluster.until(lambda: group_of(cluster, "alone"))
+    await cluster.replica.kill()
+    cluster.server.delete(POD_GROUPS, Key(NS, group_of(cluster, "alone")))
+    await cluster.start_controller()
+    await cluster.until(lambda: [key.name for key in cluster.server.of(POD_GROUPS)] == [group_of(cluster, "alone")])
+
+
+@virtual_cluster(workloads=True)
+async def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, str]] = []
+    recorder = cluster.replica.shared.recorder
+    monkeypatch.setattr(recorder, "event", lambda about, _, reason, *__: told.append((about.kind, reason)))
+    maker = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "cu", "controller": True}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    meta = {"name": "j", "namespace": NS, "ownerReferences": [maker]}
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"parallelism": 4, "scheduling": policy}}
+    job = cluster.server.create(BATCH_JOBS, body)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"], "controller": True}
+    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+    for name in ("j-0", "j-1"):
+        meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
         cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-        await cluster.until(lambda: group_of(cluster, "alone"))
-        await cluster.replica.kill()
-        cluster.server.delete(POD_GROUPS, Key(NS, group_of(cluster, "alone")))
-        await cluster.start_controller()
-        await cluster.until(lambda: [key.name for key in cluster.server.of(POD_GROUPS)] == [group_of(cluster, "alone")])
-
-    in_virtual_time(scenario, workloads=True)
+    await cluster.until(lambda: group_of(cluster, "j-0") and group_of(cluster, "j-1"))
+    (group,) = cluster.server.of(POD_GROUPS).values()
+    assert group["spec"]["minMember"] == 3
+    assert told == [("Job", "SchedulingTakenOver")]
 
 
-def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        told: list[tuple[str, str]] = []
-        recorder = cluster.replica.shared.recorder
-        monkeypatch.setattr(recorder, "event", lambda about, _, reason, *__: told.append((about.kind, reason)))
-        maker = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "c", "uid": "cu", "controller": True}
-        policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
-        meta = {"name": "j", "namespace": NS, "ownerReferences": [maker]}
-        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"parallelism": 4, "scheduling": policy}}
-        job = cluster.server.create(BATCH_JOBS, body)
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"], "controller": True}
-        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-        for name in ("j-0", "j-1"):
-            meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
-            cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-        await cluster.until(lambda: group_of(cluster, "j-0") and group_of(cluster, "j-1"))
-        (group,) = cluster.server.of(POD_GROUPS).values()
-        assert group["spec"]["minMember"] == 3
-        assert told == [("Job", "SchedulingTakenOver")]
-
-    in_virtual_time(scenario, workloads=True)
-
-
-def test_pods_in_a_group_of_kubernetes_get_none_of_ours() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[Key]:
-        spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}
-        meta = {"name": "p", "namespace": NS}
-        cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-        await asyncio.sleep(60)
-        return list(cluster.server.of(POD_GROUPS))
-
-    assert in_virtual_time(scenario, workloads=True) == []
+@virtual_cluster(workloads=True)
+async def test_pods_in_a_group_of_kubernetes_get_none_of_ours(cluster: MemoryCluster) -> None:
+    spec = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": "g"}, "containers": [{"name": "c", "image": "i"}]}
+    meta = {"name": "p", "namespace": NS}
+    cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await asyncio.sleep(60)
+    assert list(cluster.server.of(POD_GROUPS)) == []
 
 
 def foreign_group(cluster: MemoryCluster, name: str) -> Key:
@@ -143,85 +134,81 @@ def foreign_group(cluster: MemoryCluster, name: str) -> Key:
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen", "found"])
-def test_a_group_of_somebody_else_is_not_taken_for_the_own(is_seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        told, tried = [], []
-        monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
-        owner = replica_set(cluster, 1)
-        name = f"podgroup-{owner['metadata']['uid']}"
-        create = cluster.replica.client.create
+@virtual_cluster(workloads=True)
+async def test_a_group_of_somebody_else_is_not_taken_for_the_own(
+    cluster: MemoryCluster, is_seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, tried = [], []
+    monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
+    owner = replica_set(cluster, 1)
+    name = f"podgroup-{owner['metadata']['uid']}"
+    create = cluster.replica.client.create
 
-        async def create_when_it_is_there(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-            if kind == POD_GROUPS and not tried and not is_seen:
-                foreign_group(cluster, name)
-            tried.append(kind)
-            return await create(kind, body, **more)
-
-        monkeypatch.setattr(cluster.replica.client, "create", create_when_it_is_there)
-        if is_seen:
+    async def create_when_it_is_there(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        if kind == POD_GROUPS and not tried and not is_seen:
             foreign_group(cluster, name)
-            await asyncio.sleep(1)
-        pod(cluster, "w-0", owner)
-        await asyncio.sleep(60)
-        assert len(tried) == (0 if is_seen else 1)
-        assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["spec"] == {"minMember": 7}
-        assert group_of(cluster, "w-0") == ""
-        assert 3 <= len(told) <= 7  # ever more rarely
-        about, *words = told[0]
-        assert (about.kind, about.name, about.uid) == ("ReplicaSet", "w", owner["metadata"]["uid"])
-        assert words == ["Warning", "PodGroupError", f"PodGroup {NS}/{name} exists and does not belong to this ReplicaSet"]
-        cluster.server.delete(POD_GROUPS, Key(NS, name))
-        await cluster.until(lambda: group_of(cluster, "w-0") == name)
-        assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["metadata"]["ownerReferences"][0]["name"] == "w"
+        tried.append(kind)
+        return await create(kind, body, **more)
 
-    in_virtual_time(scenario, workloads=True)
-
-
-def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        told = []
-        monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
-        create = cluster.replica.client.create
-
-        async def create_late(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-            foreign_group(cluster, body["metadata"]["name"])
-            return await create(kind, body, **more)
-
-        monkeypatch.setattr(cluster.replica.client, "create", create_late)
-        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-        meta = {"name": "alone", "namespace": NS}
-        cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-        await cluster.until(lambda: told)
-        assert (told[0][0].kind, told[0][0].name) == ("Pod", "alone")
-        assert told[0][3].endswith("does not belong to this Pod")
-        assert group_of(cluster, "alone") == ""
-
-    in_virtual_time(scenario, workloads=True)
-
-
-def test_a_group_that_a_lost_answer_made_is_the_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        create = cluster.replica.client.create
-
-        async def create_twice(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-            await create(kind, body, **more)
-            return await create(kind, body, **more)
-
-        monkeypatch.setattr(cluster.replica.client, "create", create_twice)
-        owner = replica_set(cluster, 1)
-        pod(cluster, "w-0", owner)
-        await cluster.until(lambda: group_of(cluster, "w-0") == f"podgroup-{owner['metadata']['uid']}")
-
-    in_virtual_time(scenario, workloads=True)
-
-
-def test_a_group_of_somebody_else_stays_when_the_workload_is_scaled_to_nothing() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        owner = replica_set(cluster, 1)
-        key = foreign_group(cluster, f"podgroup-{owner['metadata']['uid']}")
+    monkeypatch.setattr(cluster.replica.client, "create", create_when_it_is_there)
+    if is_seen:
+        foreign_group(cluster, name)
         await asyncio.sleep(1)
-        scale(cluster, 0)
-        await asyncio.sleep(60)
-        assert list(cluster.server.of(POD_GROUPS)) == [key]
+    pod(cluster, "w-0", owner)
+    await asyncio.sleep(60)
+    assert len(tried) == (0 if is_seen else 1)
+    assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["spec"] == {"minMember": 7}
+    assert group_of(cluster, "w-0") == ""
+    assert 3 <= len(told) <= 7  # ever more rarely
+    about, *words = told[0]
+    assert (about.kind, about.name, about.uid) == ("ReplicaSet", "w", owner["metadata"]["uid"])
+    assert words == ["Warning", "PodGroupError", f"PodGroup {NS}/{name} exists and does not belong to this ReplicaSet"]
+    cluster.server.delete(POD_GROUPS, Key(NS, name))
+    await cluster.until(lambda: group_of(cluster, "w-0") == name)
+    assert cluster.server.of(POD_GROUPS)[Key(NS, name)]["metadata"]["ownerReferences"][0]["name"] == "w"
 
-    in_virtual_time(scenario, workloads=True)
+
+@virtual_cluster(workloads=True)
+async def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = []
+    monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
+    create = cluster.replica.client.create
+
+    async def create_late(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        foreign_group(cluster, body["metadata"]["name"])
+        return await create(kind, body, **more)
+
+    monkeypatch.setattr(cluster.replica.client, "create", create_late)
+    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+    meta = {"name": "alone", "namespace": NS}
+    cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    await cluster.until(lambda: told)
+    assert (told[0][0].kind, told[0][0].name) == ("Pod", "alone")
+    assert told[0][3].endswith("does not belong to this Pod")
+    assert group_of(cluster, "alone") == ""
+
+
+@virtual_cluster(workloads=True)
+async def test_a_group_that_a_lost_answer_made_is_the_own(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    create = cluster.replica.client.create
+
+    async def create_twice(kind: ResourceType, body: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        await create(kind, body, **more)
+        return await create(kind, body, **more)
+
+    monkeypatch.setattr(cluster.replica.client, "create", create_twice)
+    owner = replica_set(cluster, 1)
+    pod(cluster, "w-0", owner)
+    await cluster.until(lambda: group_of(cluster, "w-0") == f"podgroup-{owner['metadata']['uid']}")
+
+
+@virtual_cluster(workloads=True)
+async def test_a_group_of_somebody_else_stays_when_the_workload_is_scaled_to_nothing(cluster: MemoryCluster) -> None:
+    owner = replica_set(cluster, 1)
+    key = foreign_group(cluster, f"podgroup-{owner['metadata']['uid']}")
+    await asyncio.sleep(1)
+    scale(cluster, 0)
+    await asyncio.sleep(60)
+    assert list(cluster.server.of(POD_GROUPS)) == [key]

@@ -9,7 +9,7 @@ import pytest
 from pyroclast.api import keys
 from pyroclast.api.types import QUEUES, Key, ResourceType
 
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 from .test_queue_orders import make, order, state
 
 CHILD = Key("", "child")
@@ -78,72 +78,65 @@ async def then_the_parent_closed_and_opened(cluster: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("then", [then_restarted, then_the_parent_closed_and_opened])
 @pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
-def test_a_child_closed_by_hand_stays_closed_wherever_the_controller_was_killed_before(kill, then) -> None:
+@virtual_cluster()
+async def test_a_child_closed_by_hand_stays_closed_wherever_the_controller_was_killed_before(
+    cluster: MemoryCluster, kill, then
+) -> None:
     orders, is_meant = kill
+    make(cluster, "parent", "root")
+    make(cluster, "child", "parent")
+    await asyncio.sleep(1)
+    for action in orders[:-1]:
+        order(cluster, action, "parent")
+        await asyncio.sleep(5)
+    order(cluster, orders[-1], "parent")
+    await killed_at(cluster, is_meant)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(10)
+    assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Open")
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(10)
+    await then(cluster)
+    assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Closed")
+    assert mark(cluster) != "true"
 
-    async def scenario(cluster: MemoryCluster) -> None:
-        make(cluster, "parent", "root")
-        make(cluster, "child", "parent")
-        await asyncio.sleep(1)
-        for action in orders[:-1]:
-            order(cluster, action, "parent")
-            await asyncio.sleep(5)
-        order(cluster, orders[-1], "parent")
-        await killed_at(cluster, is_meant)
-        order(cluster, "OpenQueue", "parent")
+
+@virtual_cluster()
+async def test_a_mark_that_no_closing_followed_is_taken_off(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root")
+    make(cluster, "child", "parent")
+    cluster.server.of(QUEUES)[CHILD]["metadata"]["annotations"] = {keys.CLOSED_BY_PARENT: "true"}
+    await restarted(cluster)
+    assert (state(cluster, "child"), mark(cluster)) == ("Open", "false")
+
+
+@virtual_cluster()
+async def test_a_child_that_is_marked_and_not_yet_closed_closes_with_its_parent(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root")
+    make(cluster, "child", "parent")
+    await asyncio.sleep(1)
+    order(cluster, "CloseQueue", "parent")
+    await killed_at(cluster, enters("child", *SHUT))
+    assert (state(cluster, "child"), mark(cluster)) == ("Closed", "true")
+
+
+@virtual_cluster()
+async def test_closing_and_opening_a_family_costs_two_writes_a_queue(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root")
+    make(cluster, "child", "parent")
+    await asyncio.sleep(1)
+    seen: list[tuple[str, Any]] = []
+
+    def note(_: str, kind: str, item: dict[str, Any]) -> None:
+        if kind == QUEUES.qualified:
+            notes = item["metadata"].get("annotations") or {}
+            seen.append((item["metadata"]["name"], (item["status"]["state"], notes.get(keys.CLOSED_BY_PARENT))))
+
+    cluster.server.on_write = note
+    for action in ("CloseQueue", "OpenQueue"):
+        order(cluster, action, "parent")
         await asyncio.sleep(10)
-        assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Open")
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(10)
-        await then(cluster)
-        assert (state(cluster, "parent"), state(cluster, "child")) == ("Open", "Closed")
-        assert mark(cluster) != "true"
-
-    in_virtual_time(scenario)
-
-
-def test_a_mark_that_no_closing_followed_is_taken_off() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        make(cluster, "parent", "root")
-        make(cluster, "child", "parent")
-        cluster.server.of(QUEUES)[CHILD]["metadata"]["annotations"] = {keys.CLOSED_BY_PARENT: "true"}
-        await restarted(cluster)
-        assert (state(cluster, "child"), mark(cluster)) == ("Open", "false")
-
-    in_virtual_time(scenario)
-
-
-def test_a_child_that_is_marked_and_not_yet_closed_closes_with_its_parent() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        make(cluster, "parent", "root")
-        make(cluster, "child", "parent")
-        await asyncio.sleep(1)
-        order(cluster, "CloseQueue", "parent")
-        await killed_at(cluster, enters("child", *SHUT))
-        assert (state(cluster, "child"), mark(cluster)) == ("Closed", "true")
-
-    in_virtual_time(scenario)
-
-
-def test_closing_and_opening_a_family_costs_two_writes_a_queue() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[tuple[str, Any]]:
-        make(cluster, "parent", "root")
-        make(cluster, "child", "parent")
-        await asyncio.sleep(1)
-        seen: list[tuple[str, Any]] = []
-
-        def note(_: str, kind: str, item: dict[str, Any]) -> None:
-            if kind == QUEUES.qualified:
-                notes = item["metadata"].get("annotations") or {}
-                seen.append((item["metadata"]["name"], (item["status"]["state"], notes.get(keys.CLOSED_BY_PARENT))))
-
-        cluster.server.on_write = note
-        for action in ("CloseQueue", "OpenQueue"):
-            order(cluster, action, "parent")
-            await asyncio.sleep(10)
-        return seen
-
-    writes = in_virtual_time(scenario)
+    writes = seen
     assert [what for name, what in writes if name == "parent"] == [("Closed", None), ("Open", None), ("Open", "false")]
     assert [what for name, what in writes if name == "child"] == [
         ("Open", "true"),

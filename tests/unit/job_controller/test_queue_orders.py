@@ -11,7 +11,7 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 GROUP = Key(NS, "g")
 
@@ -37,104 +37,93 @@ def hold(cluster: MemoryCluster, queue: str) -> None:
     cluster.server.create(POD_GROUPS, {**body, "spec": {"minMember": 1, "queue": queue}, "status": {"phase": "Running"}})
 
 
-def test_a_closing_queue_closes_although_opening_it_was_refused() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        hold(cluster, "child")
-        make(cluster, "parent", "root", "Closed")
-        make(cluster, "child", "parent", "Closing")
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(10)
-        cluster.server.delete(POD_GROUPS, GROUP)
-        await asyncio.sleep(10)
-        return str(state(cluster, "child"))
-
-    assert in_virtual_time(scenario) == "Closed"
+@virtual_cluster()
+async def test_a_closing_queue_closes_although_opening_it_was_refused(cluster: MemoryCluster) -> None:
+    hold(cluster, "child")
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closing")
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(10)
+    cluster.server.delete(POD_GROUPS, GROUP)
+    await asyncio.sleep(10)
+    assert str(state(cluster, "child")) == "Closed"
 
 
-def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        make(cluster, "parent", "root", "Closed")
-        make(cluster, "child", "parent", "Closed")
-        hold(cluster, "child")
-        await asyncio.sleep(1)
-        order(cluster, "OpenQueue", "child")
-        for number in range(40):
-            await asyncio.sleep(0.1)
-            cluster.server.patch(POD_GROUPS, GROUP, {"status": {"phase": ("Pending", "Running")[number % 2]}}, PatchKind.MERGE)
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(30)
-        return str(state(cluster, "child"))
-
-    assert in_virtual_time(scenario) == "Open"
+@virtual_cluster()
+async def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closed")
+    hold(cluster, "child")
+    await asyncio.sleep(1)
+    order(cluster, "OpenQueue", "child")
+    for number in range(40):
+        await asyncio.sleep(0.1)
+        cluster.server.patch(POD_GROUPS, GROUP, {"status": {"phase": ("Pending", "Running")[number % 2]}}, PatchKind.MERGE)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(30)
+    assert str(state(cluster, "child")) == "Open"
 
 
-def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_failed_half_way() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        make(cluster, "parent", "root")
-        make(cluster, "child", "parent")
-        order(cluster, "CloseQueue", "parent")
-        await asyncio.sleep(5)
-        failures = [ServerError(500, "InternalError", "try again")] * 4
+@virtual_cluster()
+async def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_failed_half_way(cluster: MemoryCluster) -> None:
+    make(cluster, "parent", "root")
+    make(cluster, "child", "parent")
+    order(cluster, "CloseQueue", "parent")
+    await asyncio.sleep(5)
+    failures = [ServerError(500, "InternalError", "try again")] * 4
 
-        def fault(_: bool) -> KubeError | None:
-            child = cluster.server.of(QUEUES)[Key("", "child")]
-            marked = child["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
-            return failures.pop() if failures and marked and child["status"]["state"] == "Open" else None
+    def fault(_: bool) -> KubeError | None:
+        child = cluster.server.of(QUEUES)[Key("", "child")]
+        marked = child["metadata"]["annotations"]["volcano.sh/closed-by-parent"] == "true"
+        return failures.pop() if failures and marked and child["status"]["state"] == "Open" else None
 
-        cluster.replica.client.fault = fault
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(5)
-        assert state(cluster, "child") == "Open"
-        cluster.replica.client.fault = lambda _: None
-        order(cluster, "CloseQueue", "child")
-        await asyncio.sleep(30)
-        return str(state(cluster, "child"))
-
-    assert in_virtual_time(scenario) == "Closed"
+    cluster.replica.client.fault = fault
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(5)
+    assert state(cluster, "child") == "Open"
+    cluster.replica.client.fault = lambda _: None
+    order(cluster, "CloseQueue", "child")
+    await asyncio.sleep(30)
+    assert str(state(cluster, "child")) == "Closed"
 
 
 @pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
-def test_the_last_word_holds_against_an_order_that_waits(action: str, want: str) -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        make(cluster, "parent", "root", "Closed")
-        make(cluster, "child", "parent", "Closed")
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(10)
-        order(cluster, action, "child")
-        await asyncio.sleep(1)
-        order(cluster, "OpenQueue", "parent")
-        await asyncio.sleep(30)
-        return str(state(cluster, "child"))
-
-    assert in_virtual_time(scenario) == want
+@virtual_cluster()
+async def test_the_last_word_holds_against_an_order_that_waits(cluster: MemoryCluster, action: str, want: str) -> None:
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closed")
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(10)
+    order(cluster, action, "child")
+    await asyncio.sleep(1)
+    order(cluster, "OpenQueue", "parent")
+    await asyncio.sleep(30)
+    assert str(state(cluster, "child")) == want
 
 
-def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_cluster()
+async def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[tuple[str, ...]] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append((about.name, *words)))
-
-    async def scenario(cluster: MemoryCluster) -> None:
-        make(cluster, "parent", "root", "Closed")
-        make(cluster, "child", "parent", "Closed")
-        order(cluster, "OpenQueue", "child")
-        await asyncio.sleep(160)
-        assert not told
-        await asyncio.sleep(10)
-
-    in_virtual_time(scenario)
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closed")
+    order(cluster, "OpenQueue", "child")
+    await asyncio.sleep(160)
+    assert not told
+    await asyncio.sleep(10)
     why = "Failed to open queue child because its parent queue parent is closing or closed. Open the parent queue first."
     assert told == [("child", "Warning", "OpenQueue", f"OpenQueue queue failed for {why}")]
 
 
-def test_an_order_is_carried_out_although_taking_its_command_away_met_a_conflict() -> None:
-    async def scenario(cluster: MemoryCluster) -> str:
-        make(cluster, "q", "root")
-        await asyncio.sleep(1)
-        conflicts = [Conflict(409, "Conflict", "the object has been modified")]
-        cluster.replica.client.fault = lambda after: conflicts.pop() if conflicts and not after else None
-        order(cluster, "CloseQueue", "q")
-        await asyncio.sleep(10)
-        assert not conflicts
-        return str(state(cluster, "q"))
-
-    assert in_virtual_time(scenario) == "Closed"
+@virtual_cluster()
+async def test_an_order_is_carried_out_although_taking_its_command_away_met_a_conflict(cluster: MemoryCluster) -> None:
+    make(cluster, "q", "root")
+    await asyncio.sleep(1)
+    conflicts = [Conflict(409, "Conflict", "the object has been modified")]
+    cluster.replica.client.fault = lambda after: conflicts.pop() if conflicts and not after else None
+    order(cluster, "CloseQueue", "q")
+    await asyncio.sleep(10)
+    assert not conflicts
+    assert str(state(cluster, "q")) == "Closed"

@@ -26,7 +26,7 @@ from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 
 from .cluster import NS, task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 from .test_hypernodes import LABELS, NAME
 
 TEN_MINUTES = 600.0
@@ -111,99 +111,87 @@ CASES: dict[str, tuple[Callable[[MemoryCluster], None], str, ResourceType, str]]
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(
-    case: tuple[Callable[[MemoryCluster], None], str, ResourceType, str], said: list[tuple[str, str, str, str]]
+@virtual_cluster()
+async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(
+    cluster: MemoryCluster,
+    case: tuple[Callable[[MemoryCluster], None], str, ResourceType, str],
+    said: list[tuple[str, str, str, str]],
 ) -> None:
     make, verb, kind, want_about = case
-
-    async def scenario(cluster: MemoryCluster) -> int:
-        guard = Guard(cluster, verb, kind)
-        make(cluster)
-        await asyncio.sleep(TEN_MINUTES)
-        told = [event for event in said if "may not" in event[3]]
-        assert [(about, type_) for about, type_, _, _ in told] == [(want_about, "Warning")]
-        assert 5 < guard.tries < MOST_TRIES
-        guard.is_shut = False
-        before = cluster.server.writes[verb, kind.qualified]
-        await asyncio.sleep(300)
-        return cluster.server.writes[verb, kind.qualified] - before
-
-    assert in_virtual_time(scenario) > 0
+    guard = Guard(cluster, verb, kind)
+    make(cluster)
+    await asyncio.sleep(TEN_MINUTES)
+    told = [event for event in said if "may not" in event[3]]
+    assert [(about, type_) for about, type_, _, _ in told] == [(want_about, "Warning")]
+    assert 5 < guard.tries < MOST_TRIES
+    guard.is_shut = False
+    before = cluster.server.writes[verb, kind.qualified]
+    await asyncio.sleep(300)
+    assert cluster.server.writes[verb, kind.qualified] - before > 0
 
 
-def test_an_object_that_is_made_anew_was_refused_nothing() -> None:
-    async def scenario(cluster: MemoryCluster) -> Any:
-        guard = Guard(cluster, "patch", QUEUES)
-        _queue(cluster)
-        await asyncio.sleep(TEN_MINUTES)
-        guard.is_shut = False
-        cluster.server.delete(QUEUES, Key("", "x"))
-        _queue(cluster)
-        await asyncio.sleep(1)
-        return cluster.server.of(QUEUES)[Key("", "x")]["spec"].get("parent")
-
-    assert in_virtual_time(scenario) == "root"
+@virtual_cluster()
+async def test_an_object_that_is_made_anew_was_refused_nothing(cluster: MemoryCluster) -> None:
+    guard = Guard(cluster, "patch", QUEUES)
+    _queue(cluster)
+    await asyncio.sleep(TEN_MINUTES)
+    guard.is_shut = False
+    cluster.server.delete(QUEUES, Key("", "x"))
+    _queue(cluster)
+    await asyncio.sleep(1)
+    assert cluster.server.of(QUEUES)[Key("", "x")]["spec"].get("parent") == "root"
 
 
-def test_what_changes_meanwhile_is_no_reason_to_try_again() -> None:
-    async def scenario(cluster: MemoryCluster) -> int:
-        guard = Guard(cluster, "patch", QUEUES)
-        _queue(cluster)
-        for number in range(100):
-            group = body(POD_GROUPS, f"g{number}", spec={"minMember": 1, "queue": "x"}, status={"phase": "Running"})
-            cluster.server.create(POD_GROUPS, group)
-            await asyncio.sleep(TEN_MINUTES / 100)
-        return guard.tries
-
-    assert in_virtual_time(scenario) < MOST_TRIES
+@virtual_cluster()
+async def test_what_changes_meanwhile_is_no_reason_to_try_again(cluster: MemoryCluster) -> None:
+    guard = Guard(cluster, "patch", QUEUES)
+    _queue(cluster)
+    for number in range(100):
+        group = body(POD_GROUPS, f"g{number}", spec={"minMember": 1, "queue": "x"}, status={"phase": "Running"})
+        cluster.server.create(POD_GROUPS, group)
+        await asyncio.sleep(TEN_MINUTES / 100)
+    assert guard.tries < MOST_TRIES
 
 
-def test_a_cron_job_whose_status_may_not_be_written_makes_no_job_twice() -> None:
+@virtual_cluster()
+async def test_a_cron_job_whose_status_may_not_be_written_makes_no_job_twice(cluster: MemoryCluster) -> None:
     """The name of a Job that has gone is free, and nothing but the status would tell that its time was acted on."""
-
-    async def scenario(cluster: MemoryCluster) -> tuple[int, int]:
-        guard = Guard(cluster, "patch", CRON_JOBS)
-        spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": JOB}}
-        cluster.server.create(CRON_JOBS, body(CRON_JOBS, spec=spec))
-        await cluster.until(lambda: cluster.server.of(JOBS), within=3700)
-        await asyncio.sleep(60)
-        (key,) = list(cluster.server.of(JOBS))
-        cluster.server.delete(JOBS, key)
-        await asyncio.sleep(TEN_MINUTES)
-        while_shut = cluster.server.writes["create", JOBS.qualified]
-        guard.is_shut = False
-        await asyncio.sleep(300)
-        assert cluster.server.of(CRON_JOBS)[Key(NS, "x")]["status"]["lastScheduleTime"]
-        return while_shut, cluster.server.writes["create", JOBS.qualified]
-
-    assert in_virtual_time(scenario) == (1, 1)
+    guard = Guard(cluster, "patch", CRON_JOBS)
+    spec = {"schedule": "0 * * * *", "jobTemplate": {"spec": JOB}}
+    cluster.server.create(CRON_JOBS, body(CRON_JOBS, spec=spec))
+    await cluster.until(lambda: cluster.server.of(JOBS), within=3700)
+    await asyncio.sleep(60)
+    (key,) = list(cluster.server.of(JOBS))
+    cluster.server.delete(JOBS, key)
+    await asyncio.sleep(TEN_MINUTES)
+    while_shut = cluster.server.writes["create", JOBS.qualified]
+    guard.is_shut = False
+    await asyncio.sleep(300)
+    assert cluster.server.of(CRON_JOBS)[Key(NS, "x")]["status"]["lastScheduleTime"]
+    assert (while_shut, cluster.server.writes["create", JOBS.qualified]) == (1, 1)
 
 
-def test_a_hyper_node_that_is_refused_stops_no_other(said: list[tuple[str, str, str, str]]) -> None:
-    async def scenario(cluster: MemoryCluster) -> int:
-        client: Any = cluster.replica.client
-        create, refused = client.create, []
+@virtual_cluster()
+async def test_a_hyper_node_that_is_refused_stops_no_other(cluster: MemoryCluster, said: list[tuple[str, str, str, str]]) -> None:
+    client: Any = cluster.replica.client
+    create, refused = client.create, []
 
-        async def guarded(kind: ResourceType, body: Any, **more: Any) -> Any:
-            if kind is HYPER_NODES and body["spec"]["members"][0]["selector"]["exactMatch"]["name"] == "n0":
-                refused.append(body["metadata"]["name"])
-                raise Forbidden(403, "Forbidden", "may not create hypernodes")
-            return await create(kind, body, **more)
+    async def guarded(kind: ResourceType, body: Any, **more: Any) -> Any:
+        if kind is HYPER_NODES and body["spec"]["members"][0]["selector"]["exactMatch"]["name"] == "n0":
+            refused.append(body["metadata"]["name"])
+            raise Forbidden(403, "Forbidden", "may not create hypernodes")
+        return await create(kind, body, **more)
 
-        client.create = guarded
-        configuration = body(
-            CONFIG_MAPS, NAME, metadata={"namespace": "volcano-system"}, data={"volcano-controller.conf": LABELS}
-        )
-        cluster.server.create(CONFIG_MAPS, configuration)
-        for number in range(20):
-            labels = {"rack": f"r{number}", "row": f"row{number}"}
-            cluster.server.create(NODES, body(NODES, f"n{number}", metadata={"labels": labels}))
-            await asyncio.sleep(30)
-        assert len(set(refused)) == 1
-        assert [(about, text) for about, _, _, text in said] == [
-            ("ConfigMap", "Failed to update configmap, err: may not create hypernodes")
-        ]
-        assert len(cluster.server.of(HYPER_NODES)) == 39
-        return len(refused)
-
-    assert in_virtual_time(scenario) < MOST_TRIES
+    client.create = guarded
+    configuration = body(CONFIG_MAPS, NAME, metadata={"namespace": "volcano-system"}, data={"volcano-controller.conf": LABELS})
+    cluster.server.create(CONFIG_MAPS, configuration)
+    for number in range(20):
+        labels = {"rack": f"r{number}", "row": f"row{number}"}
+        cluster.server.create(NODES, body(NODES, f"n{number}", metadata={"labels": labels}))
+        await asyncio.sleep(30)
+    assert len(set(refused)) == 1
+    assert [(about, text) for about, _, _, text in said] == [
+        ("ConfigMap", "Failed to update configmap, err: may not create hypernodes")
+    ]
+    assert len(cluster.server.of(HYPER_NODES)) == 39
+    assert len(refused) < MOST_TRIES

@@ -12,12 +12,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.lifecycle.seats.contract import Seat, encode, parse_placement, parse_seats, placed
 
 from .cluster import NS, task
-from .memory_cluster import in_virtual_time, key_of
-
-
-def seats(scenario):
-    """Run a scenario with the switch on."""
-    in_virtual_time(scenario, seats=True)
+from .memory_cluster import key_of, virtual_cluster
 
 
 def group(cluster, name="j"):
@@ -56,104 +51,86 @@ def writes(cluster, verb, kind):
     return cluster.server.writes[verb, kind.qualified]
 
 
-def job_with(way):
-    """A scenario: the PodGroup says that the present way is gone, and why."""
-
-    async def scenario(cluster):
-        await cluster.until(lambda: published(cluster))
-        assert (published(cluster).way, published(cluster).tasks) == (way, ())
-        cluster.admit()
-        await cluster.until(lambda: len(nodes(cluster)) == 2)
-        assert set(nodes(cluster).values()) == {""}
-
-    return scenario
+async def goes_the_present_way(cluster, way):
+    """The PodGroup says that the present way is gone, and why."""
+    await cluster.until(lambda: published(cluster))
+    assert (published(cluster).way, published(cluster).tasks) == (way, ())
+    cluster.admit()
+    await cluster.until(lambda: len(nodes(cluster)) == 2)
+    assert set(nodes(cluster).values()) == {""}
 
 
-def test_pods_are_created_on_their_nodes_with_one_write_each():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2), task("b", 1))
-        await cluster.until(lambda: published(cluster))
-        assert [(each.role, each.prefix, each.count) for each in published(cluster).tasks] == [("a", "j-a-", 2), ("b", "j-b-", 1)]
-        place(cluster, {("a", 0): "n1", ("a", 1): "n2", ("b", 0): "n2"})
-        await cluster.until(lambda: len(nodes(cluster)) == 3)
-        assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2", "j-b-0": "n2"}
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-        assert (writes(cluster, "dry run", PODS), writes(cluster, "create", PODS)) == (2, 3)
-        assert writes(cluster, "patch", POD_GROUPS) == 0  # all of them are the scheduler's
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_pods_are_created_on_their_nodes_with_one_write_each(cluster):
+    cluster.job("j", task("a", 2), task("b", 1))
+    await cluster.until(lambda: published(cluster))
+    assert [(each.role, each.prefix, each.count) for each in published(cluster).tasks] == [("a", "j-a-", 2), ("b", "j-b-", 1)]
+    place(cluster, {("a", 0): "n1", ("a", 1): "n2", ("b", 0): "n2"})
+    await cluster.until(lambda: len(nodes(cluster)) == 3)
+    assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n2", "j-b-0": "n2"}
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.phase("j") == "Running")
+    assert (writes(cluster, "dry run", PODS), writes(cluster, "create", PODS)) == (2, 3)
+    assert writes(cluster, "patch", POD_GROUPS) == 0  # all of them are the scheduler's
 
 
-def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes_one():
-    async def scenario(cluster):
-        for index in range(5):
-            cluster.job(f"j{index}", task("a", 2))
-            await cluster.until(lambda index=index: published(cluster, f"j{index}"))
-        assert writes(cluster, "dry run", PODS) == 1
-        found = published(cluster, "j4").tasks[0].pod
-        assert found.labels[keys.JOB_NAME] == "j4"
-        assert found.annotations[keys.GROUP_NAME] == group(cluster, "j4")["metadata"]["name"]
+@virtual_cluster(seats=True)
+async def test_the_next_job_of_a_template_costs_no_dry_run_and_after_ten_minutes_one(cluster):
+    for index in range(5):
+        cluster.job(f"j{index}", task("a", 2))
+        await cluster.until(lambda index=index: published(cluster, f"j{index}"))
+    assert writes(cluster, "dry run", PODS) == 1
+    found = published(cluster, "j4").tasks[0].pod
+    assert found.labels[keys.JOB_NAME] == "j4"
+    assert found.annotations[keys.GROUP_NAME] == group(cluster, "j4")["metadata"]["name"]
 
-        await asyncio.sleep(601)
-        cluster.job("late", task("a", 2))
-        await cluster.until(lambda: published(cluster, "late"))
-        assert writes(cluster, "dry run", PODS) == 2
-
-    seats(scenario)
+    await asyncio.sleep(601)
+    cluster.job("late", task("a", 2))
+    await cluster.until(lambda: published(cluster, "late"))
+    assert writes(cluster, "dry run", PODS) == 2
 
 
-def test_jobs_of_a_template_that_come_together_share_one_dry_run():
-    async def scenario(cluster):
-        for index in range(20):
-            cluster.job(f"j{index:02}", task("a", 2))
-        await cluster.until(lambda: all(published(cluster, f"j{index:02}") for index in range(20)))
-        assert writes(cluster, "dry run", PODS) == 1
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_jobs_of_a_template_that_come_together_share_one_dry_run(cluster):
+    for index in range(20):
+        cluster.job(f"j{index:02}", task("a", 2))
+    await cluster.until(lambda: all(published(cluster, f"j{index:02}") for index in range(20)))
+    assert writes(cluster, "dry run", PODS) == 1
 
 
-def test_a_gang_let_in_without_a_placement_goes_the_present_way():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2))
-        await cluster.until(lambda: published(cluster))
-        cluster.admit()
-        await cluster.until(lambda: len(nodes(cluster)) == 2)
-        assert set(nodes(cluster).values()) == {""}
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_a_gang_let_in_without_a_placement_goes_the_present_way(cluster):
+    cluster.job("j", task("a", 2))
+    await cluster.until(lambda: published(cluster))
+    cluster.admit()
+    await cluster.until(lambda: len(nodes(cluster)) == 2)
+    assert set(nodes(cluster).values()) == {""}
 
 
-def test_what_has_no_place_of_its_own_is_created_without_a_node():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3, minAvailable=2))
-        await cluster.until(lambda: published(cluster))
-        place(cluster, {("a", 0): "n1", ("a", 2): "n1"})
-        await cluster.until(lambda: len(nodes(cluster)) == 3)
-        assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "", "j-a-2": "n1"}
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_what_has_no_place_of_its_own_is_created_without_a_node(cluster):
+    cluster.job("j", task("a", 3, minAvailable=2))
+    await cluster.until(lambda: published(cluster))
+    place(cluster, {("a", 0): "n1", ("a", 2): "n1"})
+    await cluster.until(lambda: len(nodes(cluster)) == 3)
+    assert nodes(cluster) == {"j-a-0": "n1", "j-a-1": "", "j-a-2": "n1"}
 
 
-def test_without_the_switch_nothing_is_published():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2))
-        await cluster.until(lambda: group(cluster))
-        assert keys.SEATS not in group(cluster)["metadata"]["annotations"]
-        assert writes(cluster, "dry run", PODS) == 0
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_without_the_switch_nothing_is_published(cluster):
+    cluster.job("j", task("a", 2))
+    await cluster.until(lambda: group(cluster))
+    assert keys.SEATS not in group(cluster)["metadata"]["annotations"]
+    assert writes(cluster, "dry run", PODS) == 0
 
 
-def test_a_job_cannot_say_for_others_where_its_pods_go():
-    async def scenario(cluster):
-        forged = {keys.SEATS: "x", keys.PLACEMENT: "y", "mine": "z"}
-        body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": "j", "namespace": NS, "annotations": forged}}
-        cluster.server.create(JOBS, {**body, "spec": {"minAvailable": 1, "queue": "default", "tasks": [task("a", 1)]}})
-        await cluster.until(lambda: group(cluster))
-        assert {**group(cluster)["metadata"]["annotations"]} == {"mine": "z"}
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_job_cannot_say_for_others_where_its_pods_go(cluster):
+    forged = {keys.SEATS: "x", keys.PLACEMENT: "y", "mine": "z"}
+    body = {"apiVersion": JOBS.api_version, "kind": "Job", "metadata": {"name": "j", "namespace": NS, "annotations": forged}}
+    cluster.server.create(JOBS, {**body, "spec": {"minAvailable": 1, "queue": "default", "tasks": [task("a", 1)]}})
+    await cluster.until(lambda: group(cluster))
+    assert {**group(cluster)["metadata"]["annotations"]} == {"mine": "z"}
 
 
 def sidecar(pod):
@@ -162,83 +139,75 @@ def sidecar(pod):
     return pod
 
 
-def test_what_admission_adds_is_published():
-    async def scenario(cluster):
-        cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
-        cluster.job("j", task("a", 2))
-        await cluster.until(lambda: published(cluster))
-        assert [each.name for each in published(cluster).tasks[0].pod.spec.containers][-1] == "side"
-        place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
-        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n1"})
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_what_admission_adds_is_published(cluster):
+    cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
+    cluster.job("j", task("a", 2))
+    await cluster.until(lambda: published(cluster))
+    assert [each.name for each in published(cluster).tasks[0].pod.spec.containers][-1] == "side"
+    place(cluster, {("a", 0): "n1", ("a", 1): "n1"})
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": "n1"})
 
 
-def test_where_admission_differs_pods_that_do_not_fit_go_and_the_gang_goes_the_present_way():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 4))
-        await cluster.until(lambda: published(cluster))
-        cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
-        place(cluster, {("a", index): "n1" for index in range(4)})
-        await cluster.until(lambda: len(nodes(cluster)) == 4 and set(nodes(cluster).values()) == {""})
-        assert (published(cluster).way, published(cluster).generation) == ("Admission", 2)
-        assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
-        assert cluster.status("j").get("retryCount", 0) == 0
-        cluster.job("k", task("a", 4))  # of the same template
-        await cluster.until(lambda: published(cluster, "k"))
-        assert published(cluster, "k").way == "Admission"
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_where_admission_differs_pods_that_do_not_fit_go_and_the_gang_goes_the_present_way(cluster):
+    cluster.job("j", task("a", 4))
+    await cluster.until(lambda: published(cluster))
+    cluster.server.admit = lambda kind, item: sidecar(item) if kind == PODS else item
+    place(cluster, {("a", index): "n1" for index in range(4)})
+    await cluster.until(lambda: len(nodes(cluster)) == 4 and set(nodes(cluster).values()) == {""})
+    assert (published(cluster).way, published(cluster).generation) == ("Admission", 2)
+    assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
+    assert cluster.status("j").get("retryCount", 0) == 0
+    cluster.job("k", task("a", 4))  # of the same template
+    await cluster.until(lambda: published(cluster, "k"))
+    assert published(cluster, "k").way == "Admission"
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.phase("j") == "Running")
 
 
-def test_withdrawn_seats_are_confirmed_before_pods_come_without_them():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3))
-        await cluster.until(lambda: published(cluster))
+@virtual_cluster(seats=True)
+async def test_withdrawn_seats_are_confirmed_before_pods_come_without_them(cluster):
+    cluster.job("j", task("a", 3))
+    await cluster.until(lambda: published(cluster))
 
-        def admit(kind, item):
-            if kind == PODS:
-                raise ServerError(500, "InternalError", "the webhook is down")
-            return item
+    def admit(kind, item):
+        if kind == PODS:
+            raise ServerError(500, "InternalError", "the webhook is down")
+        return item
 
-        cluster.server.admit = admit
-        place(cluster, {("a", index): "n1" for index in range(3)})
+    cluster.server.admit = admit
+    place(cluster, {("a", index): "n1" for index in range(3)})
 
-        await asyncio.sleep(5)
-        withdraw(cluster)
-        await asyncio.sleep(5)
-        said = []
-        cluster.server.on_write = lambda type_, kind, item: said.append((kind, published(cluster).way))
-        cluster.server.admit = lambda _, item: item
-        await cluster.until(lambda: len(nodes(cluster)) == 3)
-        assert set(nodes(cluster).values()) == {""}
-        assert {way for kind, way in said if kind == PODS.qualified} == {"Stalled"}
-
-    seats(scenario)
+    await asyncio.sleep(5)
+    withdraw(cluster)
+    await asyncio.sleep(5)
+    said = []
+    cluster.server.on_write = lambda type_, kind, item: said.append((kind, published(cluster).way))
+    cluster.server.admit = lambda _, item: item
+    await cluster.until(lambda: len(nodes(cluster)) == 3)
+    assert set(nodes(cluster).values()) == {""}
+    assert {way for kind, way in said if kind == PODS.qualified} == {"Stalled"}
 
 
-def test_a_gang_that_is_refused_a_pod_gives_all_its_seats_back():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3))
-        await cluster.until(lambda: published(cluster))
+@virtual_cluster(seats=True)
+async def test_a_gang_that_is_refused_a_pod_gives_all_its_seats_back(cluster):
+    cluster.job("j", task("a", 3))
+    await cluster.until(lambda: published(cluster))
 
-        def admit(kind, item):
-            if kind == PODS and item["metadata"]["name"] == "j-a-2":
-                raise Forbidden(403, "Forbidden", 'pods "j-a-2" is forbidden: exceeded quota: q')
-            return item
+    def admit(kind, item):
+        if kind == PODS and item["metadata"]["name"] == "j-a-2":
+            raise Forbidden(403, "Forbidden", 'pods "j-a-2" is forbidden: exceeded quota: q')
+        return item
 
-        cluster.server.admit = admit
-        place(cluster, {("a", index): "n1" for index in range(3)})
-        await cluster.until(lambda: published(cluster) and published(cluster).way == "Refused")
-        cluster.drain()
-        await cluster.until(lambda: all(not node for node in nodes(cluster).values()), within=20)
-        cluster.server.admit = lambda _, item: item
-        await cluster.until(lambda: len(nodes(cluster)) == 3, within=200)
-        assert set(nodes(cluster).values()) == {""}
-
-    seats(scenario)
+    cluster.server.admit = admit
+    place(cluster, {("a", index): "n1" for index in range(3)})
+    await cluster.until(lambda: published(cluster) and published(cluster).way == "Refused")
+    cluster.drain()
+    await cluster.until(lambda: all(not node for node in nodes(cluster).values()), within=20)
+    cluster.server.admit = lambda _, item: item
+    await cluster.until(lambda: len(nodes(cluster)) == 3, within=200)
+    assert set(nodes(cluster).values()) == {""}
 
 
 async def started(cluster, *policies, size=2):
@@ -269,66 +238,58 @@ def asked(cluster):
 EVICTED = {"event": "PodEvicted", "action": "RestartPod"}
 
 
-def test_a_pod_that_is_made_again_gets_a_new_seat_each_time():
-    async def scenario(cluster):
-        await started(cluster, EVICTED)
-        for generation, node in ((2, "n2"), (3, "n3")):
-            cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-            await cluster.until(lambda generation=generation: asked(cluster) == ([1], generation))
-            await asyncio.sleep(2)
-            assert set(nodes(cluster)) == {"j-a-0"}  # where it goes is not known yet
-            place(cluster, {("a", 1): node})
-            await cluster.until(lambda node=node: nodes(cluster) == {"j-a-0": "n1", "j-a-1": node})
-            cluster.run_pods()
-            await cluster.until(lambda: cluster.status("j").get("running") == 2)
-        assert writes(cluster, "dry run", PODS) == 1
-
-    seats(scenario)
-
-
-def test_a_pod_for_which_there_is_no_place_is_created_without_a_node_and_the_next_one_asks_again():
-    async def scenario(cluster):
-        await started(cluster, EVICTED)
+@virtual_cluster(seats=True)
+async def test_a_pod_that_is_made_again_gets_a_new_seat_each_time(cluster):
+    await started(cluster, EVICTED)
+    for generation, node in ((2, "n2"), (3, "n3")):
         cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: asked(cluster) == ([1], 2))
-        place(cluster, {("a", 1): ""})
-        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
-        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: asked(cluster) == ([1], 3))
-
-    seats(scenario)
-
-
-def test_without_an_answer_the_pods_come_and_the_group_says_why():
-    async def scenario(cluster):
-        await started(cluster, EVICTED)
-        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: published(cluster).way == "Unanswered", within=15)
-        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
-        before = writes(cluster, "patch", POD_GROUPS)
-        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: cluster.status("j").get("running") == 1)
-        await asyncio.sleep(5)
-        assert writes(cluster, "patch", POD_GROUPS) == before  # it is said once
-
-    seats(scenario)
+        await cluster.until(lambda generation=generation: asked(cluster) == ([1], generation))
+        await asyncio.sleep(2)
+        assert set(nodes(cluster)) == {"j-a-0"}  # where it goes is not known yet
+        place(cluster, {("a", 1): node})
+        await cluster.until(lambda node=node: nodes(cluster) == {"j-a-0": "n1", "j-a-1": node})
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.status("j").get("running") == 2)
+    assert writes(cluster, "dry run", PODS) == 1
 
 
-def test_a_withdrawn_seat_of_a_pod_that_is_made_again_leaves_the_others_alone():
-    async def scenario(cluster):
-        await started(cluster, EVICTED, size=3)
-        before = {pod["metadata"]["uid"] for pod in cluster.pods() if pod["metadata"]["name"] != "j-a-1"}
-        cluster.server.admit = refusing
-        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: asked(cluster) == ([1], 2) or published(cluster).way)
-        place(cluster, {("a", 1): "n2"})
-        withdraw(cluster, "NodeLost")
-        await cluster.until(lambda: published(cluster).way)
-        cluster.server.admit = lambda _, item: item
-        await cluster.until(lambda: nodes(cluster).get("j-a-1") == "", within=30)
-        assert before < {pod["metadata"]["uid"] for pod in cluster.pods()}
+@virtual_cluster(seats=True)
+async def test_a_pod_for_which_there_is_no_place_is_created_without_a_node_and_the_next_one_asks_again(cluster):
+    await started(cluster, EVICTED)
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: asked(cluster) == ([1], 2))
+    place(cluster, {("a", 1): ""})
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: asked(cluster) == ([1], 3))
 
-    seats(scenario)
+
+@virtual_cluster(seats=True)
+async def test_without_an_answer_the_pods_come_and_the_group_says_why(cluster):
+    await started(cluster, EVICTED)
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: published(cluster).way == "Unanswered", within=15)
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+    before = writes(cluster, "patch", POD_GROUPS)
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: cluster.status("j").get("running") == 1)
+    await asyncio.sleep(5)
+    assert writes(cluster, "patch", POD_GROUPS) == before  # it is said once
+
+
+@virtual_cluster(seats=True)
+async def test_a_withdrawn_seat_of_a_pod_that_is_made_again_leaves_the_others_alone(cluster):
+    await started(cluster, EVICTED, size=3)
+    before = {pod["metadata"]["uid"] for pod in cluster.pods() if pod["metadata"]["name"] != "j-a-1"}
+    cluster.server.admit = refusing
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: asked(cluster) == ([1], 2) or published(cluster).way)
+    place(cluster, {("a", 1): "n2"})
+    withdraw(cluster, "NodeLost")
+    await cluster.until(lambda: published(cluster).way)
+    cluster.server.admit = lambda _, item: item
+    await cluster.until(lambda: nodes(cluster).get("j-a-1") == "", within=30)
+    assert before < {pod["metadata"]["uid"] for pod in cluster.pods()}
 
 
 def refusing(kind, item):
@@ -337,121 +298,105 @@ def refusing(kind, item):
     return item
 
 
-def test_pods_of_a_larger_scale_get_seats_too():
-    async def scenario(cluster):
-        await started(cluster)
-        scale(cluster, 4)
-        await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
-        place(cluster, {("a", 2): "n2", ("a", 3): ""})
-        await cluster.until(lambda: len(nodes(cluster)) == 4)
-        assert [nodes(cluster)[f"j-a-{index}"] for index in range(4)] == ["n1", "n1", "n2", ""]
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_pods_of_a_larger_scale_get_seats_too(cluster):
+    await started(cluster)
+    scale(cluster, 4)
+    await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
+    place(cluster, {("a", 2): "n2", ("a", 3): ""})
+    await cluster.until(lambda: len(nodes(cluster)) == 4)
+    assert [nodes(cluster)[f"j-a-{index}"] for index in range(4)] == ["n1", "n1", "n2", ""]
 
 
-def test_a_scale_that_is_taken_back_frees_the_seats_that_nobody_takes():
-    async def scenario(cluster):
-        await started(cluster)
-        scale(cluster, 4)
-        await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
-        scale(cluster, 2)
-        await asyncio.sleep(1)
-        place(cluster, {("a", 2): "n2", ("a", 3): "n2"})
-        await cluster.until(lambda: published(cluster).generation == 3)
-        assert asked(cluster) == ([], 3)
-        assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
-        await asyncio.sleep(20)
-        assert (asked(cluster), published(cluster).way) == (([], 3), "")
-        assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_a_scale_that_is_taken_back_frees_the_seats_that_nobody_takes(cluster):
+    await started(cluster)
+    scale(cluster, 4)
+    await cluster.until(lambda: asked(cluster) == ([2, 3], 2))
+    scale(cluster, 2)
+    await asyncio.sleep(1)
+    place(cluster, {("a", 2): "n2", ("a", 3): "n2"})
+    await cluster.until(lambda: published(cluster).generation == 3)
+    assert asked(cluster) == ([], 3)
+    assert keys.PLACEMENT not in group(cluster)["metadata"]["annotations"]
+    await asyncio.sleep(20)
+    assert (asked(cluster), published(cluster).way) == (([], 3), "")
+    assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
 
 
-def test_where_the_switch_is_off_by_now_pods_made_again_are_bound_as_before():
-    async def scenario(cluster):
-        await started(cluster, EVICTED)
-        await cluster.replica.kill()
-        cluster.seats = False
-        await cluster.start_controller()
-        cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
-        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
-        assert published(cluster).way == "Started"
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_where_the_switch_is_off_by_now_pods_made_again_are_bound_as_before(cluster):
+    await started(cluster, EVICTED)
+    await cluster.replica.kill()
+    cluster.seats = False
+    await cluster.start_controller()
+    cluster.server.delete(PODS, Key(NS, "j-a-1"), grace=0)
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n1", "j-a-1": ""})
+    assert published(cluster).way == "Started"
 
 
-def test_a_smaller_scale_says_nothing_of_seats():
-    async def scenario(cluster):
-        await started(cluster, size=3)
-        scale(cluster, 2)
-        await cluster.until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()))
+@virtual_cluster(seats=True)
+async def test_a_smaller_scale_says_nothing_of_seats(cluster):
+    await started(cluster, size=3)
+    scale(cluster, 2)
+    await cluster.until(lambda: any("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()))
+    cluster.drain()
+    await asyncio.sleep(5)
+    assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
+    assert published(cluster).way == ""
+
+
+@virtual_cluster(seats=True)
+async def test_a_job_that_starts_over_gets_new_seats(cluster):
+    await started(cluster, {"event": "PodFailed", "action": "RestartJob"})
+    first = group(cluster)["metadata"]["uid"]
+    cluster.set_phase(cluster.pods()[0], "Failed", 1)
+
+    def has_new_seats():
         cluster.drain()
-        await asyncio.sleep(5)
-        assert set(nodes(cluster)) == {"j-a-0", "j-a-1"}
-        assert published(cluster).way == ""
+        return group(cluster) and group(cluster)["metadata"]["uid"] != first and published(cluster)
 
-    seats(scenario)
-
-
-def test_a_job_that_starts_over_gets_new_seats():
-    async def scenario(cluster):
-        await started(cluster, {"event": "PodFailed", "action": "RestartJob"})
-        first = group(cluster)["metadata"]["uid"]
-        cluster.set_phase(cluster.pods()[0], "Failed", 1)
-
-        def has_new_seats():
-            cluster.drain()
-            return group(cluster) and group(cluster)["metadata"]["uid"] != first and published(cluster)
-
-        await cluster.until(has_new_seats)
-        assert [(each.role, each.count) for each in published(cluster).tasks] == [("a", 2)]
-        place(cluster, {("a", 0): "n2", ("a", 1): "n3"})
-        await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n2", "j-a-1": "n3"})
-        assert writes(cluster, "dry run", PODS) == 1
-
-    seats(scenario)
+    await cluster.until(has_new_seats)
+    assert [(each.role, each.count) for each in published(cluster).tasks] == [("a", 2)]
+    place(cluster, {("a", 0): "n2", ("a", 1): "n3"})
+    await cluster.until(lambda: nodes(cluster) == {"j-a-0": "n2", "j-a-1": "n3"})
+    assert writes(cluster, "dry run", PODS) == 1
 
 
-def test_a_controller_that_starts_anew_goes_on_with_the_placement():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 3))
-        await cluster.until(lambda: published(cluster))
-        await cluster.replica.kill()
-        place(cluster, {("a", index): f"n{index}" for index in range(3)})
-        await cluster.start_controller()
-        await cluster.until(lambda: len(nodes(cluster)) == 3)
-        assert nodes(cluster) == {"j-a-0": "n0", "j-a-1": "n1", "j-a-2": "n2"}
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_a_controller_that_starts_anew_goes_on_with_the_placement(cluster):
+    cluster.job("j", task("a", 3))
+    await cluster.until(lambda: published(cluster))
+    await cluster.replica.kill()
+    place(cluster, {("a", index): f"n{index}" for index in range(3)})
+    await cluster.start_controller()
+    await cluster.until(lambda: len(nodes(cluster)) == 3)
+    assert nodes(cluster) == {"j-a-0": "n0", "j-a-1": "n1", "j-a-2": "n2"}
 
 
-def test_a_gang_that_is_scaled_before_it_is_placed_publishes_its_seats_anew():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2))
-        await cluster.until(lambda: published(cluster))
-        scale(cluster, 3)
-        await cluster.until(lambda: published(cluster).generation == 2)
-        assert (published(cluster).tasks[0].count, published(cluster).asked) == (3, None)
-        place(cluster, {("a", index): "n1" for index in range(3)})
-        await cluster.until(lambda: set(nodes(cluster).values()) == {"n1"} and len(nodes(cluster)) == 3)
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_a_gang_that_is_scaled_before_it_is_placed_publishes_its_seats_anew(cluster):
+    cluster.job("j", task("a", 2))
+    await cluster.until(lambda: published(cluster))
+    scale(cluster, 3)
+    await cluster.until(lambda: published(cluster).generation == 2)
+    assert (published(cluster).tasks[0].count, published(cluster).asked) == (3, None)
+    place(cluster, {("a", index): "n1" for index in range(3)})
+    await cluster.until(lambda: set(nodes(cluster).values()) == {"n1"} and len(nodes(cluster)) == 3)
 
 
-def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_up():
-    async def scenario(cluster):
-        cluster.job("j", task("a", 2))
-        await cluster.until(lambda: published(cluster))
-        cluster.server.admit = refusing
-        place(cluster, {("a", index): "n1" for index in range(2)})
-        await asyncio.sleep(2)
-        scale(cluster, 3)
-        await cluster.until(lambda: published(cluster).way == "Scaled")
-        cluster.server.admit = lambda _, item: item
-        await cluster.until(lambda: len(nodes(cluster)) == 3, within=20)
-        assert set(nodes(cluster).values()) == {""}
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_up(cluster):
+    cluster.job("j", task("a", 2))
+    await cluster.until(lambda: published(cluster))
+    cluster.server.admit = refusing
+    place(cluster, {("a", index): "n1" for index in range(2)})
+    await asyncio.sleep(2)
+    scale(cluster, 3)
+    await cluster.until(lambda: published(cluster).way == "Scaled")
+    cluster.server.admit = lambda _, item: item
+    await cluster.until(lambda: len(nodes(cluster)) == 3, within=20)
+    assert set(nodes(cluster).values()) == {""}
 
 
 @pytest.mark.parametrize(
@@ -462,26 +407,22 @@ def test_a_gang_that_is_scaled_while_its_pods_are_created_gives_its_seats_up():
         pytest.param({"schedulingGates": [{"name": "g"}]}, "Gates", id="gates"),
     ],
 )
-def test_who_goes_the_present_way_and_why(spec, way):
-    async def scenario(cluster):
-        row = task("a", 2)
-        row["template"]["spec"] |= spec
-        cluster.job("j", row)
-        await job_with(way)(cluster)
-        assert writes(cluster, "dry run", PODS) == 0
-
-    seats(scenario)
+@virtual_cluster(seats=True)
+async def test_who_goes_the_present_way_and_why(cluster, spec, way):
+    row = task("a", 2)
+    row["template"]["spec"] |= spec
+    cluster.job("j", row)
+    await goes_the_present_way(cluster, way)
+    assert writes(cluster, "dry run", PODS) == 0
 
 
-def test_a_dry_run_that_is_refused_keeps_no_job_from_its_pods():
-    async def scenario(cluster):
-        def admit(kind, item):
-            if kind == PODS and item["metadata"]["name"].endswith("-seats"):
-                raise Forbidden(403, "Forbidden", "no dry runs here")
-            return item
+@virtual_cluster(seats=True)
+async def test_a_dry_run_that_is_refused_keeps_no_job_from_its_pods(cluster):
+    def admit(kind, item):
+        if kind == PODS and item["metadata"]["name"].endswith("-seats"):
+            raise Forbidden(403, "Forbidden", "no dry runs here")
+        return item
 
-        cluster.server.admit = admit
-        cluster.job("j", task("a", 2))
-        await job_with("Refused")(cluster)
-
-    seats(scenario)
+    cluster.server.admit = admit
+    cluster.job("j", task("a", 2))
+    await goes_the_present_way(cluster, "Refused")

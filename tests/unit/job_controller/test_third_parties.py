@@ -10,7 +10,7 @@ from pyroclast.kube.basics.errors import Conflict
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS, task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, virtual_cluster
 
 J = Key(NS, "j")
 
@@ -50,79 +50,71 @@ def resume(cluster: MemoryCluster) -> None:
     cluster.server.create(COMMANDS, {**body, "metadata": {"name": "resume", "namespace": NS}})
 
 
-def test_every_status_has_a_phase_and_no_task_without_pods() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        written = statuses(cluster)
-        await job_that_runs(cluster)
-        cluster.run_pods("Succeeded")
-        await cluster.until(lambda: cluster.phase("j") == "Completed")
-        for pod in cluster.pods():
-            cluster.server.delete(PODS, Key(NS, pod["metadata"]["name"]), grace=0)
-        await asyncio.sleep(60)
-        phases = [status["state"]["phase"] for status in written]
-        assert phases[0] == "Pending"
-        assert all(phases)
-        counts = [each["phase"] for status in written for each in (status.get("taskStatusCount") or {}).values()]
-        assert counts
-        assert all(counts)
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_every_status_has_a_phase_and_no_task_without_pods(cluster: MemoryCluster) -> None:
+    written = statuses(cluster)
+    await job_that_runs(cluster)
+    cluster.run_pods("Succeeded")
+    await cluster.until(lambda: cluster.phase("j") == "Completed")
+    for pod in cluster.pods():
+        cluster.server.delete(PODS, Key(NS, pod["metadata"]["name"]), grace=0)
+    await asyncio.sleep(60)
+    phases = [status["state"]["phase"] for status in written]
+    assert phases[0] == "Pending"
+    assert all(phases)
+    counts = [each["phase"] for status in written for each in (status.get("taskStatusCount") or {}).values()]
+    assert counts
+    assert all(counts)
 
 
-def test_a_phase_aborted_that_somebody_puts_is_an_order() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        await job_that_runs(cluster)
-        written = statuses(cluster)
-        cluster.set_phase(cluster.pods()[0], "Succeeded")  # a change whose write may still wait for its turn
-        put_aborted(cluster)
-        await cluster.until(lambda: all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()[1:]))
-        cluster.drain()
-        await asyncio.sleep(120)
-        assert {status["state"]["phase"] for status in written} - {"Running"} == {"Aborted"}
-        assert [status["state"]["phase"] for status in written][-1] == "Aborted"
-        assert [pod["status"]["phase"] for pod in cluster.pods()] == ["Succeeded"]
-        assert not cluster.server.of(POD_GROUPS)
-        status = cluster.status("j")
-        assert (status.get("running", 0), status["succeeded"]) == (0, 1)
-        assert status["conditions"][-1]["status"] == "Aborted"
-        resume(cluster)
-        await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        cluster.admit()
-        await cluster.until(lambda: len(cluster.pods()) == 2)
-        assert sorted(pod["status"]["phase"] for pod in cluster.pods()) == ["Pending", "Succeeded"]  # what has ended is kept
-        cluster.run_pods()
-        await cluster.until(lambda: cluster.phase("j") == "Running")
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_phase_aborted_that_somebody_puts_is_an_order(cluster: MemoryCluster) -> None:
+    await job_that_runs(cluster)
+    written = statuses(cluster)
+    cluster.set_phase(cluster.pods()[0], "Succeeded")  # a change whose write may still wait for its turn
+    put_aborted(cluster)
+    await cluster.until(lambda: all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()[1:]))
+    cluster.drain()
+    await asyncio.sleep(120)
+    assert {status["state"]["phase"] for status in written} - {"Running"} == {"Aborted"}
+    assert [status["state"]["phase"] for status in written][-1] == "Aborted"
+    assert [pod["status"]["phase"] for pod in cluster.pods()] == ["Succeeded"]
+    assert not cluster.server.of(POD_GROUPS)
+    status = cluster.status("j")
+    assert (status.get("running", 0), status["succeeded"]) == (0, 1)
+    assert status["conditions"][-1]["status"] == "Aborted"
+    resume(cluster)
+    await cluster.until(lambda: cluster.server.of(POD_GROUPS))
+    cluster.admit()
+    await cluster.until(lambda: len(cluster.pods()) == 2)
+    assert sorted(pod["status"]["phase"] for pod in cluster.pods()) == ["Pending", "Succeeded"]  # what has ended is kept
+    cluster.run_pods()
+    await cluster.until(lambda: cluster.phase("j") == "Running")
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.001, 0.003, 0.01, 0.05, 0.5])
-def test_no_write_that_is_under_way_puts_the_phase_of_before_back(seconds: float) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        await job_that_runs(cluster)
-        cluster.set_phase(cluster.pods()[0], "Succeeded")
-        await asyncio.sleep(seconds)
-        put_aborted(cluster)
-        written = statuses(cluster)
-        await cluster.until(lambda: all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()[1:]))
-        cluster.drain()
-        await asyncio.sleep(120)
-        assert {status["state"]["phase"] for status in written} == {"Aborted"}
-        assert cluster.phase("j") == "Aborted"
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_no_write_that_is_under_way_puts_the_phase_of_before_back(cluster: MemoryCluster, seconds: float) -> None:
+    await job_that_runs(cluster)
+    cluster.set_phase(cluster.pods()[0], "Succeeded")
+    await asyncio.sleep(seconds)
+    put_aborted(cluster)
+    written = statuses(cluster)
+    await cluster.until(lambda: all("deletionTimestamp" in pod["metadata"] for pod in cluster.pods()[1:]))
+    cluster.drain()
+    await asyncio.sleep(120)
+    assert {status["state"]["phase"] for status in written} == {"Aborted"}
+    assert cluster.phase("j") == "Aborted"
 
 
-def test_a_phase_that_is_put_upon_an_older_status_is_refused() -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        await job_that_runs(cluster)
-        version = cluster.server.of(JOBS)[J]["metadata"]["resourceVersion"]
-        cluster.run_pods("Succeeded")
-        await cluster.until(lambda: cluster.phase("j") == "Completed")
-        with pytest.raises(Conflict):
-            put_aborted(cluster, version)
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_phase_that_is_put_upon_an_older_status_is_refused(cluster: MemoryCluster) -> None:
+    await job_that_runs(cluster)
+    version = cluster.server.of(JOBS)[J]["metadata"]["resourceVersion"]
+    cluster.run_pods("Succeeded")
+    await cluster.until(lambda: cluster.phase("j") == "Completed")
+    with pytest.raises(Conflict):
+        put_aborted(cluster, version)
 
 
 def workflow_pod(cluster: MemoryCluster, name: str, queue: str) -> None:
@@ -138,20 +130,20 @@ def is_grouped(cluster: MemoryCluster, name: str) -> bool:
     return "scheduling.k8s.io/group-name" in (cluster.server.of(PODS)[Key(NS, name)]["metadata"].get("annotations") or {})
 
 
-def test_a_pod_is_told_of_the_queue_that_its_owner_s_group_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(cluster: MemoryCluster) -> None:
-        told: list[Any] = []
-        monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
-        for name, queue in (("first", "blue"), ("same", "blue"), ("none", ""), ("other", "red")):
-            workflow_pod(cluster, name, queue)
-            await cluster.until(lambda name=name: is_grouped(cluster, name))  # type: ignore[misc]
-        (group,) = cluster.server.of(POD_GROUPS).values()
-        assert group["spec"]["queue"] == "blue"
-        ((about, *words),) = told
-        assert (about.kind, about.name) == ("Pod", "other")
-        assert words[:2] == ["Warning", "QueueNotTaken"]
-        assert words[2].startswith(
-            'queue "red" is not taken: pods of one owner share PodGroup podgroup-w-uid, which waits in queue "blue"'
-        )
-
-    in_virtual_time(scenario)
+@virtual_cluster()
+async def test_a_pod_is_told_of_the_queue_that_its_owner_s_group_does_not_take(
+    cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
+    for name, queue in (("first", "blue"), ("same", "blue"), ("none", ""), ("other", "red")):
+        workflow_pod(cluster, name, queue)
+        await cluster.until(lambda name=name: is_grouped(cluster, name))  # type: ignore[misc]
+    (group,) = cluster.server.of(POD_GROUPS).values()
+    assert group["spec"]["queue"] == "blue"
+    ((about, *words),) = told
+    assert (about.kind, about.name) == ("Pod", "other")
+    assert words[:2] == ["Warning", "QueueNotTaken"]
+    assert words[2].startswith(
+        'queue "red" is not taken: pods of one owner share PodGroup podgroup-w-uid, which waits in queue "blue"'
+    )

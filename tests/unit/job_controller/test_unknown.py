@@ -11,7 +11,7 @@ from pyroclast.api.types import POD_GROUPS
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import task
-from .memory_cluster import MemoryCluster, in_virtual_time
+from .memory_cluster import MemoryCluster, in_virtual_time, virtual_cluster
 
 POLICIES: dict[str, dict[str, Any]] = {
     "at once": {"event": "Unknown", "action": "RestartJob"},
@@ -62,73 +62,69 @@ def retries(cluster: MemoryCluster) -> int:
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
-def test_a_group_that_turns_unknown_while_the_controller_is_down_is_answered_once(policy: dict[str, Any]) -> None:
-    async def scenario(cluster: MemoryCluster) -> list[int]:
-        await running(cluster, policy)
-        await cluster.replica.kill()
-        turn(cluster, "Unknown")
-        await cluster.start_controller()
-        seen = []
-        for _ in range(3):  # still Unknown after the restart of the Job, and after those of the controller
-            await asyncio.sleep(40)
-            await run(cluster)
-            seen.append(retries(cluster))
-            await restarted(cluster)
-        turn(cluster, "Running")
-        await asyncio.sleep(5)
-        await cluster.replica.kill()
-        turn(cluster, "Unknown")
-        await cluster.start_controller()
+@virtual_cluster()
+async def test_a_group_that_turns_unknown_while_the_controller_is_down_is_answered_once(
+    cluster: MemoryCluster, policy: dict[str, Any]
+) -> None:
+    await running(cluster, policy)
+    await cluster.replica.kill()
+    turn(cluster, "Unknown")
+    await cluster.start_controller()
+    seen = []
+    for _ in range(3):  # still Unknown after the restart of the Job, and after those of the controller
         await asyncio.sleep(40)
         await run(cluster)
-        return [*seen, retries(cluster)]
-
-    assert in_virtual_time(scenario) == [1, 1, 1, 2]
+        seen.append(retries(cluster))
+        await restarted(cluster)
+    turn(cluster, "Running")
+    await asyncio.sleep(5)
+    await cluster.replica.kill()
+    turn(cluster, "Unknown")
+    await cluster.start_controller()
+    await asyncio.sleep(40)
+    await run(cluster)
+    assert [*seen, retries(cluster)] == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
-def test_a_group_that_stays_unknown_is_answered_once_however_often_the_controller_restarts(policy: dict[str, Any]) -> None:
-    async def scenario(cluster: MemoryCluster) -> int:
-        await running(cluster, policy)
-        turn(cluster, "Unknown")
-        for _ in range(20):
-            await asyncio.sleep(7)
-            cluster.drain()
-            cluster.run_pods()
-            await restarted(cluster)
-        return retries(cluster)
-
-    assert in_virtual_time(scenario) == 1
-
-
-def test_each_time_that_a_group_turns_unknown_is_answered_while_the_controller_watches() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[int]:
-        await running(cluster, POLICIES["at once"])
-        seen = []
-        for _ in range(3):
-            turn(cluster, "Unknown")
-            await run(cluster)
-            turn(cluster, "Running")
-            await asyncio.sleep(5)
-            seen.append(retries(cluster))
-        return seen
-
-    assert in_virtual_time(scenario) == [1, 2, 3]
+@virtual_cluster()
+async def test_a_group_that_stays_unknown_is_answered_once_however_often_the_controller_restarts(
+    cluster: MemoryCluster, policy: dict[str, Any]
+) -> None:
+    await running(cluster, policy)
+    turn(cluster, "Unknown")
+    for _ in range(20):
+        await asyncio.sleep(7)
+        cluster.drain()
+        cluster.run_pods()
+        await restarted(cluster)
+    assert retries(cluster) == 1
 
 
-def test_another_group_that_is_unknown_is_another_occurrence() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[int]:
-        await running(cluster, POLICIES["keeping the group"])
+@virtual_cluster()
+async def test_each_time_that_a_group_turns_unknown_is_answered_while_the_controller_watches(cluster: MemoryCluster) -> None:
+    await running(cluster, POLICIES["at once"])
+    seen = []
+    for _ in range(3):
         turn(cluster, "Unknown")
         await run(cluster)
-        seen = [retries(cluster)]
-        await cluster.replica.kill()
-        replace(cluster)
-        await cluster.start_controller()
-        await run(cluster)
-        return [*seen, retries(cluster)]
+        turn(cluster, "Running")
+        await asyncio.sleep(5)
+        seen.append(retries(cluster))
+    assert seen == [1, 2, 3]
 
-    assert in_virtual_time(scenario) == [1, 2]
+
+@virtual_cluster()
+async def test_another_group_that_is_unknown_is_another_occurrence(cluster: MemoryCluster) -> None:
+    await running(cluster, POLICIES["keeping the group"])
+    turn(cluster, "Unknown")
+    await run(cluster)
+    seen = [retries(cluster)]
+    await cluster.replica.kill()
+    replace(cluster)
+    await cluster.start_controller()
+    await run(cluster)
+    assert [*seen, retries(cluster)] == [1, 2]
 
 
 def test_a_job_whose_policies_do_not_name_it_keeps_no_note() -> None:
@@ -143,14 +139,12 @@ def test_a_job_whose_policies_do_not_name_it_keeps_no_note() -> None:
     assert "unknownPodGroup" not in in_virtual_time(scenario)
 
 
-def test_the_note_goes_when_the_group_is_whole_again() -> None:
-    async def scenario(cluster: MemoryCluster) -> list[bool]:
-        await running(cluster, POLICIES["after a while"])
-        seen = []
-        for phase in ("Unknown", "Running"):
-            turn(cluster, phase)
-            await asyncio.sleep(5)
-            seen.append("unknownPodGroup" in cluster.status("j"))
-        return seen
-
-    assert in_virtual_time(scenario) == [True, False]
+@virtual_cluster()
+async def test_the_note_goes_when_the_group_is_whole_again(cluster: MemoryCluster) -> None:
+    await running(cluster, POLICIES["after a while"])
+    seen = []
+    for phase in ("Unknown", "Running"):
+        turn(cluster, phase)
+        await asyncio.sleep(5)
+        seen.append("unknownPodGroup" in cluster.status("j"))
+    assert seen == [True, False]
