@@ -201,19 +201,24 @@ def in_virtual_time(
         return loop.run_until_complete(run())
 
 
-def virtual_cluster(**options: Any) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Make an asynchronous test run in virtual time, with a fresh `cluster`. `options`: those of `MemoryCluster`."""
+def given_by(run: Callable[[Callable[[Any], Coroutine[Any, Any, None]]], None]) -> Callable[[Any], Callable[..., None]]:
+    """Make a test of an asynchronous function: `run` calls it with the first argument, pytest gives it the others."""
 
     def decorate(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
         @functools.wraps(test)
-        def run(**fixtures: Any) -> None:
-            in_virtual_time(lambda cluster: test(cluster, **fixtures), **options)
+        def called(**fixtures: Any) -> None:
+            run(lambda given: test(given, **fixtures))
 
         _, *others = inspect.signature(test).parameters.values()
-        run.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
-        return run
+        called.__signature__ = inspect.Signature(others)  # type: ignore[attr-defined]
+        return called
 
     return decorate
 
 
-__all__ = ["MemoryCluster", "Replica", "VirtualLoop", "in_virtual_time", "key_of", "virtual_cluster"]
+def virtual_cluster(**options: Any) -> Callable[[Any], Callable[..., None]]:
+    """Give an asynchronous test a fresh `cluster` in virtual time. `options`: those of `MemoryCluster`."""
+    return given_by(lambda test: in_virtual_time(test, **options))
+
+
+__all__ = ["MemoryCluster", "Replica", "VirtualLoop", "given_by", "in_virtual_time", "key_of", "virtual_cluster"]

@@ -45,7 +45,8 @@ async def test_a_command_whose_deletion_got_no_answer_is_carried_out_once(cluste
     await command(cluster, "AbortJob")
     await cluster.reaches("j", "Aborted")
     assert len(lost) == 1
-    assert sum("Start to execute command" in line for line in await told(cluster)) == 1
+    text = "CommandIssued: Start to execute command AbortJob, and clean it up to make sure executed not more than once."
+    assert (await told(cluster)).count(text) == 1
 
 
 async def test_a_command_that_is_withdrawn_before_it_was_begun_is_not_carried_out(cluster, monkeypatch):

@@ -13,7 +13,6 @@ from pyroclast.api.types import (
     NETWORK_POLICIES,
     POD_GROUPS,
     PODS,
-    QUEUES,
     RESOURCE_QUOTAS,
     SERVICES,
     Key,
@@ -69,18 +68,6 @@ async def test_a_job_runs_and_leaves_nothing_behind_but_its_pods(cluster):
     requests = cluster.server.requests()
     assert requests["create", "pods"] == 4
     assert requests["patch", "jobs"] <= 7
-
-
-async def test_deleting_a_job_cleans_up(cluster):
-    cluster.holding.add("all")
-    await cluster.job("j", task(replicas=2), plugins={"svc": []})
-    await cluster.reaches("j", "Running")
-    await cluster.client.delete(JOBS, Key(NS, "j"), propagation="Background")
-
-    async def gone():
-        return [await cluster.names(kind) for kind in (PODS, POD_GROUPS)] + await plugin_objects(cluster) == [[]] * 5
-
-    await cluster.until(gone)
 
 
 async def test_a_controller_that_is_killed_again_and_again_loses_and_doubles_nothing(cluster):
@@ -176,96 +163,6 @@ async def test_an_unknown_plugin_and_a_missing_queue_are_named(cluster):
     assert (await cluster.phase("j"), await cluster.phase("k")) == ("Pending", "Pending")
 
 
-async def test_commands_abort_and_resume(cluster):
-    cluster.holding.add("all")
-    await cluster.job("j", task(replicas=2), plugins={"svc": []})
-    await cluster.reaches("j", "Running")
-    await command(cluster, "AbortJob")
-    await cluster.reaches("j", "Aborted")
-    assert await cluster.names(PODS) == []
-    await command(cluster, "ResumeJob")
-    await cluster.reaches("j", "Running")
-    assert await cluster.names(COMMANDS) == []
-    lines = await told(cluster)
-    assert "ExecuteAction: Start to execute action AbortJob " in lines
-    assert "CommandIssued: Start to execute command ResumeJob, and clean it up to make sure executed not more than once." in lines
-
-
-async def test_a_failed_pod_restarts_the_job_as_often_as_allowed(cluster):
-    cluster.holding.add("all")
-    await cluster.job("j", task(replicas=2), maxRetry=2, policies=[{"event": "PodFailed", "action": "RestartJob"}])
-    for version in (0, 1):
-        await cluster.reaches("j", "Running")
-
-        async def runs(version=str(version)):
-            pods = (await cluster.client.list(PODS, NS))[0]
-            return len(pods) == 2 and all(
-                pod["metadata"]["annotations"]["volcano.sh/job-version"] == version and pod["status"]["phase"] == "Running"
-                for pod in pods
-            )
-
-        await cluster.until(runs)
-        await cluster.set_phase("j-a-1", "Failed")
-    await cluster.reaches("j", "Failed")
-    job = await cluster.client.get(JOBS, Key(NS, "j"))
-    assert (job["status"]["retryCount"], job["status"]["state"]["reason"]) == (2, "MaxRetryReached")
-
-    async def only_the_failed_pod_is_left():
-        return await cluster.names(PODS) == ["j-a-1"]
-
-    await cluster.until(only_the_failed_pod_is_left)
-
-
-async def test_scaling_up_and_down_follows_in_pods_podgroup_and_hosts(cluster):
-    cluster.holding.add("all")
-    await cluster.job("j", task(replicas=1), plugins={"svc": []})
-    await cluster.reaches("j", "Running")
-    for size in (4, 2):
-        patch = [
-            {"op": "add", "path": "/spec/minAvailable", "value": size},
-            {"op": "add", "path": "/spec/tasks/0/replicas", "value": size},
-            {"op": "add", "path": "/spec/tasks/0/minAvailable", "value": size},
-        ]
-        await cluster.client.patch(JOBS, Key(NS, "j"), patch, PatchKind.JSON)
-
-        async def followed(size=size):
-            group = (await cluster.client.list(POD_GROUPS, NS))[0][0]
-            hosts = (await cluster.client.get(CONFIG_MAPS, Key(NS, "j-svc")))["data"]["VC_A_NUM"]
-            names = await cluster.names(PODS)
-            return (names, group["spec"]["minMember"], hosts) == ([f"j-a-{i}" for i in range(size)], size, str(size))
-
-        await cluster.until(followed)
-    await cluster.reaches("j", "Running")
-
-
-async def test_a_finished_job_expires(cluster):
-    await cluster.job("j", ttlSecondsAfterFinished=0)
-
-    async def gone():
-        return await cluster.names(JOBS) == []
-
-    await cluster.until(gone)
-
-
-async def test_queues_close_with_their_parent_and_open_with_it(cluster):
-    async def state(name):
-        return ((await cluster.client.get(QUEUES, Key("", name))).get("status") or {}).get("state")
-
-    async def states(parent, child):
-        return (await state("p"), await state("c")) == (parent, child)
-
-    for name, parent in (("p", ""), ("c", "p")):
-        spec = {"weight": 1, **({"parent": parent} if parent else {})}
-        body = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
-        await cluster.client.create(QUEUES, body)
-    await cluster.until(lambda: states("Open", "Open"))
-    assert (await cluster.client.get(QUEUES, Key("", "p")))["spec"]["parent"] == "root"
-    await command(cluster, "CloseQueue", QUEUES, "p")
-    await cluster.until(lambda: states("Closed", "Closed"))
-    await command(cluster, "OpenQueue", QUEUES, "p")
-    await cluster.until(lambda: states("Open", "Open"))
-
-
 async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
     cluster.holding.add("all")
     await cluster.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}})
@@ -279,23 +176,6 @@ async def test_a_namespace_that_is_being_deleted_hurts_nobody(cluster):
     cluster.holding.clear()
     await cluster.until(gone)
     await cluster.reaches("j", "Completed")
-
-
-async def test_a_pod_without_a_job_gets_a_podgroup(cluster):
-    def body(name, scheduler):
-        spec = {"schedulerName": scheduler, "containers": [{"name": "c", "image": "b"}]}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NS}, "spec": spec}
-
-    await cluster.client.create(PODS, body("other", "mine"))
-    ours = await cluster.client.create(PODS, body("ours", "volcano"))
-    name = f"podgroup-{ours['metadata']['uid']}"
-
-    async def grouped():
-        pod = await cluster.client.get(PODS, Key(NS, "ours"))
-        return (pod["metadata"].get("annotations") or {}).get("scheduling.k8s.io/group-name") == name
-
-    await cluster.until(grouped)
-    assert await cluster.names(POD_GROUPS) == [name]
 
 
 async def test_annotations_of_a_job_that_change_reach_its_podgroup_and_what_others_make_of_them_stays(cluster):

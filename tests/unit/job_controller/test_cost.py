@@ -72,19 +72,17 @@ async def test_scaling_down_by_a_thousand_costs_one_deletion_each(cluster):
     assert sum(writes.values()) <= 999 + 20
 
 
-def test_the_first_gang_is_whole_while_later_ones_are_still_being_made():
-    async def scenario(cluster):
-        for number in range(5):
-            cluster.job(f"j{number}", task(replicas=200))
-        await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 5)
-        cluster.admit()
-        made = []
-        while len(cluster.pods()) < 1000:
-            await asyncio.sleep(0.001)
-            made.append(Counter(pod["metadata"]["name"].split("-")[0] for pod in cluster.pods()))
-        return [min((each.total() for each in made if each[name] == 200), default=0) for name in made[-1]]
-
-    whole_at = sorted(in_virtual_time(scenario))
+@virtual_cluster()
+async def test_the_first_gang_is_whole_while_later_ones_are_still_being_made(cluster):
+    for number in range(5):
+        cluster.job(f"j{number}", task(replicas=200))
+    await cluster.until(lambda: len(cluster.server.of(POD_GROUPS)) == 5)
+    cluster.admit()
+    made = []
+    while len(cluster.pods()) < 1000:
+        await asyncio.sleep(0.001)
+        made.append(Counter(pod["metadata"]["name"].split("-")[0] for pod in cluster.pods()))
+    whole_at = sorted(min((each.total() for each in made if each[name] == 200), default=0) for name in made[-1])
     assert whole_at[0] <= 500  # not all thousand: one after the other, but for what the careful start of each leaves free
     assert whole_at[2] <= 850
 

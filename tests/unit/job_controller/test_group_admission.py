@@ -12,8 +12,8 @@ from pyroclast_job_controller.podgroup.admission import PATHS
 from pyroclast_job_controller.settings import ControllerSettings
 
 from .cluster import NS
-from .memory_cluster import MemoryCluster, in_virtual_time, virtual_cluster
-from .test_plain_pods import pod, replica_set
+from .memory_cluster import MemoryCluster, virtual_cluster
+from .test_plain_pods import pod, workload
 
 
 def namespace_with_queue(cluster: MemoryCluster, name: str, queue: str) -> None:
@@ -52,7 +52,7 @@ async def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too(cluster:
     queue(cluster, "research", "Open")
     namespace_with_queue(cluster, NS, "research")
     await asyncio.sleep(1)
-    owner = replica_set(cluster, 1)
+    owner = workload(cluster, 1)
     await asyncio.sleep(1)
     pod(cluster, "w-0", owner)
     await cluster.until(lambda: cluster.server.of(POD_GROUPS))
@@ -61,14 +61,15 @@ async def test_the_group_of_a_plain_pod_that_names_no_queue_does_so_too(cluster:
 
 @pytest.mark.parametrize("webhooks", [(), PATHS[1:]])
 def test_a_webhook_that_is_called_defaults_alone(webhooks: tuple[str, ...]) -> None:
-    async def scenario(cluster: MemoryCluster) -> list[str]:
+    @virtual_cluster(in_process_webhooks=webhooks)
+    async def takes_the_default_queue(cluster: MemoryCluster) -> None:
         namespace_with_queue(cluster, NS, "research")
         await asyncio.sleep(1)
         cluster.job("a")
         await cluster.until(lambda: cluster.server.of(POD_GROUPS))
-        return queues_of_groups(cluster)
+        assert queues_of_groups(cluster) == ["default"]
 
-    assert in_virtual_time(scenario, in_process_webhooks=webhooks) == ["default"]
+    takes_the_default_queue()
 
 
 @virtual_cluster(in_process_webhooks=PATHS)

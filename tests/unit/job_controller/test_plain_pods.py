@@ -1,4 +1,4 @@
-"""PodGroups of pods of workloads whose size changes at an awkward moment."""
+"""PodGroups of pods without a Job of ours: of workloads, whose controllers the tests stand in for, and of pods alone."""
 
 import asyncio
 from collections.abc import Mapping
@@ -6,27 +6,33 @@ from typing import Any
 
 import pytest
 
-from pyroclast.api.types import BATCH_JOBS, POD_GROUPS, PODS, REPLICA_SETS, Key, ResourceType
+from pyroclast.api.types import BATCH_JOBS, POD_GROUPS, PODS, REPLICA_SETS, STATEFUL_SETS, Key, ResourceType
 from pyroclast.kube.http.client import PatchKind
 
 from .cluster import NS
 from .memory_cluster import MemoryCluster, virtual_cluster
 
-
-def replica_set(cluster: MemoryCluster, replicas: int) -> dict[str, Any]:
-    body = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "w", "namespace": NS}}
-    return cluster.server.create(REPLICA_SETS, {**body, "spec": {"replicas": replicas}})
+CONTAINERS = [{"name": "c", "image": "busybox"}]
 
 
-def pod(cluster: MemoryCluster, name: str, owner: dict[str, Any]) -> None:
-    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "w", "uid": owner["metadata"]["uid"], "controller": True}
-    meta = {"name": name, "namespace": NS, "ownerReferences": [reference]}
-    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
+def workload(cluster: MemoryCluster, replicas: int, kind: ResourceType = REPLICA_SETS, **meta: Any) -> dict[str, Any]:
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "w", "namespace": NS, **meta}}
+    return cluster.server.create(kind, {**body, "spec": {"replicas": replicas}})
+
+
+def pod(cluster: MemoryCluster, name: str, owner: dict[str, Any] | None = None, cpu: str = "", **labels: str) -> None:
+    """A pod of the owner, or alone."""
+    meta: dict[str, Any] = {"name": name, "namespace": NS, "labels": labels}
+    if owner is not None:
+        reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+        meta["ownerReferences"] = [{**reference, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}]
+    containers = [{**CONTAINERS[0], "resources": {"requests": {"cpu": cpu}}}] if cpu else CONTAINERS
+    spec = {"schedulerName": "volcano", "containers": containers}
     cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
 
 
-def scale(cluster: MemoryCluster, replicas: int) -> None:
-    cluster.server.patch(REPLICA_SETS, Key(NS, "w"), {"spec": {"replicas": replicas}}, PatchKind.MERGE)
+def scale(cluster: MemoryCluster, replicas: int, kind: ResourceType = REPLICA_SETS) -> None:
+    cluster.server.patch(kind, Key(NS, "w"), {"spec": {"replicas": replicas}}, PatchKind.MERGE)
 
 
 def group_of(cluster: MemoryCluster, name: str) -> str:
@@ -34,9 +40,67 @@ def group_of(cluster: MemoryCluster, name: str) -> str:
     return str(annotations.get("scheduling.k8s.io/group-name", ""))
 
 
+def groups(cluster: MemoryCluster) -> list[dict[str, Any]]:
+    return list(cluster.server.of(POD_GROUPS).values())
+
+
+@pytest.mark.parametrize("kind", [REPLICA_SETS, STATEFUL_SETS], ids=lambda kind: kind.kind)
+@virtual_cluster(workloads=True)
+async def test_pods_share_a_group_that_goes_when_there_are_none(cluster: MemoryCluster, kind: ResourceType) -> None:
+    annotations = {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/x": "y"}
+    owner = workload(cluster, 2, kind, annotations=annotations)
+    name = f"podgroup-{owner['metadata']['uid']}"
+    for each in ("w-0", "w-1"):
+        pod(cluster, each, owner)
+    await cluster.until(lambda: [group_of(cluster, each) for each in ("w-0", "w-1")] == [name, name])
+    (group,) = groups(cluster)
+    assert (group["spec"]["minMember"], group["metadata"]["annotations"]) == (2, {"volcano.sh/x": "y"})
+    assert group["metadata"]["ownerReferences"][0]["kind"] == kind.kind
+    scale(cluster, 0, kind)
+    await cluster.until(lambda: not groups(cluster))
+    scale(cluster, 1, kind)  # before the pods that are there have gone
+    await cluster.until(lambda: [each["metadata"]["name"] for each in groups(cluster)] == [name])
+
+
+@virtual_cluster(workloads=True)
+async def test_a_rolling_update_changes_the_group_with_the_first_new_pod(cluster: MemoryCluster) -> None:
+    owner = workload(cluster, 2, STATEFUL_SETS)
+    revision = {"status": {"replicas": 0, "updateRevision": "b"}}
+    cluster.server.patch(STATEFUL_SETS, Key(NS, "w"), revision, PatchKind.MERGE, "status")
+    for name, cpu, hashed, want in (("w-0", "100m", "a", "100m"), ("w-1", "2", "b", "2"), ("w-2", "1", "a", "2")):
+        pod(cluster, name, owner, cpu, **{"controller-revision-hash": hashed})
+        await cluster.until(lambda name=name: group_of(cluster, name))  # type: ignore[misc]
+        await asyncio.sleep(1)
+        assert [group["spec"]["minResources"]["cpu"] for group in groups(cluster)] == [want]
+
+
+@virtual_cluster(workloads=True)
+async def test_groups_that_are_deleted_by_hand_are_made_again(cluster: MemoryCluster) -> None:
+    pod(cluster, "w-0", workload(cluster, 1))
+    pod(cluster, "alone")
+    await cluster.until(lambda: group_of(cluster, "w-0") and group_of(cluster, "alone"))
+    before = {group["metadata"]["uid"] for group in groups(cluster)}
+    for key in list(cluster.server.of(POD_GROUPS)):
+        cluster.server.delete(POD_GROUPS, key)
+    await cluster.until(lambda: len(groups(cluster)) == 2)
+    assert before.isdisjoint(group["metadata"]["uid"] for group in groups(cluster))
+
+
+@virtual_cluster(workloads=True)
+async def test_a_restart_finds_out_what_it_missed(cluster: MemoryCluster) -> None:
+    owner = workload(cluster, 1)
+    pod(cluster, "w-0", owner)
+    await cluster.until(lambda: group_of(cluster, "w-0"))
+    await cluster.replica.kill()
+    scale(cluster, 0)
+    pod(cluster, "w-1", owner)
+    await cluster.start_controller()
+    await cluster.until(lambda: not groups(cluster))
+
+
 @virtual_cluster(workloads=True)
 async def test_no_group_is_left_by_a_pod_that_comes_when_its_workload_has_been_scaled_to_nothing(cluster: MemoryCluster) -> None:
-    owner = replica_set(cluster, 0)
+    owner = workload(cluster, 0)
     await asyncio.sleep(1)
     pod(cluster, "w-0", owner)
     await asyncio.sleep(1)
@@ -50,7 +114,7 @@ async def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it
     cluster: MemoryCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    owner = replica_set(cluster, 1)
+    owner = workload(cluster, 1)
     await asyncio.sleep(1)
     create = cluster.replica.client.create
 
@@ -70,7 +134,7 @@ async def test_no_group_is_left_when_its_workload_was_scaled_to_nothing_while_it
 
 @virtual_cluster(workloads=True)
 async def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late(cluster: MemoryCluster) -> None:
-    owner = replica_set(cluster, 0)
+    owner = workload(cluster, 0)
     await asyncio.sleep(1)
     for name in ("w-0", "w-1"):
         pod(cluster, name, owner)
@@ -84,9 +148,7 @@ async def test_all_pods_get_the_group_when_the_news_of_their_workload_comes_late
 
 @virtual_cluster(workloads=True)
 async def test_a_group_of_a_pod_alone_that_went_while_nobody_looked_is_made_again(cluster: MemoryCluster) -> None:
-    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-    meta = {"name": "alone", "namespace": NS}
-    cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    pod(cluster, "alone")
     await cluster.until(lambda: group_of(cluster, "alone"))
     await cluster.replica.kill()
     cluster.server.delete(POD_GROUPS, Key(NS, group_of(cluster, "alone")))
@@ -106,11 +168,8 @@ async def test_a_job_that_a_cron_job_makes_is_a_gang_by_its_scheduling(
     meta = {"name": "j", "namespace": NS, "ownerReferences": [maker]}
     body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"parallelism": 4, "scheduling": policy}}
     job = cluster.server.create(BATCH_JOBS, body)
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"], "controller": True}
-    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
     for name in ("j-0", "j-1"):
-        meta = {"name": name, "namespace": NS, "ownerReferences": [owner]}
-        cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+        pod(cluster, name, job)
     await cluster.until(lambda: group_of(cluster, "j-0") and group_of(cluster, "j-1"))
     (group,) = cluster.server.of(POD_GROUPS).values()
     assert group["spec"]["minMember"] == 3
@@ -140,7 +199,7 @@ async def test_a_group_of_somebody_else_is_not_taken_for_the_own(
 ) -> None:
     told, tried = [], []
     monkeypatch.setattr(cluster.replica.shared.recorder, "event", lambda *event: told.append(event))
-    owner = replica_set(cluster, 1)
+    owner = workload(cluster, 1)
     name = f"podgroup-{owner['metadata']['uid']}"
     create = cluster.replica.client.create
 
@@ -181,9 +240,7 @@ async def test_a_pod_alone_is_told_itself_that_its_group_is_of_somebody_else(
         return await create(kind, body, **more)
 
     monkeypatch.setattr(cluster.replica.client, "create", create_late)
-    spec = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "busybox"}]}
-    meta = {"name": "alone", "namespace": NS}
-    cluster.server.create(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    pod(cluster, "alone")
     await cluster.until(lambda: told)
     assert (told[0][0].kind, told[0][0].name) == ("Pod", "alone")
     assert told[0][3].endswith("does not belong to this Pod")
@@ -199,14 +256,14 @@ async def test_a_group_that_a_lost_answer_made_is_the_own(cluster: MemoryCluster
         return await create(kind, body, **more)
 
     monkeypatch.setattr(cluster.replica.client, "create", create_twice)
-    owner = replica_set(cluster, 1)
+    owner = workload(cluster, 1)
     pod(cluster, "w-0", owner)
     await cluster.until(lambda: group_of(cluster, "w-0") == f"podgroup-{owner['metadata']['uid']}")
 
 
 @virtual_cluster(workloads=True)
 async def test_a_group_of_somebody_else_stays_when_the_workload_is_scaled_to_nothing(cluster: MemoryCluster) -> None:
-    owner = replica_set(cluster, 1)
+    owner = workload(cluster, 1)
     key = foreign_group(cluster, f"podgroup-{owner['metadata']['uid']}")
     await asyncio.sleep(1)
     scale(cluster, 0)

@@ -89,21 +89,6 @@ async def test_the_user_s_keys_are_put_into_the_secret(cluster):
     assert (data["id_rsa"], data["id_rsa.pub"], data["authorized_keys"]) == ("mine", "also mine", "also mine")
 
 
-async def test_a_secret_of_a_stranger_is_left_alone_and_named(cluster):
-    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-ssh", "namespace": NS}, "stringData": {"a": "b"}}
-    await cluster.client.create(SECRETS, body)
-    await cluster.job("j", plugins={"ssh": []})
-    await cluster.job("k", plugins={"ssh": []})
-    await cluster.reaches("k", "Running")
-    text = "Execute plugin when job add failed, err: Secret default/j-ssh exists and does not belong to this job"
-
-    async def named():
-        return f"PluginError: {text}" in await told(cluster)
-
-    await cluster.until(named)
-    assert await data_of(cluster) == {"a": "b"}
-
-
 async def test_a_ray_job_without_a_head_is_told_so(cluster):
     await cluster.job("j", plugins={"ray": []})
 

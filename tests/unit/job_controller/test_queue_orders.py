@@ -1,10 +1,11 @@
-"""Orders to queues that cannot be carried out yet: they are tried again, and keep nothing else from being done."""
+"""Orders to queues: several at once, and those that cannot be carried out yet, which keep nothing else from being done."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, POD_GROUPS, QUEUES, Key
 from pyroclast.kube.basics.errors import Conflict, KubeError, ServerError
 from pyroclast.kube.events.recorder import EventRecorder
@@ -46,7 +47,7 @@ async def test_a_closing_queue_closes_although_opening_it_was_refused(cluster: M
     await asyncio.sleep(10)
     cluster.server.delete(POD_GROUPS, GROUP)
     await asyncio.sleep(10)
-    assert str(state(cluster, "child")) == "Closed"
+    assert state(cluster, "child") == "Closed"
 
 
 @virtual_cluster()
@@ -61,7 +62,7 @@ async def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order(clu
         cluster.server.patch(POD_GROUPS, GROUP, {"status": {"phase": ("Pending", "Running")[number % 2]}}, PatchKind.MERGE)
     order(cluster, "OpenQueue", "parent")
     await asyncio.sleep(30)
-    assert str(state(cluster, "child")) == "Open"
+    assert state(cluster, "child") == "Open"
 
 
 @virtual_cluster()
@@ -84,7 +85,7 @@ async def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_fa
     cluster.replica.client.fault = lambda _: None
     order(cluster, "CloseQueue", "child")
     await asyncio.sleep(30)
-    assert str(state(cluster, "child")) == "Closed"
+    assert state(cluster, "child") == "Closed"
 
 
 @pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
@@ -98,7 +99,7 @@ async def test_the_last_word_holds_against_an_order_that_waits(cluster: MemoryCl
     await asyncio.sleep(1)
     order(cluster, "OpenQueue", "parent")
     await asyncio.sleep(30)
-    assert str(state(cluster, "child")) == want
+    assert state(cluster, "child") == want
 
 
 @virtual_cluster()
@@ -126,4 +127,63 @@ async def test_an_order_is_carried_out_although_taking_its_command_away_met_a_co
     order(cluster, "CloseQueue", "q")
     await asyncio.sleep(10)
     assert not conflicts
-    assert str(state(cluster, "q")) == "Closed"
+    assert state(cluster, "q") == "Closed"
+
+
+@virtual_cluster()
+async def test_opening_is_tried_again_until_the_parent_is_there(cluster: MemoryCluster) -> None:
+    make(cluster, "c", "p")
+    order(cluster, "CloseQueue", "c")
+    await asyncio.sleep(5)
+    assert state(cluster, "c") == "Closed"
+    order(cluster, "OpenQueue", "c")
+    await asyncio.sleep(5)
+    assert state(cluster, "c") == "Closed"
+    make(cluster, "p", "root")
+    await asyncio.sleep(30)
+    assert state(cluster, "c") == "Open"
+
+
+@virtual_cluster()
+async def test_a_parent_that_comes_closed_closes_its_child(cluster: MemoryCluster) -> None:
+    make(cluster, "c", "p")
+    await asyncio.sleep(5)
+    make(cluster, "p", "root", "Closed")
+    await asyncio.sleep(5)
+    assert state(cluster, "c") == "Closed"
+    assert cluster.server.of(QUEUES)[Key("", "c")]["metadata"]["annotations"][keys.CLOSED_BY_PARENT] == "true"
+
+
+@virtual_cluster()
+async def test_the_status_names_the_command_that_was_carried_out_last_whatever_the_parent_does_after(
+    cluster: MemoryCluster,
+) -> None:
+    make(cluster, "p", "root")
+    make(cluster, "c", "p")
+    for action in ("CloseQueue", "OpenQueue"):
+        order(cluster, action, "c")
+        await asyncio.sleep(5)
+    status = cluster.server.of(QUEUES)[Key("", "c")]["status"]
+    assert status["lastCommand"]
+    order(cluster, "CloseQueue", "p")
+    await asyncio.sleep(5)
+    assert cluster.server.of(QUEUES)[Key("", "c")]["status"] == {**status, "state": "Closed"}
+
+
+@pytest.mark.parametrize(
+    ("orders", "want"),
+    [
+        (("CloseQueue", "OpenQueue"), "Open"),
+        (("CloseQueue", "OpenQueue", "CloseQueue"), "Closed"),
+        (("CloseQueue", "CloseQueue"), "Closed"),
+        (("OpenQueue", "CloseQueue"), "Closed"),
+    ],
+)
+@virtual_cluster()
+async def test_of_several_orders_the_last_word_holds(cluster: MemoryCluster, orders: tuple[str, ...], want: str) -> None:
+    make(cluster, "q", "root")
+    await asyncio.sleep(1)
+    for action in orders:
+        order(cluster, action, "q")
+    await asyncio.sleep(2)
+    assert state(cluster, "q") == want

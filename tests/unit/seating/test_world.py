@@ -12,26 +12,29 @@ from pyroclast.kube.basics.errors import ConnectionFailed, Forbidden, ServerErro
 from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
 from tests.unit.job_controller.cluster import NS, task
-from tests.unit.job_controller.memory_cluster import VirtualLoop, key_of
+from tests.unit.job_controller.memory_cluster import VirtualLoop, given_by, key_of
 from tests.unit.seating.world import World
 
 QUIET_SECONDS = 150.0  # seats are withdrawn after 30 s, and a quota keeps Jobs waiting for a minute
 
 
-def in_world(scenario, nodes):
-    """Run `scenario` on a fresh world with these nodes, {name: thousandths of a CPU}."""
+def in_world(nodes):
+    """Give an asynchronous test a fresh `world` in virtual time, with these nodes: {name: thousandths of a CPU}."""
 
-    async def run():
+    async def in_it(test):
         world = World()
         await world.start(nodes)
         try:
-            await scenario(world)
+            await test(world)
         finally:
             await world.stop()
         assert world.judge.faults == []
 
-    with contextlib.closing(VirtualLoop()) as loop:
-        loop.run_until_complete(run())
+    def run(test):
+        with contextlib.closing(VirtualLoop()) as loop:
+            loop.run_until_complete(in_it(test))
+
+    return given_by(run)
 
 
 def submit(world, name, size, cpu, *, minimum=None, policies=()):
@@ -61,193 +64,170 @@ async def settled(world, *, within=QUIET_SECONDS):
         )
 
 
-def test_gangs_start_with_one_write_for_each_pod():
-    async def scenario(world):
-        for index in range(6):
-            submit(world, f"j{index}", 4, 500)
-        await settled(world)
-        assert [running(world, f"j{index}") for index in range(6)] == [4] * 6
-        assert (world.judge.made_on_node, world.judge.bound) == (24, 0)
-
-    in_world(scenario, {f"n{index}": 4000 for index in range(3)})
+@in_world({f"n{index}": 4000 for index in range(3)})
+async def test_gangs_start_with_one_write_for_each_pod(world):
+    for index in range(6):
+        submit(world, f"j{index}", 4, 500)
+    await settled(world)
+    assert [running(world, f"j{index}") for index in range(6)] == [4] * 6
+    assert (world.judge.made_on_node, world.judge.bound) == (24, 0)
 
 
-def test_what_does_not_fit_at_once_waits_with_its_pods_and_starts_when_there_is_room():
-    async def scenario(world):
-        submit(world, "first", 2, 2500)
-        await settled(world)
-        submit(world, "second", 1, 2000)
-        await world.cluster.until(lambda: sum(not pod["spec"].get("nodeName") for pod in world.cluster.pods()) == 1)
-        world.cluster.server.delete(JOBS, Key(NS, "first"))
-        await settled(world, within=20)
-        assert running(world, "second") == 1
-
-    in_world(scenario, {"n0": 4000, "n1": 4000})
+@in_world({"n0": 4000, "n1": 4000})
+async def test_what_does_not_fit_at_once_waits_with_its_pods_and_starts_when_there_is_room(world):
+    submit(world, "first", 2, 2500)
+    await settled(world)
+    submit(world, "second", 1, 2000)
+    await world.cluster.until(lambda: sum(not pod["spec"].get("nodeName") for pod in world.cluster.pods()) == 1)
+    world.cluster.server.delete(JOBS, Key(NS, "first"))
+    await settled(world, within=20)
+    assert running(world, "second") == 1
 
 
-def test_a_sidecar_that_admission_adds_only_sometimes_over_commits_nothing():
-    async def scenario(world):
-        rng, made = random.Random(7), []
-
-        def admit(kind, item):
-            if kind == PODS and not item["metadata"]["name"].endswith("-seats") and rng.random() < 0.5:
-                item["spec"]["containers"].append({"name": "side", "resources": {"requests": {"cpu": "1"}}})
-                made.append(item["metadata"]["name"])
-            return item
-
-        world.cluster.server.admit = admit
-        submit(world, "j", 6, 500)
-        submit(world, "k", 6, 500)
-        await settled(world)
-        assert made
-        assert [running(world, name) for name in ("j", "k")] == [6, 6]
-        used = world.used(excused=set())
-        assert all(used[node] <= room for node, room in world.room.items())
-
+@in_world({f"n{index}": 16000 for index in range(4)})
+async def test_a_sidecar_that_admission_adds_only_sometimes_over_commits_nothing(world):
     # a pod that is larger than its seat goes at once, but is there for a moment: nodes have room for it
-    in_world(scenario, {f"n{index}": 16000 for index in range(4)})
+    rng, made = random.Random(7), []
+
+    def admit(kind, item):
+        if kind == PODS and not item["metadata"]["name"].endswith("-seats") and rng.random() < 0.5:
+            item["spec"]["containers"].append({"name": "side", "resources": {"requests": {"cpu": "1"}}})
+            made.append(item["metadata"]["name"])
+        return item
+
+    world.cluster.server.admit = admit
+    submit(world, "j", 6, 500)
+    submit(world, "k", 6, 500)
+    await settled(world)
+    assert made
+    assert [running(world, name) for name in ("j", "k")] == [6, 6]
+    used = world.used(excused=set())
+    assert all(used[node] <= room for node, room in world.room.items())
 
 
-def test_a_sidecar_that_admission_always_adds_is_placed_with_the_pod():
-    async def scenario(world):
-        def admit(kind, item):
-            if kind == PODS:
-                item["spec"]["containers"].append({"name": "side", "resources": {"requests": {"cpu": "1"}}})
-            return item
+@in_world({f"n{index}": 3000 for index in range(2)})
+async def test_a_sidecar_that_admission_always_adds_is_placed_with_the_pod(world):
+    def admit(kind, item):
+        if kind == PODS:
+            item["spec"]["containers"].append({"name": "side", "resources": {"requests": {"cpu": "1"}}})
+        return item
 
-        world.cluster.server.admit = admit
-        submit(world, "j", 4, 500)
-        await settled(world)
-        assert running(world, "j") == 4
-        assert (world.judge.made_on_node, world.judge.bound) == (4, 0)
-
-    in_world(scenario, {f"n{index}": 3000 for index in range(2)})
+    world.cluster.server.admit = admit
+    submit(world, "j", 4, 500)
+    await settled(world)
+    assert running(world, "j") == 4
+    assert (world.judge.made_on_node, world.judge.bound) == (4, 0)
 
 
 @pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
 @pytest.mark.parametrize("after", range(0, 60, 4))
-def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(who, after):
+@in_world({f"n{index}": 2000 for index in range(2)})
+async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who, after):
     """`after`: hundredths of a second since the Job came; publishing, placing, creating and observing take half a second."""
-
-    async def scenario(world):
-        submit(world, "j", 8, 500)
-        await asyncio.sleep(after / 100)
-        if who != "controller":
-            await world.scheduler.kill()
-        if who != "scheduler":
-            await world.cluster.replica.kill()
-        await asyncio.sleep(1.0)
-        if who != "controller":
-            await world.scheduler.start()
-        if who != "scheduler":
-            await world.cluster.start_controller()
-        await settled(world, within=10)
-        assert running(world, "j") == 8
-        assert len(world.cluster.pods()) == 8
-
-    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+    submit(world, "j", 8, 500)
+    await asyncio.sleep(after / 100)
+    if who != "controller":
+        await world.scheduler.kill()
+    if who != "scheduler":
+        await world.cluster.replica.kill()
+    await asyncio.sleep(1.0)
+    if who != "controller":
+        await world.scheduler.start()
+    if who != "scheduler":
+        await world.cluster.start_controller()
+    await settled(world, within=10)
+    assert running(world, "j") == 8
+    assert len(world.cluster.pods()) == 8
 
 
-def test_seats_are_not_given_to_others_while_their_pods_may_still_come(monkeypatch):
+@in_world({"n0": 4000, "n1": 2900, "n2": 2900, "n3": 2900})
+async def test_seats_are_not_given_to_others_while_their_pods_may_still_come(world, monkeypatch):
     """Requests that take 45 s: the scheduler withdraws the seats after 30 s, and the pods are created on them all the same."""
+    client = world.cluster.replica.client
+    create, begun = client.create, []
 
-    async def scenario(world):
-        client = world.cluster.replica.client
-        create, begun = client.create, []
+    async def create_late(kind, body, **more):
+        if kind == PODS and body["spec"].get("nodeName"):
+            begun.append(body["metadata"]["name"])
+            await asyncio.sleep(45)
+        return await create(kind, body, **more)
 
-        async def create_late(kind, body, **more):
-            if kind == PODS and body["spec"].get("nodeName"):
-                begun.append(body["metadata"]["name"])
-                await asyncio.sleep(45)
-            return await create(kind, body, **more)
-
-        monkeypatch.setattr(client, "create", create_late)
-        submit(world, "first", 1, 4000)
-        await world.cluster.until(lambda: begun)
-        submit(world, "second", 1, 3000)  # it fits nowhere else, and waits with its pod
-        await asyncio.sleep(40)
-        assert world.used(excused=set())["n0"] == 0
-        await asyncio.sleep(20)
-        assert running(world, "first") == 1
-        assert (world.judge.made_on_node, world.judge.bound) == (1, 0)
-
-    in_world(scenario, {"n0": 4000, "n1": 2900, "n2": 2900, "n3": 2900})
+    monkeypatch.setattr(client, "create", create_late)
+    submit(world, "first", 1, 4000)
+    await world.cluster.until(lambda: begun)
+    submit(world, "second", 1, 3000)  # it fits nowhere else, and waits with its pod
+    await asyncio.sleep(40)
+    assert world.used(excused=set())["n0"] == 0
+    await asyncio.sleep(20)
+    assert running(world, "first") == 1
+    assert (world.judge.made_on_node, world.judge.bound) == (1, 0)
 
 
 @pytest.mark.parametrize("action", ["RestartJob", "RestartTask", "RestartPod"])
-def test_a_gang_that_is_restarted_or_scaled_is_whole_again(action):
-    async def scenario(world):
-        submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": action}])
-        await settled(world)
-        world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
-        await world.cluster.until(lambda: world.cluster.status("j").get("retryCount") == 1)
-        await settled(world)
-        assert running(world, "j") == 4
-        scale(world, "j", 7)
-        await world.cluster.until(lambda: running(world, "j") == 7)
-        again = {"RestartJob": 8, "RestartTask": 8, "RestartPod": 5}[action]  # and three of the scale
-        assert (world.judge.made_on_node, world.judge.bound) == (again + 3, 0)
-
-    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
+@in_world({f"n{index}": 2000 for index in range(2)})
+async def test_a_gang_that_is_restarted_or_scaled_is_whole_again(world, action):
+    submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": action}])
+    await settled(world)
+    world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
+    await world.cluster.until(lambda: world.cluster.status("j").get("retryCount") == 1)
+    await settled(world)
+    assert running(world, "j") == 4
+    scale(world, "j", 7)
+    await world.cluster.until(lambda: running(world, "j") == 7)
+    again = {"RestartJob": 8, "RestartTask": 8, "RestartPod": 5}[action]  # and three of the scale
+    assert (world.judge.made_on_node, world.judge.bound) == (again + 3, 0)
 
 
 @pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
 @pytest.mark.parametrize("after", range(0, 120, 8))
-def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_whole_soon(who, after):
+@in_world({f"n{index}": 2000 for index in range(2)})
+async def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_whole_soon(world, who, after):
     """`after`: hundredths of a second since a pod failed and the Job was scaled."""
-
-    async def scenario(world):
-        submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": "RestartPod"}])
-        await settled(world)
-        world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
-        scale(world, "j", 7)
-        await asyncio.sleep(after / 100)
-        if who != "controller":
-            await world.scheduler.kill()
-        if who != "scheduler":
-            await world.cluster.replica.kill()
-        await asyncio.sleep(1.0)
-        if who != "controller":
-            await world.scheduler.start()
-        if who != "scheduler":
-            await world.cluster.start_controller()
-        await world.cluster.until(lambda: running(world, "j") == 7, within=15)
-        assert len(world.cluster.pods()) == 7
-
-    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
-
-
-def test_a_pod_made_again_that_fits_nowhere_waits_as_a_pod():
-    async def scenario(world):
-        submit(world, "j", 2, 2000, minimum=1, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
-        await settled(world)
-        lost = next(pod for pod in world.cluster.pods() if pod["spec"]["nodeName"] == "n1")
-        world.cordon("n1", closed=True)
-        world.cluster.server.delete(PODS, key_of(lost), grace=0)
-        await world.cluster.until(lambda: any(not pod["spec"].get("nodeName") for pod in world.cluster.pods()), within=10)
-        world.cordon("n1", closed=False)
-        await world.cluster.until(lambda: running(world, "j") == 2, within=20)
-        assert (world.judge.made_on_node, world.judge.bound) == (2, 1)
-        world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
-        await world.cluster.until(lambda: world.judge.made_on_node == 3, within=20)  # the next one has a seat again
-
-    in_world(scenario, {f"n{index}": 2000 for index in range(2)})
-
-
-def test_without_the_scheduler_pods_made_again_come_after_a_while():
-    async def scenario(world):
-        submit(world, "j", 2, 500, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
-        await settled(world)
+    submit(world, "j", 4, 500, policies=[{"event": "PodFailed", "action": "RestartPod"}])
+    await settled(world)
+    world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
+    scale(world, "j", 7)
+    await asyncio.sleep(after / 100)
+    if who != "controller":
         await world.scheduler.kill()
-        world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
-        await asyncio.sleep(5)
-        assert len(world.cluster.pods()) == 1
-        await world.cluster.until(lambda: len(world.cluster.pods()) == 2, within=10)
+    if who != "scheduler":
+        await world.cluster.replica.kill()
+    await asyncio.sleep(1.0)
+    if who != "controller":
         await world.scheduler.start()
-        await settled(world, within=10)
-        assert (running(world, "j"), world.judge.made_on_node, world.judge.bound) == (2, 2, 1)
+    if who != "scheduler":
+        await world.cluster.start_controller()
+    await world.cluster.until(lambda: running(world, "j") == 7, within=15)
+    assert len(world.cluster.pods()) == 7
 
-    in_world(scenario, {"n0": 2000})
+
+@in_world({f"n{index}": 2000 for index in range(2)})
+async def test_a_pod_made_again_that_fits_nowhere_waits_as_a_pod(world):
+    submit(world, "j", 2, 2000, minimum=1, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+    await settled(world)
+    lost = next(pod for pod in world.cluster.pods() if pod["spec"]["nodeName"] == "n1")
+    world.cordon("n1", closed=True)
+    world.cluster.server.delete(PODS, key_of(lost), grace=0)
+    await world.cluster.until(lambda: any(not pod["spec"].get("nodeName") for pod in world.cluster.pods()), within=10)
+    world.cordon("n1", closed=False)
+    await world.cluster.until(lambda: running(world, "j") == 2, within=20)
+    assert (world.judge.made_on_node, world.judge.bound) == (2, 1)
+    world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
+    await world.cluster.until(lambda: world.judge.made_on_node == 3, within=20)  # the next one has a seat again
+
+
+@in_world({"n0": 2000})
+async def test_without_the_scheduler_pods_made_again_come_after_a_while(world):
+    submit(world, "j", 2, 500, policies=[{"event": "PodEvicted", "action": "RestartPod"}])
+    await settled(world)
+    await world.scheduler.kill()
+    world.cluster.server.delete(PODS, key_of(world.cluster.pods()[0]), grace=0)
+    await asyncio.sleep(5)
+    assert len(world.cluster.pods()) == 1
+    await world.cluster.until(lambda: len(world.cluster.pods()) == 2, within=10)
+    await world.scheduler.start()
+    await settled(world, within=10)
+    assert (running(world, "j"), world.judge.made_on_node, world.judge.bound) == (2, 2, 1)
 
 
 class Chaos:
@@ -353,23 +333,21 @@ class Chaos:
 
 
 @pytest.mark.parametrize("seed", range(examples(40, one_in=10)))
-def test_chaos(seed):
-    async def scenario(world):
-        chaos = Chaos(world, random.Random(seed))
-        world.cluster.server.admit = chaos.admit
-        chaos.disturb(world.scheduler.client)
-        chaos.disturb(world.cluster.replica.client)
-        for _ in range(40):
-            await chaos.step()
-        chaos.calm()
-        for index in range(12):  # then there is room for all
-            world.add_node(f"late{index}", 16000)
-        await settled(world)
-        with contextlib.suppress(TimeoutError):  # one that was scaled just now runs, and has pods that wait for room
-            await world.cluster.until(lambda: not world.halves(), within=QUIET_SECONDS)
-        lost = {key.name: world.cluster.phase(key.name) for key in world.cluster.server.of(JOBS)}
-        assert set(lost.values()) <= {"Running"}, lost
-        assert world.halves() == []
-        assert world.judge.made_on_node > 0
-
-    in_world(scenario, {f"n{index}": 4000 for index in range(4)})
+@in_world({f"n{index}": 4000 for index in range(4)})
+async def test_chaos(world, seed):
+    chaos = Chaos(world, random.Random(seed))
+    world.cluster.server.admit = chaos.admit
+    chaos.disturb(world.scheduler.client)
+    chaos.disturb(world.cluster.replica.client)
+    for _ in range(40):
+        await chaos.step()
+    chaos.calm()
+    for index in range(12):  # then there is room for all
+        world.add_node(f"late{index}", 16000)
+    await settled(world)
+    with contextlib.suppress(TimeoutError):  # one that was scaled just now runs, and has pods that wait for room
+        await world.cluster.until(lambda: not world.halves(), within=QUIET_SECONDS)
+    lost = {key.name: world.cluster.phase(key.name) for key in world.cluster.server.of(JOBS)}
+    assert set(lost.values()) <= {"Running"}, lost
+    assert world.halves() == []
+    assert world.judge.made_on_node > 0
