@@ -30,6 +30,7 @@ from pyroclast_admission.certificates.material import Material, from_secret, to_
 from pyroclast_admission.certificates.plan import Policy, Step, next_step, next_time
 from pyroclast_admission.certificates.steps import MAX_AUTHORITIES, carry_out
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
+from tests.unit.ending import ended
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(frozenset({"localhost", "127.0.0.1", "svc.ns.svc"}))
@@ -275,9 +276,7 @@ async def running(injector: BundleInjector) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await ended(*tasks)
 
 
 class ConfigurationsCache:

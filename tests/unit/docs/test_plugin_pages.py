@@ -8,13 +8,11 @@ import yaml
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session import extension_points as points
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.ports import Ports
-from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import decided
 
 PAGES = Path(__file__).parents[3] / "docs" / "plugins"
 ACTIONS, PLUGINS = registry.actions(), registry.plugins()
@@ -84,14 +82,11 @@ def test_the_page_of_a_plugin_says_what_a_user_sees(name):
 
 @pytest.mark.parametrize("found", ALL.values(), ids=ALL.keys())
 def test_a_configuration_is_taken_without_warnings_and_places_a_gang(found):
-    cache, commits = Cache(), []
+    cache = Cache()
     feed(cache, CLUSTER)
-    outcome = run_cycle(
-        cache.snapshot(), found, actions=ACTIONS, plugins=PLUGINS, ports=Ports(objects.NOW, commits.append), uid="session"
-    )
+    outcome, placed = decided(cache, found)
     assert found.warnings == ()
     assert outcome.warnings == []
-    placed = {uid: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
     assert placed == {"t-p1": "n", "t-p2": "n"}
 
 

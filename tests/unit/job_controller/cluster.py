@@ -31,6 +31,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_standalone.apiserver.running import RunningServer, running_server
+from tests.unit.ending import ended
 
 STEP = 0.03
 KINDS = {
@@ -69,14 +70,12 @@ class Cluster:
     async def kill(self) -> None:
         """Stop it in the middle of whatever it does."""
         if self._controller is not None:
-            self._controller.cancel()
-            await asyncio.wait([self._controller])
+            await ended(self._controller)
             self._controller = None
 
     async def give(self, shard: int) -> None:
         """Another replica takes over a shard."""
-        self.shards[shard].cancel()
-        await asyncio.wait([self.shards[shard]])
+        await ended(self.shards[shard])
 
     async def _run(self, ready: asyncio.Event, more: dict[str, Any]) -> None:
         settings = ControllerSettings(kubeconfig=str(self.server.kubeconfig), leader_elect=False, **more)
@@ -201,8 +200,7 @@ async def running_cluster() -> AsyncIterator[Cluster]:
                 driving.result()
         finally:
             await cluster.kill()
-            driving.cancel()
-            await asyncio.wait([driving])
+            await ended(driving)
 
 
 async def _established(client: Client, body: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from pyroclast.runtime.service import Service
 from pyroclast_job_controller.app import COMPONENT, build, make_shared
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.shared import Shared
+from tests.unit.ending import ended
 
 from .cluster import NS, task
 from .memory_server import MemoryClient, MemoryServer
@@ -85,15 +86,13 @@ class Replica:
     async def give(self, shard: int) -> None:
         running = self._tasks.pop(shard, None)
         if running is not None:
-            running.cancel()
-            await asyncio.wait([running])
+            await ended(running)
 
     async def kill(self) -> None:
         for shard in list(self._tasks):
             await self.give(shard)
         if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+            await ended(self._running)
             self._running = None
 
 

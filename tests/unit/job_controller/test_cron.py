@@ -30,6 +30,7 @@ from pyroclast_job_controller.cron.controller import CronController
 from pyroclast_job_controller.metrics import ControllerMetrics
 from pyroclast_job_controller.shared import Shared
 from pyroclast_standalone.apiserver.running import running_server
+from tests.unit.ending import ended
 
 NS, NAME = "default", "c"
 KEY = Key(NS, NAME)
@@ -75,9 +76,7 @@ class Controller:
             await self.cron.reconcile(key)
 
     async def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
+        await ended(*self._tasks)
 
 
 class World:
@@ -158,8 +157,7 @@ async def world() -> AsyncIterator[World]:
         yield world
         for controller in world.controllers:
             await controller.stop()
-        recording.cancel()
-        await asyncio.wait([recording])
+        await ended(recording)
 
 
 async def test_a_job_is_made_and_noted_down_once(world: World) -> None:

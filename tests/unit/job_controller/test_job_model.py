@@ -13,6 +13,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import JOBS, POD_GROUPS, Key
 from pyroclast.kube.http.client import PatchKind
 from tests.counts import examples
+from tests.unit.ending import ended
 
 from .cluster import NS, task
 from .job_model import JobModel
@@ -118,8 +119,7 @@ async def seen(
             await cluster.start_controller()
         await asyncio.sleep(QUIET)
     assert not nodes.done()
-    nodes.cancel()
-    await asyncio.wait([nodes])
+    await ended(nodes)
     pods = {}
     for pod in cluster.pods():
         notes = pod["metadata"]["annotations"]

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from pyroclast_job_controller.job.creation_queue import PATIENCE_SECONDS, Line
+from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime
 
@@ -63,8 +64,7 @@ async def test_a_gang_that_is_stuck_holds_up_no_other():
     await asyncio.sleep(0)
     await making.gang("other", 3)
     assert making.started["other"] == pytest.approx(PATIENCE_SECONDS, abs=0.1)
-    stuck.cancel()
-    await asyncio.wait([stuck])
+    await ended(stuck)
     await making.gang("later", 8)
     assert making.made.count("later") == 8
 

@@ -11,6 +11,7 @@ import pytest
 
 from pyroclast.api.types import COMMANDS, JOBS, PODS, Key
 from pyroclast.kube.http.client import PatchKind
+from tests.unit.ending import ended
 
 from .cluster import NS, task
 from .memory_cluster import MemoryCluster, in_virtual_time, key_of
@@ -423,8 +424,7 @@ async def _live(cluster: MemoryCluster, case: Case) -> None:
             await asyncio.sleep(QUIET)
         assert not running.done()
     finally:
-        running.cancel()
-        await asyncio.wait([running])
+        await ended(running)
     status = cluster.status("j")
     counted = {name: status[name] for name in ("pending", "running", "succeeded", "failed", "terminating") if status.get(name)}
     assert watched.trace[1:] == list(case.trace)

@@ -20,6 +20,7 @@ from pyroclast.lifecycle.flow.decide import decide
 from pyroclast.lifecycle.flow.facts import FlowDecision, FlowFacts
 from pyroclast_jobflow_controller.flow import controller
 from tests.counts import examples
+from tests.unit.ending import ended
 from tests.unit.jobflow_controller.world import NS, SPEC, World
 
 COMPLETED, FAILED, TERMINATED, SKIPPED = "Completed", "Failed", "Terminated", "Skipped"
@@ -265,8 +266,7 @@ async def live_through(seed: int) -> None:
                 await asyncio.sleep(0.5)
         await asyncio.sleep(5 if plan.policy == "Continue" else 30)
     assert not driving.done()
-    driving.cancel()
-    await asyncio.wait([driving])
+    await ended(driving)
     check(world, plan, jobs)
 
 

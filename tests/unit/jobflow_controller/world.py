@@ -30,6 +30,7 @@ from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 from pyroclast_jobflow_controller.shared import Shared
+from tests.unit.ending import ended
 
 NS = "n"
 EPOCH = 1_700_000_000.0
@@ -232,8 +233,7 @@ class World:
                     task.result()
             finally:
                 self._caches.remove(caches)
-                task.cancel()
-                await asyncio.wait([task])
+                await ended(task)
 
 
 class _Service:

@@ -17,6 +17,7 @@ from pyroclast.kube.credentials.authorization import Fixed
 from pyroclast.kube.credentials.certificates import Pem
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
+from tests.unit.ending import ended
 from tests.unit.kube.authority import Authority, serving
 from tests.unit.kube.fault_server import FaultServer, Got, Watch, answer, half, hang, status
 
@@ -61,8 +62,7 @@ async def test_a_request_that_is_given_up_leaves_no_answer_to_the_next(server: F
     asking = asyncio.ensure_future(client.get(PODS, KEY))
     while not server.requests:
         await asyncio.sleep(0.01)
-    asking.cancel()
-    await asyncio.wait([asking])
+    await ended(asking)
     late.set()
     assert await client.get(PODS, KEY) == POD
 

@@ -13,6 +13,7 @@ from pyroclast.api.types import JOBS
 from pyroclast.kube.events.correlator import BURST, SIMILAR, Correlator, Emission, Reference, Report
 from pyroclast.kube.events.recorder import LONGEST_BACKLOG, EventRecorder
 from pyroclast.kube.http.client import Client
+from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, answer, cut, hang, status
 
 AT = 1_800_000_000.0
@@ -169,8 +170,7 @@ async def test_events_are_sent_in_the_background(server: FaultServer, client: Cl
     await until(lambda: len(server.requests) == 2)
     assert server.requests[1].method == "PATCH"
     assert server.requests[1].json["count"] == 2
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def test_what_is_counted_up_while_it_waits_is_sent_once(server: FaultServer, client: Client) -> None:
@@ -182,8 +182,7 @@ async def test_what_is_counted_up_while_it_waits_is_sent_once(server: FaultServe
     await until(lambda: server.requests)
     await asyncio.sleep(0.05)
     assert [(got.method, got.json["count"]) for got in server.requests] == [("POST", 7)]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def test_an_event_that_the_server_has_forgotten_is_made_again(server: FaultServer, client: Client) -> None:
@@ -195,8 +194,7 @@ async def test_an_event_that_the_server_has_forgotten_is_made_again(server: Faul
     recorder.event(JOB, "Normal", "Created", "one")
     await until(lambda: len(server.requests) == 3)
     assert [(got.method, got.json["count"]) for got in server.requests] == [("POST", 1), ("PATCH", 2), ("POST", 2)]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 @pytest.mark.parametrize("fault", [status(403, "Forbidden"), status(404, "NotFound"), status(422, "Invalid"), cut])
@@ -207,8 +205,7 @@ async def test_an_event_that_cannot_be_sent_stops_nobody(server: FaultServer, cl
     recorder.event(JOB, "Normal", "A", "one")
     recorder.event({"metadata": {"namespace": "ns", "name": "x"}}, "Normal", "B", "two")
     await until(lambda: server.requests and server.requests[-1].json["message"] == "two")
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def test_a_slow_one_holds_up_no_other_and_none_is_said_twice_at_once(server: FaultServer, client: Client) -> None:
@@ -222,8 +219,7 @@ async def test_a_slow_one_holds_up_no_other_and_none_is_said_twice_at_once(serve
     await until(lambda: len(server.requests) == 2)
     await asyncio.sleep(0.05)
     assert [(got.method, got.json["reason"]) for got in server.requests] == [("POST", "Created"), ("POST", "Started")]
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def test_the_backlog_is_bounded(server: FaultServer, client: Client) -> None:
@@ -239,6 +235,5 @@ async def test_what_waits_is_sent_when_the_service_stops(server: FaultServer, cl
     running = asyncio.ensure_future(recorder.run())
     await asyncio.sleep(0)
     recorder.event(JOB, "Normal", "Stopped", "bye")
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
     assert server.requests[0].json["message"] == "bye"

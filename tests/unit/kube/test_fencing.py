@@ -17,6 +17,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.lease.lease import LeaseLost
 from pyroclast.runtime.leadership import lead
 from pyroclast.runtime.settings import LeaderElectionSettings
+from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, Got, answer, hang
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/ns/leases"
@@ -159,9 +160,7 @@ async def test_who_gives_up_waiting_for_a_token_leaves_it_to_the_next() -> None:
     assert await bucket.wait()
     impatient = [asyncio.ensure_future(bucket.wait()) for _ in range(1000)]
     await asyncio.sleep(0.5)
-    for each in impatient:
-        each.cancel()
-    await asyncio.gather(*impatient, return_exceptions=True)
+    await ended(*impatient)
     assert not await bucket.wait(0.1)
     async with asyncio.timeout(1.0):
         assert await bucket.wait(10.0)

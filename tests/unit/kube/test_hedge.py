@@ -9,6 +9,7 @@ import pytest
 
 from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError
 from pyroclast.kube.basics.hedge import first_answer
+from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime
 
@@ -80,6 +81,5 @@ async def test_who_is_cancelled_asks_no_more() -> None:
     ask, log = asked((99, "a"), (99, "b"))
     asking = asyncio.ensure_future(first_answer(ask, 3.0, 2))
     await asyncio.sleep(4)
-    asking.cancel()
-    await asyncio.gather(asking, return_exceptions=True)
+    await ended(asking)
     assert log == ["begun", "begun", "cancelled", "cancelled"]

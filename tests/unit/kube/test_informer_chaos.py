@@ -12,6 +12,7 @@ import pytest
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.watch.informer import Informer, Timing
+from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, Got, answer, cut, reset, status
 from tests.unit.kube.observed import Observed
 
@@ -168,8 +169,7 @@ async def test_the_copy_ends_as_the_original(server: FaultServer, seed: int) -> 
             while {pod.metadata.resource_version for pod in informer.values()} != original:
                 await asyncio.sleep(0.01)
                 assert not running.done()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await ended(running)
     assert mirror == {pod.key: pod for pod in informer.values()}
     assert "handler_error" not in observed.incidents
     assert observed.incidents

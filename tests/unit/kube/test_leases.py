@@ -23,6 +23,7 @@ from pyroclast.kube.lease.record import LeaseView, Watcher, held_by, released
 from pyroclast.kube.lease.shard_leases import ShardLeases
 from pyroclast.kube.lease.shards import shard_of
 from tests.counts import examples
+from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime
 
@@ -140,8 +141,7 @@ async def test_one_leads_the_other_takes_over_at_once_when_it_stops(moment: floa
     spec = book.leases[Key("ns", "lock")]["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("b", 1, 15)
     assert spec["renewTime"].endswith("Z")
-    second.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
+    await ended(first, second)
     assert book.leases[Key("ns", "lock")]["spec"]["holderIdentity"] == ""
 
 
@@ -163,8 +163,7 @@ async def test_the_lease_of_a_dead_holder_is_taken_when_it_expires_whatever_the_
     await asyncio.sleep(3)
     assert work.leading == {0: "a"}
     assert book.leases[Key("ns", "lock")]["spec"]["leaseTransitions"] == 5
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def test_a_holder_that_is_cut_off_stops_before_another_may_take_over() -> None:
@@ -189,8 +188,7 @@ async def test_a_holder_that_is_cut_off_stops_before_another_may_take_over() -> 
     assert name == "a"
     assert stopped - cut_at <= 10 + 2 + 3
     assert took_over >= stopped
-    second.cancel()
-    await asyncio.gather(second, return_exceptions=True)
+    await ended(second)
 
 
 class Faults:
@@ -224,8 +222,7 @@ async def test_what_passes_before_the_deadline_costs_nothing(fault: Callable[[Fa
     assert faults.met
     assert work.leading == {0: "a"}
     assert work.spans == []
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 @pytest.mark.parametrize("seconds", [1.0, 3.0, 4.0, 4.8])
@@ -243,8 +240,7 @@ async def test_a_server_that_answers_slowly_does_not_cost_the_lease(seconds: flo
     await asyncio.sleep(200)
     assert work.spans == []
     assert book.writes > 15 + 200 / max(seconds, 2.0) - 5
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 @pytest.mark.parametrize("holder", ["thief", ""])
@@ -304,8 +300,7 @@ async def test_each_shard_has_its_own_lease() -> None:
     first.cancel()
     await asyncio.sleep(5)
     assert work.leading == dict.fromkeys(range(4), "b")
-    second.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
+    await ended(first, second)
 
 
 async def test_a_replica_that_comes_later_gets_its_share() -> None:
@@ -322,9 +317,7 @@ async def test_a_replica_that_comes_later_gets_its_share() -> None:
     moves = len(work.spans)
     await asyncio.sleep(600)
     assert len(work.spans) == moves  # and then nothing moves any more
-    for running in (first, second, third):
-        running.cancel()
-    await asyncio.gather(first, second, third, return_exceptions=True)
+    await ended(first, second, third)
 
 
 def test_periods_must_make_sense() -> None:
@@ -364,9 +357,7 @@ def test_never_two_at_once(seed: int, replicas: int, shards: int) -> None:
         running = [asyncio.ensure_future(replica(f"r{number}")) for number in range(replicas)]
         await asyncio.sleep(400)
         assert all(not task.done() for task in running), [task.exception() for task in running if task.done()]
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await ended(*running)
         led = sum(end - begin for _, _, begin, end in work.spans)
         assert led > 0.3 * 400 * shards  # and work goes on most of the time
 
@@ -460,6 +451,4 @@ async def test_a_lease_is_renewed_until_the_work_has_ended_that_hands_it_over() 
     second = asyncio.ensure_future(candidate(book, "b", shards=2).run(work.of("b")))
     await asyncio.sleep(90)
     assert sorted(work.leading.values()) == ["a", "b"]
-    for running in (first, second):
-        running.cancel()
-    await asyncio.gather(first, second, return_exceptions=True)
+    await ended(first, second)

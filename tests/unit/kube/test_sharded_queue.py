@@ -8,6 +8,7 @@ from pyroclast.api.types import Key
 from pyroclast.kube.lease.shards import Shards
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.kube.workqueue.workers import run_workers
+from tests.unit.ending import ended
 
 SHARDS = Shards(2)
 A, B = (next(key for key in (Key("n", f"j{i}") for i in range(9)) if SHARDS.shard_of(key) == shard) for shard in (0, 1))
@@ -40,8 +41,7 @@ async def test_a_shard_that_is_given_up_is_worked_on_no_more_and_the_other_goes_
     queue.add_rate_limited(A)
     await asyncio.sleep(10)
     assert (done, len(queue), queue.failures(A)) == ([B, B], 0, 0)
-    second.cancel()
-    await asyncio.wait([second])
+    await ended(second)
 
 
 @pytest.mark.looptime

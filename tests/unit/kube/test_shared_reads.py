@@ -7,7 +7,6 @@ import pytest
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast.kube.http.shared_reads import SharedReads
 
-
 pytestmark = pytest.mark.looptime
 
 

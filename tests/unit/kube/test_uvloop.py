@@ -19,6 +19,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast.kube.watch.informer import Informer
 from pyroclast.kube.workqueue.queue import WorkQueue
 from pyroclast.kube.workqueue.workers import run_workers
+from tests.unit.ending import ended
 from tests.unit.kube.fault_server import FaultServer, Watch, answer, cut
 
 
@@ -59,8 +60,7 @@ async def informed(client: Client) -> None:
     async with asyncio.timeout(60):
         while not len(informer):
             await asyncio.sleep(0.01)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    await ended(running)
 
 
 async def connecting_while_the_number_of_the_socket_is_taken() -> None:

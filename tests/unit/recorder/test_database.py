@@ -26,6 +26,7 @@ from pyroclast_recorder.database.usage_rows import usage_rows
 from pyroclast_recorder.following.writer import Writer
 from pyroclast_recorder.hourly_usage import DAY, HOUR
 from tests.counts import examples
+from tests.unit.ending import ended
 
 from .conftest import CLUSTER, NewDatabase
 
@@ -219,8 +220,7 @@ async def test_what_was_not_written_when_the_recorder_ends_is_written_with_its_c
         await writer.add(jobs, 2, {"uid": "late", "namespace": "ns", "name": "b"})
         writer.move(Cursor("jobs", "2", 8999, 0))
         is_away[0] = False
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await ended(running)
         assert sorted(await database.still_there(jobs)) == ["early", "late"]
 
 

@@ -15,6 +15,7 @@ from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs
 from pyroclast_recorder.following.writer import Writer
 from tests.postgres import postgres_process
+from tests.unit.ending import ended
 
 from .conftest import CLUSTER, NewDatabase
 
@@ -29,8 +30,7 @@ async def writing(database: Database) -> AsyncIterator[Writer]:
     try:
         yield writer
     finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await ended(running)
 
 
 async def add(writer: Writer, first: int) -> None:

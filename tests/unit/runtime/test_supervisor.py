@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from pyroclast.runtime.supervisor import Supervisor
+from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime
 
@@ -83,6 +84,5 @@ async def test_a_task_that_will_not_stop_is_named() -> None:
     assert await supervisor.stop(5) == ["stubborn"]
     assert asyncio.get_running_loop().time() == 6
     await asyncio.sleep(50)
-    task.cancel()
-    await asyncio.wait([task])
+    await ended(task)
     assert log == ["good"]

@@ -1,31 +1,59 @@
 """One session over a cache, with all actions and plugins to choose from."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import Configuration
+from pyroclast_scheduler.model.snapshot import Snapshot
+from pyroclast_scheduler.session.configuration import Configuration, parse
 from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
-__all__ = ["committed", "decided"]
+__all__ = ["committed", "configured", "decided", "evicted", "placed"]
 
 
-def committed(cache: Cache, configuration: Configuration) -> tuple[Outcome, list[Commit]]:
-    """What a session decides, and what leaves it. The cache knows of nothing of it."""
+def configured(text: str, plugins: Mapping[str, Any] | None = None) -> Configuration:
+    """The configuration that a text says. `plugins`: others than all of ours."""
+    return parse(text, actions=registry.actions(), plugins=plugins or registry.plugins())
+
+
+def committed(
+    over: Cache | Snapshot,
+    configuration: Configuration,
+    *,
+    now: float = objects.NOW,
+    plugins: Mapping[str, Any] | None = None,
+    **ports: Any,
+) -> tuple[Outcome, list[Commit]]:
+    """What a session decides, and what leaves it. The cache knows of nothing of it. `ports`: more of those of the session."""
     commits: list[Commit] = []
     outcome = run_cycle(
-        cache.snapshot(),
+        over.snapshot() if isinstance(over, Cache) else over,
         configuration,
         actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append),
+        plugins=plugins or registry.plugins(),
+        ports=Ports(now, commits.append, **ports),
         uid="u",
     )
     return outcome, commits
 
 
-def decided(cache: Cache, configuration: Configuration) -> tuple[Outcome, dict[str, str]]:
-    """What a session decides, and what it binds: nodes by UID of the pod. The cache knows of nothing of it."""
-    outcome, commits = committed(cache, configuration)
-    return outcome, {uid: node for commit in commits for each in commit.binds for uid, node in each.placed}
+def placed(commits: Iterable[Commit]) -> dict[str, str]:
+    """What is bound: nodes by UID of the pod."""
+    return {uid: node for commit in commits for each in commit.binds for uid, node in each.placed}
+
+
+def evicted(commits: Iterable[Commit]) -> list[str]:
+    """The names of the pods that are evicted."""
+    return [each.task.name for commit in commits for each in commit.evictions]
+
+
+def decided(over: Cache | Snapshot, configuration: Configuration, **given: Any) -> tuple[Outcome, dict[str, str]]:
+    """What a session decides, and what it binds: nodes by UID of the pod. `given`: as to `committed`."""
+    outcome, commits = committed(over, configuration, **given)
+    return outcome, placed(commits)

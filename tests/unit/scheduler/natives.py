@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.session.configuration import Configuration, parse
+from pyroclast_scheduler.session.configuration import Configuration
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import configured
 
 __all__ = ["SETTINGS", "WITHOUT_ENQUEUE", "composite", "gang", "namespace", "pod", "settings", "world"]
 
@@ -33,7 +33,7 @@ _ACTIONS = "allocate, preempt, reclaim, backfill"
 
 def settings(actions: str) -> Configuration:
     """A configuration with these actions."""
-    return parse(_TEXT.format(actions=actions), actions=registry.actions(), plugins=registry.plugins())
+    return configured(_TEXT.format(actions=actions))
 
 
 SETTINGS, WITHOUT_ENQUEUE = settings(f"enqueue, {_ACTIONS}"), settings(_ACTIONS)

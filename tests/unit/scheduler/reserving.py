@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 from tests.scenarios.taking import take_rests
+from tests.unit.scheduler import deciding
 
 CONFIGURATION = """
 actions: "enqueue, elect, allocate, backfill, reserve"
@@ -22,7 +19,7 @@ tiers:
 
 
 def configured(arguments: str = "{}"):
-    return parse(CONFIGURATION % arguments, actions=registry.actions(), plugins=registry.plugins())
+    return deciding.configured(CONFIGURATION % arguments)
 
 
 class World:
@@ -85,16 +82,8 @@ class World:
         self.now += seconds
         self.period += periods
         self.cache.recheck()
-        commits: list = []
-        ports = Ports(self.now, commits.append, period=self.period, reservations=self.reservations, memory=self.memory)
-        outcome = run_cycle(
-            self.cache.snapshot(),
-            self.settings,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=ports,
-            uid="session",
-        )
+        given = {"period": self.period, "reservations": self.reservations, "memory": self.memory}
+        outcome, commits = deciding.committed(self.cache, self.settings, now=self.now, **given)
         take_rests(self.cache, outcome)
         self.cache.reserve(self.reservations or {}, outcome.reservations)
         self.reservations = dict(outcome.reservations)

@@ -12,16 +12,13 @@ from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.budgets import Spent, period_at, read_budget, written_spent
 from pyroclast.api.keys import QUEUE_BUDGET, QUEUE_BUDGET_SPENT, RUNNING_ESTIMATE
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.budgets import BudgetStanding
-from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.outcome import Outcome
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.budget_reports import BudgetReports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
+from tests.unit.scheduler.deciding import committed, configured, evicted
 
 GPU = "nvidia.com/gpu"
 HOUR = 3600.0
@@ -49,7 +46,7 @@ class World:
 
     def __init__(self, *, actions: str = "enqueue, allocate, backfill", quota: str = "proportion") -> None:
         text = TEXT.format(actions=actions, quota=quota)
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = configured(text)
         self.cache = Cache()
         self.queues: dict[str, records.Queue] = {}
         self.evicted: list[str] = []
@@ -79,17 +76,9 @@ class World:
             self.cache.pod_changed(None, objects.pod([f"{name}-0", name, "n", 1, "1Gi", {GPU: gpus, **options}]))
 
     def session(self, after: float = 0.0, **ports: Any) -> Outcome:
-        commits: list[Any] = []
-        outcome = run_cycle(
-            self.cache.snapshot(),
-            self.configuration,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(objects.NOW + after, commits.append, **ports),
-            uid="u",
-        )
+        outcome, commits = committed(self.cache, self.configuration, now=objects.NOW + after, **ports)
         take(self.cache, outcome)
-        self.evicted += [each.task.name for commit in commits for each in commit.evictions]
+        self.evicted += evicted(commits)
         return outcome
 
     def decided(self, name: str, after: float = 0.0, **ports: Any) -> str:

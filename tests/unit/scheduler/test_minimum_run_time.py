@@ -5,13 +5,10 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api import waiting_reasons as pending
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take_rests
+from tests.unit.scheduler.deciding import committed, configured, evicted
 
 TEXT = """
 actions: "allocate, {action}"
@@ -29,7 +26,7 @@ class World:
 
     def __init__(self, action="preempt", arguments="{}", queue=None, parent=None, conditions=True):
         text = TEXT.format(action=action, arguments=arguments)
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = configured(text)
         self.cache, self.memory = Cache(), {}
         self.cache.queue_changed(None, objects.queue(["root"]))
         self.cache.priority_changed(None, objects.priority_class(1000))
@@ -51,15 +48,11 @@ class World:
 
     def session(self, after=0):
         """Whom it evicts, and why the job waits."""
-        commits = []
-        parts = {"actions": registry.actions(), "plugins": registry.plugins()}
-        ports = Ports(objects.NOW + after, commits.append, memory=self.memory)
-        outcome = run_cycle(self.cache.snapshot(), self.configuration, **parts, ports=ports, uid="u")
+        outcome, commits = committed(self.cache, self.configuration, now=objects.NOW + after, memory=self.memory)
         for key, status in outcome.statuses.items():
             self.cache.groups.believe(key, status)
         take_rests(self.cache, outcome)
-        evicted = [each.task.name for commit in commits for each in commit.evictions]
-        return evicted, next((each.message for each in self.cache.groups.current("t/waits").status.conditions), "")
+        return evicted(commits), next((each.message for each in self.cache.groups.current("t/waits").status.conditions), "")
 
 
 ACTIONS = ("preempt", "reclaim", "gangpreempt", "gangreclaim")

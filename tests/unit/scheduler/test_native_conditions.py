@@ -23,6 +23,7 @@ from pyroclast_scheduler.model.tasks import native_key
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
 from pyroclast_scheduler.shell.writer import Writer
 from tests.scenarios import objects
+from tests.unit.ending import ended
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.deciding import decided
 
@@ -145,8 +146,7 @@ async def sessions(cache: Cache, server: Server, seconds: int) -> None:
         outcome, _ = decided(cache, natives.SETTINGS)
         await writer.take(outcome)
         await asyncio.sleep(1)
-    writing.cancel()
-    await asyncio.wait([writing])
+    await ended(writing)
 
 
 @pytest.mark.looptime

@@ -10,7 +10,6 @@ import pytest
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.changes import Priorities, Situation, candidates
 from pyroclast_scheduler.explaining.gangs import MOST_PODS, TooManyPods, gang_of
@@ -21,6 +20,7 @@ from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import committed, configured
 from tests.unit.scheduler.session.test_causes import CAPACITY
 
 ACTIONS, PLUGINS = registry.actions(), registry.plugins()
@@ -57,11 +57,7 @@ def renamed(task):
 
 
 def decided(cache, text):
-    commits = []
-    configuration = parse(text, actions=ACTIONS, plugins=PLUGINS)
-    ports = Ports(objects.NOW, commits.append, period=1)
-    outcome = run_cycle(cache.snapshot(), configuration, actions=ACTIONS, plugins=PLUGINS, ports=ports, uid="u")
-    return outcome, commits
+    return committed(cache, configured(text), period=1)
 
 
 def starts(cache, facts, text):

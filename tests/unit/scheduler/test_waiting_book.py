@@ -9,16 +9,13 @@ import pytest
 
 from pyroclast.api.waiting import MOST_BYTES, Waiting, ahead_step, read_waiting, written_waiting
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler import registry
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, waiting_of
 from pyroclast_scheduler.explaining.book import Past, WaitingBook
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import committed, configured
 from tests.unit.scheduler.session.test_causes import CAPACITY, decide
 
 FULL, MISSING = PendingReason.QUEUE_FULL, PendingReason.PODS_MISSING
@@ -156,9 +153,8 @@ def test_each_job_has_its_turn_and_then_rests():
 
 
 def messages(cache, port, commits):
-    configuration = parse(CAPACITY, actions=registry.actions(), plugins=registry.plugins())
-    ports = Ports(objects.NOW + 100, commits.append, period=3, waiting=port)
-    outcome = run_cycle(cache.view(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="u")
+    outcome, made = committed(cache.view(), configured(CAPACITY), now=objects.NOW + 100, period=3, waiting=port)
+    commits += made
     return {key: (each.code, each.sentence, each.rank) for key, each in outcome.records.items()}
 
 

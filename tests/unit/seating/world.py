@@ -20,17 +20,17 @@ from pyroclast.kube.watch.informer import Informer
 from pyroclast.resources import quantity
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, parse
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.binder import Binder
 from pyroclast_scheduler.shell.gangs import GangKeeper
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.seat_keeper import SeatKeeper
 from pyroclast_scheduler.shell.writer import Writer
+from tests.unit.ending import ended
 from tests.unit.job_controller.cluster import NS
 from tests.unit.job_controller.memory_cluster import MemoryCluster, key_of
 from tests.unit.job_controller.memory_server import MemoryClient
+from tests.unit.scheduler.deciding import committed
 
 CONFIGURATION = parse(DEFAULT_CONFIGURATION, actions=registry.actions(), plugins=registry.plugins())
 CYCLE_SECONDS = 0.2
@@ -104,21 +104,13 @@ class Scheduler:
     async def _cycles(self) -> None:
         while True:
             await asyncio.sleep(CYCLE_SECONDS)
-            commits: list[Any] = []
             self.cache.recheck()
-            ports = Ports(self.client.now(), commits.append)
-            outcome = run_cycle(
-                self.cache.snapshot(),
-                CONFIGURATION,
-                actions=registry.actions(),
-                plugins=registry.plugins(),
-                ports=ports,
-                uid="u",
-            )
+            now = self.client.now()
+            outcome, commits = committed(self.cache, CONFIGURATION, now=now)
             self.cache.groups.gone()
             await asyncio.sleep(0.02)  # what the session takes in its thread
             for commit in commits:
-                await self._binder.take(commit, Turn(), session=ports.now)
+                await self._binder.take(commit, Turn(), session=now)
             await self._writer.take(outcome)
             for key in outcome.drawn:
                 self.cache.wakes.draw(key)
@@ -129,8 +121,7 @@ class Scheduler:
 
     async def kill(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await ended(self._task)
             self._task = None
 
 
@@ -179,8 +170,7 @@ class World:
 
     async def stop(self) -> None:
         if self._kubelets is not None:
-            self._kubelets.cancel()
-            await asyncio.wait([self._kubelets])
+            await ended(self._kubelets)
         await self.scheduler.kill()
         await self.cluster.replica.kill()
 

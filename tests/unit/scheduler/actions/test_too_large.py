@@ -2,12 +2,10 @@
 
 import pytest
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.eviction.victims import Residents
-from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios import objects
-from tests.unit.scheduler.deciding import committed
+from tests.unit.scheduler.deciding import committed, configured
 
 TEXT = """
 actions: "allocate, {action}"
@@ -34,7 +32,7 @@ def test_victims_are_sought_only_on_nodes_that_are_large_enough(action, cpu, wan
     asked = []
     on = Residents.on
     monkeypatch.setattr(Residents, "on", lambda self, *given, **more: asked.append(given) or on(self, *given, **more))
-    configuration = parse(TEXT.format(action=action), actions=registry.actions(), plugins=registry.plugins())
+    configuration = configured(TEXT.format(action=action))
     _, commits = committed(cache, configuration)
     assert bool(asked) is want
     assert any(commit.evictions for commit in commits) is want

@@ -5,14 +5,11 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.session import configuration
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects, runner
 from tests.scenarios.taking import take
+from tests.unit.scheduler.deciding import committed, configured
 
 CYCLES = 14
 PLUGINS = """
@@ -25,7 +22,7 @@ tiers:
 def chosen(actions):
     queues = "" if actions == "allocate, preempt" else "{name: proportion}, "  # whose limits are another reason to evict
     text = f'actions: "{actions}"{PLUGINS % queues}'
-    return configuration.parse(text, actions=registry.actions(), plugins=registry.plugins())
+    return configured(text)
 
 
 class World:
@@ -42,12 +39,8 @@ class World:
 
     def cycle(self):
         """One cycle and what follows from it; the evictions, the promises, and what was free beside the binds."""
-        commits = []
         self.moment += 1
-        ports = Ports(objects.NOW + self.moment, commits.append, period=self.moment)
-        outcome = run_cycle(
-            self.cache.snapshot(), self.settings, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s"
-        )
+        outcome, commits = committed(self.cache, self.settings, now=objects.NOW + self.moment, period=self.moment)
         tasks = self.cache.tasks
         promised = [(tasks[uid].name, node) for uid, node in outcome.promised.items()]
         evicted = [(each.task.name, each.task.node) for commit in commits for each in commit.evictions]

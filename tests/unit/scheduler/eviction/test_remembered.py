@@ -2,14 +2,11 @@
 
 import pytest
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.eviction.victims import Residents
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
+from tests.unit.scheduler.deciding import committed, configured, evicted
 
 NODES = 6
 
@@ -19,7 +16,7 @@ class World:
 
     def __init__(self, monkeypatch, plugins="priority gang predicates"):
         text = f"actions: allocate, preempt\ntiers: [plugins: [{', '.join(f'{{name: {name}}}' for name in plugins.split())}]]"
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = configured(text)
         self.cache, self.memory, self.rows = Cache(), {}, set()
         self.cache.queue_changed(None, objects.queue(["q"]))
         for rank in range(3):
@@ -41,18 +38,9 @@ class World:
     def session(self):
         """The rows that are asked for who could go there, and what is evicted."""
         self.rows.clear()
-        commits = []
-        outcome = run_cycle(
-            self.cache.snapshot(),
-            self.configuration,
-            actions=registry.actions(),
-            plugins=registry.plugins(),
-            ports=Ports(objects.NOW, commits.append, memory=self.memory),
-            uid="u",
-        )
+        outcome, commits = committed(self.cache, self.configuration, memory=self.memory)
         take(self.cache, outcome)
-        evicted = {each.task.name for commit in commits for each in commit.evictions}
-        return {self.cache.nodes.names[row] for row in self.rows}, evicted
+        return {self.cache.nodes.names[row] for row in self.rows}, set(evicted(commits))
 
     def settle(self):
         for _ in range(4):
@@ -115,7 +103,7 @@ def test_who_gets_more_elsewhere_in_the_same_session_may_lose_something(monkeypa
 def test_what_was_found_out_without_a_plugin_is_forgotten_when_it_is_there_again(monkeypatch):
     world = World(monkeypatch)
     tiers = "[plugins: [{name: priority}], plugins: [{name: gang}, {name: predicates}]]"
-    whole = parse(f"actions: allocate, preempt\ntiers: {tiers}", actions=registry.actions(), plugins=registry.plugins())
+    whole = configured(f"actions: allocate, preempt\ntiers: {tiers}")
     for i in range(NODES):
         world.cache.group_changed(world.cache.groups.written(f"t/j{i}"), objects.pod_group([f"j{i}", "q", 2, {"class": 0}]))
     world.configuration = whole.without({"priority"})

@@ -5,16 +5,13 @@ from unittest import mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.placement.lookahead import Ahead
 from pyroclast_scheduler.session import search, task_placement
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.taking import take_rests, take_statuses
+from tests.unit.scheduler.deciding import committed, configured, placed
 
 TEXT = """
 actions: "enqueue, allocate, backfill"
@@ -22,21 +19,12 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
 """
-CONFIGURATION = parse(TEXT, actions=registry.actions(), plugins=registry.plugins())
+CONFIGURATION = configured(TEXT)
 
 
 def cycle(cache):
-    commits = []
-    outcome = run_cycle(
-        cache.snapshot(),
-        CONFIGURATION,
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append),
-        uid="u",
-    )
-    found = {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
-    return outcome, found, commits
+    outcome, commits = committed(cache, CONFIGURATION)
+    return outcome, {cache.tasks[uid].name: node for uid, node in placed(commits).items()}, commits
 
 
 LABELS = st.sampled_from([{"app": "a"}, {"app": "b"}])

@@ -5,22 +5,15 @@ from dataclasses import replace
 import msgspec
 
 from pyroclast.api import records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import committed, configured
 
-CONFIGURATION = parse(
-    "actions: allocate\ntiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}]\n",
-    actions=registry.actions(),
-    plugins=registry.plugins(),
-)
+CONFIGURATION = configured("actions: allocate\ntiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}]\n")
 
 
 def seat(group, role, index, cpu, book):
@@ -41,14 +34,7 @@ def placements(roles, *, cpu_of_nodes):
     seats = [seat("g", role, index, cpu, book) for role, (count, cpu) in roles.items() for index in range(count)]
     facts = JobFacts.of(volcano.group_of(group), seats, queue="q")
     snapshot = replace(cache.snapshot(), jobs=[facts], all_jobs={facts.key: facts})
-    run_cycle(
-        snapshot,
-        CONFIGURATION,
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append),
-        uid="u",
-    )
+    _, commits = committed(snapshot, CONFIGURATION)
     return {binds.job: dict(binds.placed) for commit in commits for binds in commit.binds}
 
 

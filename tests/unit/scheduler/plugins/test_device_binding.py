@@ -6,15 +6,13 @@ import msgspec
 import pytest
 
 from pyroclast.api import records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.plugins.predicates.devices import are_ready
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import claims, objects
 from tests.scenarios.runner import feed
 from tests.unit.scheduler import natives
+from tests.unit.scheduler.deciding import committed
 
 FABRIC = {"bindsToNode": True, "bindingConditions": ["attached"], "bindingFailureConditions": ["lost", "refused"]}
 SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("predicates")),))
@@ -22,13 +20,12 @@ SETTINGS = Configuration(("allocate",), ((PluginEntry("gang"), PluginEntry("pred
 
 def placed(tables: Any, *there: records.ResourceClaim) -> Any:
     """What has to be done before the only pod that is placed is bound."""
-    cache, commits = Cache(), []
+    cache = Cache()
     base = {"nodes": [["na", 8, "8Gi"]], "queues": [["q", {}]], "podgroups": [["j", "q", 1]]}
     feed(cache, {**base, **tables})
     for each in there:
         cache.object_changed(None, each)
-    ports = Ports(objects.NOW, commits.append)
-    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
+    _, commits = committed(cache, SETTINGS)
     ((preparation,),) = [found for commit in commits for binds in commit.binds for found in binds.preparations.values()]
     return preparation
 
@@ -129,8 +126,7 @@ def native_gang(*, template: str = "t", pods: int = 2, mine: str = "t", parent: 
         pod = natives.pod(f"p{i}", spec={"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": mine}]})
         status = {"phase": "Pending", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}
         cache.pod_changed(None, msgspec.structs.replace(pod, status=msgspec.convert(status, records.PodStatus)))
-    ports = Ports(objects.NOW, commits.append)
-    run_cycle(cache.snapshot(), SETTINGS, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="s")
+    _, commits = committed(cache, SETTINGS)
     made = {uid: found for commit in commits for binds in commit.binds for uid, found in binds.preparations.items()}
     return [made[uid][0].writes[-1] for uid in sorted(made)]
 

@@ -8,16 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.plugins.extender.settings import VERBS
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.extender import HttpExtender
 from tests.counts import examples
-from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler import deciding
 
 TABLES = {
     "nodes": [["n1", 1, "8Gi"], ["n2", 2, "8Gi"], ["full", 1, "8Gi"]],
@@ -61,21 +58,15 @@ ALL = ("enqueue", "allocate", "backfill", "preempt", "reclaim")
 
 def decided(answers, *, verbs=VERBS, ignorable=True, actions=ALL, tables=TABLES):
     """What is bound, and what is warned of."""
-    cache, commits = Cache(), []
+    cache = Cache()
     feed(cache, tables)
     arguments = {f"extender.{verb}Verb": verb for verb in verbs} | {"extender.urlPrefix": "http://x"}
     arguments["extender.ignorable"] = ignorable
     names = ("priority", "gang", "predicates", "nodeorder")
     tiers = ((*(PluginEntry(name) for name in names), PluginEntry("extender", arguments=arguments)),)
-    outcome = run_cycle(
-        cache.snapshot(),
-        Configuration(actions, tiers),
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append, extender=answers if hasattr(answers, "post") else Says(answers)),
-        uid="u",
-    )
-    return {cache.tasks[uid].name for commit in commits for binds in commit.binds for uid, _ in binds.placed}, outcome.warnings
+    extender = answers if hasattr(answers, "post") else Says(answers)
+    outcome, binds = deciding.decided(cache, Configuration(actions, tiers), extender=extender)
+    return {cache.tasks[uid].name for uid in binds}, outcome.warnings
 
 
 ODD = st.recursive(

@@ -6,16 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.plugins.deviceshare.gpushare import GpuShare
 from pyroclast_scheduler.plugins.deviceshare.vgpu import decode, registered
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
-from tests.unit.scheduler.deciding import decided
+from tests.unit.scheduler.deciding import configured, decided
 
 EVERYTHING = """
 actions: "enqueue, allocate, backfill, preempt, reclaim, shuffle"
@@ -51,7 +47,7 @@ OF_PODS = [
 
 
 def settings_of(text):
-    return parse(text, actions=registry.actions(), plugins=registry.plugins())
+    return configured(text)
 
 
 def cycle(cache, configuration):
@@ -128,8 +124,7 @@ def test_a_capacity_that_usage_cannot_read_is_named_and_what_is_allocatable_coun
 
 
 def opened(cache, configuration, memory):
-    ports = Ports(objects.NOW, memory=memory)
-    return run_cycle(cache.snapshot(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="")
+    return decided(cache, configuration, memory=memory)[0]
 
 
 @pytest.mark.parametrize("text", ["yesterday", "0001-01-01T00:00:00"])

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from pyroclast.api import keys
 from pyroclast.api import waiting_reasons as pending
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
 from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
 from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, covers, next_state
-from pyroclast_scheduler.session.configuration import BadConfiguration, parse
+from pyroclast_scheduler.session.configuration import BadConfiguration
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler import deciding
 from tests.unit.scheduler.reserving import World, configured
 
 
@@ -206,7 +206,7 @@ def test_what_was_kept_is_given_back_when_nobody_reserves_any_more(is_new):
     world.step()
     (state,) = world.reservations.values()
     world.job("big", 2, annotations={keys.RESERVATION: written(state)})
-    world.settings = parse('actions: "enqueue, allocate"', actions=registry.actions(), plugins=registry.plugins())
+    world.settings = deciding.configured('actions: "enqueue, allocate"')
     world.reservations = None if is_new else world.reservations
     world.step()
     assert world.reservations == {}
@@ -231,7 +231,7 @@ def test_what_was_kept_is_given_back_when_nobody_reserves_any_more(is_new):
 def test_actions_in_the_wrong_places_are_refused(actions, with_plugin):
     text = f'actions: "{actions}"\ntiers: [{{plugins: [{{name: gang}}{", {name: reservation}" if with_plugin else ""}]}}]'
     with pytest.raises(BadConfiguration, match="elect"):
-        parse(text, actions=registry.actions(), plugins=registry.plugins())
+        deciding.configured(text)
 
 
 def test_the_recommended_configuration_works_verbatim():

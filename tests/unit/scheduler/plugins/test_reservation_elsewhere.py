@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyroclast.api import keys
-from pyroclast_scheduler import registry
-from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import configured
 from tests.unit.scheduler.reserving import World
 
 ALL = "enqueue, elect, allocate, backfill, reserve, preempt, reclaim, gangpreempt, gangreclaim"
@@ -25,7 +24,7 @@ def world_of(nodes: int, *, actions: str = ALL, plugins: str = PLUGINS, keeps: b
     else:
         actions = actions.replace("elect, ", "").replace("reserve, ", "").replace(", reserve", "")
     text = f'actions: "{actions}"\ntiers: [{{plugins: [{plugins}]}}]'
-    world.settings = parse(text, actions=registry.actions(), plugins=registry.plugins())
+    world.settings = configured(text)
     return world
 
 

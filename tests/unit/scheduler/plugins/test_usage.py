@@ -5,14 +5,12 @@ import numpy as np
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.plugins.usage import plugin
-from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import configured
 
-SETTINGS = parse(
-    "actions: allocate\ntiers:\n- plugins: [{name: usage}]\n", actions=registry.actions(), plugins=registry.plugins()
-)
+SETTINGS = configured("actions: allocate\ntiers:\n- plugins: [{name: usage}]\n")
 
 
 def session_of(cache, memory):

@@ -9,9 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyroclast_scheduler import __main__ as program
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.replay.decide import ReplayedDecision, decided, restored
@@ -22,6 +20,7 @@ from pyroclast_scheduler.shell import debug
 from tests.counts import ONE_IN, examples
 from tests.scenarios import __main__ as scenarios
 from tests.scenarios import objects, runner
+from tests.unit.scheduler.deciding import committed
 
 CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
@@ -41,12 +40,9 @@ def live(cache, chosen, ports):
 
 
 def session(cache, chosen, ports):
-    commits = []
-    given_ports = Ports(ports.now, commits.append, shard=ports.shard, period=ports.period, memory=ports.memory, usage=ports.usage)
     cache.stale()
-    outcome = run_cycle(
-        cache.snapshot(), chosen, actions=registry.actions(), plugins=registry.plugins(), ports=given_ports, uid="replay"
-    )
+    given = {"shard": ports.shard, "period": ports.period, "memory": ports.memory, "usage": ports.usage}
+    outcome, commits = committed(cache, chosen, now=ports.now, **given)
     return ReplayedDecision.of(outcome, commits, cache)
 
 
@@ -70,10 +66,8 @@ def test_cycles_of_every_scenario_are_decided_alike(path, monkeypatch):
 
 ACTIONS = "enqueue, allocate, backfill, preempt, reclaim, gangpreempt, gangreclaim"
 PLUGINS = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack", "sla", "tdm", "pdb"]
-CONFIGURATION = configuration.parse(
-    f'actions: "{ACTIONS}"\ntiers:\n- plugins: [{", ".join(f"{{name: {name}}}" for name in PLUGINS)}]\n',
-    actions=registry.actions(),
-    plugins=registry.plugins(),
+CONFIGURATION = configuration.configured(
+    f'actions: "{ACTIONS}"\ntiers:\n- plugins: [{", ".join(f"{{name: {name}}}" for name in PLUGINS)}]\n'
 )
 AMOUNT = st.integers(1, 8)
 

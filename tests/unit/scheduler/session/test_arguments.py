@@ -4,11 +4,10 @@ import pytest
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
-from pyroclast_scheduler.session.ports import Ports
-from tests.scenarios import objects, runner
+from tests.scenarios import runner
+from tests.unit.scheduler import deciding
 
 
 def minute(given):
@@ -94,15 +93,12 @@ NODES = [["n0", 4, "8Gi"], ["n1", 8, "8Gi"]]
 
 def decided(name, arguments):
     """Where a pod is bound beside plugin `name` with these arguments, and what is warned of."""
-    cache, commits = Cache(), []
+    cache = Cache()
     tables = {"nodes": NODES, "queues": [["q"]], "podgroups": [["g", "q", 1]], "pods": [["p", "g", "-", 1, "1Gi"]]}
     runner.feed(cache, tables)
     entries = (PluginEntry("gang"), PluginEntry("predicates"), PluginEntry("nodeorder"), PluginEntry(name, arguments=arguments))
-    ports = Ports(objects.NOW, commits.append)
-    parts = {"actions": registry.actions(), "plugins": registry.plugins()}
-    outcome = run_cycle(cache.snapshot(), Configuration(("allocate",), (entries,)), **parts, ports=ports, uid="s")
-    placed = [place for commit in commits for binds in commit.binds for place in binds.placed]
-    return placed, [text for text in outcome.warnings if text.startswith(f"plugin {name}")]
+    outcome, placed = deciding.decided(cache, Configuration(("allocate",), (entries,)))
+    return list(placed.items()), [text for text in outcome.warnings if text.startswith(f"plugin {name}")]
 
 
 @pytest.mark.parametrize("name", sorted(registry.plugins().keys() - {"extender"}))

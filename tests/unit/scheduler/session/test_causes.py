@@ -4,13 +4,10 @@ import pytest
 
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.rules import Rules
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import configured, decided
 
 DEFAULT = """
 actions: "enqueue, allocate, backfill"
@@ -171,15 +168,10 @@ CASES = {
 }
 
 
-def decide(case, text=DEFAULT, group=None):
+def decide(case, text=DEFAULT):
     cache = Cache()
-    whole = {"nodes": NODES, "queues": [["q", {}]], "pods": [], **case}
-    feed(cache, whole)
-    configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
-    snapshot = cache.snapshot()
-    return run_cycle(
-        snapshot, configuration, actions=registry.actions(), plugins=registry.plugins(), ports=Ports(period=1), uid="u"
-    ), cache
+    feed(cache, {"nodes": NODES, "queues": [["q", {}]], "pods": [], **case})
+    return decided(cache, configured(text), now=0.0, period=1)[0], cache
 
 
 def said(outcome):
@@ -210,13 +202,8 @@ def test_capacity_says_the_same(name):
 def test_what_was_said_before_a_gang_was_let_in_goes_when_it_is():
     outcome, cache = decide(CASES["more than the cluster has"])
     cache.groups.believe("t/j", outcome.statuses["t/j"])
-    roomy = {**CASES["more than the cluster has"], "nodes": [["n1", 80, "16Gi"]]}
-    feed(cache, {"nodes": roomy["nodes"]})
-    configuration = parse(DEFAULT, actions=registry.actions(), plugins=registry.plugins())
-    ports = Ports(period=2)
-    after = run_cycle(
-        cache.snapshot(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="v"
-    )
+    feed(cache, {"nodes": [["n1", 80, "16Gi"]]})
+    after, _ = decided(cache, configured(DEFAULT), now=0.0, period=2)
     assert after.statuses["t/j"].phase == "Inqueue"
     assert after.statuses["t/j"].conditions == ()
 

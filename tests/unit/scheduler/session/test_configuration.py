@@ -2,9 +2,9 @@
 
 import pytest
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import DEFAULT_CONFIGURATION, BadConfiguration, parse
+from tests.unit.scheduler.deciding import configured
 
 ACTIONS = {"enqueue", "allocate", "backfill"}
 PLUGINS = {"gang", "drf", "proportion"}
@@ -15,7 +15,7 @@ def read(text):
 
 
 def test_the_built_in_configuration_needs_no_plugin_that_is_not_there():
-    found = parse(DEFAULT_CONFIGURATION, actions=registry.actions(), plugins=registry.plugins())
+    found = configured(DEFAULT_CONFIGURATION)
     assert found.actions == ("enqueue", "allocate", "backfill")
     assert [[entry.name for entry in tier] for tier in found.tiers] == [
         ["priority", "gang", "conformance"],

@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.taking import take_statuses
+from tests.unit.scheduler.deciding import configured, decided
 
 PLAIN = """
 actions: allocate
@@ -64,16 +62,8 @@ def fill(nodes, jobs, *, phase="Inqueue"):
 
 
 def cycle(cache, text):
-    commits = []
-    outcome = run_cycle(
-        cache.snapshot(),
-        parse(text, actions=registry.actions(), plugins=registry.plugins()),
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append),
-        uid="u",
-    )
-    return outcome, {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
+    outcome, binds = decided(cache, configured(text))
+    return outcome, {cache.tasks[uid].name: node for uid, node in binds.items()}
 
 
 def naive(nodes, jobs):

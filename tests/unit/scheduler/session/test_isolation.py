@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
-from pyroclast_scheduler.session.configuration import parse
+from pyroclast_scheduler.cycle import Culprit, find_culprit
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.ports import Ports
 from tests.counts import examples
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import configured, decided
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill, preempt, reclaim"
@@ -26,17 +25,8 @@ tiers:
 
 
 def cycle(cache, text=CONFIGURATION, plugins=None, snapshot=None):
-    commits = []
-    known = plugins or registry.plugins()
-    run_cycle(
-        snapshot or cache.snapshot(),
-        parse(text, actions=registry.actions(), plugins=known),
-        actions=registry.actions(),
-        plugins=known,
-        ports=Ports(objects.NOW, commits.append),
-        uid="u",
-    )
-    return {cache.tasks[uid].name: node for commit in commits for binds in commit.binds for uid, node in binds.placed}
+    _, binds = decided(snapshot or cache, configured(text, plugins), plugins=plugins)
+    return {cache.tasks[uid].name: node for uid, node in binds.items()}
 
 
 def filled():
@@ -318,10 +308,7 @@ def test_a_gang_with_a_member_that_is_refused_again_and_again_stays_incomplete()
 def incomplete(cache):
     """What a cycle that may not place anything says."""
     text = CONFIGURATION.replace("enqueue, allocate, backfill, preempt, reclaim", "enqueue")
-    configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
-    return run_cycle(
-        cache.snapshot(), configuration, actions=registry.actions(), plugins=registry.plugins(), ports=Ports(objects.NOW), uid="u"
-    ).incomplete
+    return decided(cache, configured(text))[0].incomplete
 
 
 def left_out(cache):

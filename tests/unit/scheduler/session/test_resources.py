@@ -2,14 +2,11 @@
 
 import pytest
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.model.dimensions import MOST, MOST_OF_ONE, UNKNOWN
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
+from tests.unit.scheduler.deciding import committed, configured, evicted, placed
 
 MANY = {f"x.io/r{i:04}": 1 for i in range(3000)}
 QUOTA = ["proportion", "capacity", "overcommit"]
@@ -21,7 +18,7 @@ class World:
 
     def __init__(self, *nodes, quota="overcommit", actions="enqueue, allocate, backfill"):
         text = f'actions: "{actions}"\ntiers:\n- plugins: [{PLUGINS}, {{name: {quota}}}]'
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = configured(text)
         self.cache = Cache()
         self.evicted = []
         self.cache.queue_changed(None, objects.queue(["q"]))
@@ -41,17 +38,14 @@ class World:
 
     def cycle(self):
         """Where pods are bound, and what is said of the others, by job."""
-        commits = []
-        ports = Ports(objects.NOW, commits.append)
-        parts = {"actions": registry.actions(), "plugins": registry.plugins()}
-        outcome = run_cycle(self.cache.snapshot(), self.configuration, **parts, ports=ports, uid="s")
-        self.evicted += [each.task.name for commit in commits for each in commit.evictions]
-        placed = dict(place for commit in commits for binds in commit.binds for place in binds.placed)
-        for uid, node in placed.items():
+        outcome, commits = committed(self.cache, self.configuration)
+        self.evicted += evicted(commits)
+        binds = placed(commits)
+        for uid, node in binds.items():
             assert self.cache.pods.assume(uid, node) is None
         take(self.cache, outcome)
         said = {key: each for key, status in outcome.statuses.items() for each in status.conditions[-1:]}
-        return {uid.removeprefix("t-"): node for uid, node in placed.items()}, said
+        return {uid.removeprefix("t-"): node for uid, node in binds.items()}, said
 
     def settled(self):
         """The same, once the jobs rest."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
-from tests.scenarios import objects
 from tests.scenarios.runner import feed
+from tests.unit.scheduler.deciding import configured, decided
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -23,17 +19,7 @@ CAPABILITY = {"capability": {"cpu": 8}}
 
 def placed(cache: Cache, plugin: str, elsewhere: dict[str, dict[str, int]]) -> int:
     """How many pods a session places."""
-    settings = parse(CONFIGURATION % plugin, actions=registry.actions(), plugins=registry.plugins())
-    commits: list = []
-    run_cycle(
-        cache.snapshot(),
-        settings,
-        actions=registry.actions(),
-        plugins=registry.plugins(),
-        ports=Ports(objects.NOW, commits.append, elsewhere=elsewhere),
-        uid="session",
-    )
-    return sum(len(binds.placed) for commit in commits for binds in commit.binds)
+    return len(decided(cache, configured(CONFIGURATION % plugin), elsewhere=elsewhere)[1])
 
 
 def cluster(queues: list, *, phase: str = "Inqueue") -> Cache:
@@ -72,11 +58,7 @@ def test_what_others_placed_below_a_parent_counts_against_its_capability(elsewhe
 @pytest.mark.parametrize(("taken", "is_let_in"), [(7000, True), (8000, False)])
 def test_a_gang_is_let_in_while_the_capability_of_all_members_holds_it(plugin, taken, is_let_in):
     cache = cluster([["q", CAPABILITY]], phase="Pending")
-    settings = parse(CONFIGURATION % plugin, actions=registry.actions(), plugins=registry.plugins())
-    ports = Ports(objects.NOW, [].append, elsewhere={"q": {"cpu": taken}})
-    outcome = run_cycle(
-        cache.snapshot(), settings, actions=registry.actions(), plugins=registry.plugins(), ports=ports, uid="session"
-    )
+    outcome, _ = decided(cache, configured(CONFIGURATION % plugin), elsewhere={"q": {"cpu": taken}})
     assert (str(outcome.statuses["t/job"].phase) == "Inqueue") is is_let_in
 
 

@@ -7,12 +7,10 @@ from weakref import ref
 import pytest
 
 from pyroclast_scheduler import registry
-from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
-from pyroclast_scheduler.session.ports import Ports
-from tests.scenarios import objects
 from tests.scenarios.runner import Cache, feed
+from tests.unit.scheduler.deciding import decided
 
 BUDGET = {"annotations": {"pyroclast.io/budget": "cpu=1h/month"}}
 ARGUMENTS = {"extender": "{extender.urlPrefix: http://127.0.0.1:1, extender.ignorable: true}"}
@@ -69,10 +67,7 @@ def test_a_session_is_freed_with_its_plugins_when_its_cycle_ends(plugin, evictin
     gc.disable()
     try:
         for _ in range(2):
-            ports = Ports(objects.NOW, memory=memory)
-            outcome = run_cycle(
-                cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u"
-            )
+            outcome, _ = decided(cache, configuration, plugins=plugins, memory=memory)
             assert outcome.seen
             assert [each() for each in sessions] == [None] * len(sessions)
     finally:

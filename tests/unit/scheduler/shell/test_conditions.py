@@ -12,6 +12,7 @@ from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.writer import Writer
+from tests.unit.ending import ended
 
 KEY = "default/g"
 
@@ -53,8 +54,7 @@ async def test_a_reason_is_written_when_it_has_stood(cluster, members, maker, si
     times["now"] = 1000.0 + told
     await writer.take(Outcome(seen={KEY}, waiting=[waiting]))
     await cluster.until(says)
-    writing.cancel()
-    await asyncio.wait([writing])
+    await ended(writing)
 
 
 FULL, BEHIND, SHUT = (f"it waits; {code}: not now: it asks for 2 cpu" for code in ("ClusterFull", "BehindAnother", "QueueClosed"))
@@ -95,5 +95,4 @@ async def test_a_reason_that_turns_with_each_job_that_ends_has_to_stand_for_long
     await session(40 + told, reason)
     await asyncio.sleep(0.1)
     assert await conditions() == [reason]
-    writing.cancel()
-    await asyncio.wait([writing])
+    await ended(writing)

@@ -10,13 +10,10 @@ from pyroclast.api.records.pods import ContainerState, ContainerStatus, Terminat
 from pyroclast.api.types import EVENTS, NODES, PODS, Key
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import PatchKind
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.session.configuration import parse
-from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.shell.gangs import GangKeeper, to_release
 from tests.scenarios import objects
+from tests.unit.scheduler.deciding import configured, decided
 
 WAITS = ContainerStatus(state=ContainerState(waiting=Waiting(reason="ContainerCreating")))
 RUNS = ContainerStatus()
@@ -77,8 +74,7 @@ def test_a_gang_at_rest_is_looked_at_when_a_node_of_it_goes(where, has_started, 
 
 def cycle(cache):
     text = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]"
-    parts = {"actions": registry.actions(), "plugins": registry.plugins()}
-    return run_cycle(cache.snapshot(), parse(text, **parts), **parts, ports=Ports(objects.NOW), uid="u")
+    return decided(cache, configured(text))[0]
 
 
 def test_a_gang_is_released_once_it_was_incomplete_for_five_seconds():

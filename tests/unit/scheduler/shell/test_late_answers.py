@@ -14,6 +14,7 @@ from pyroclast.kube.http.client import Client
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.writer import Writer
+from tests.unit.ending import ended
 
 NAME = Key("default", "g")
 
@@ -58,5 +59,4 @@ async def test_a_podgroup_that_went_while_its_status_was_written_does_not_come_b
             await asyncio.sleep(0)
         assert cache.groups.written(str(NAME)) is known
         assert (known is not None) is comes_again
-        writing.cancel()
-        await asyncio.wait([writing])
+        await ended(writing)

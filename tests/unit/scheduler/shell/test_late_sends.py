@@ -17,6 +17,7 @@ from pyroclast_scheduler.session.outcome import Binds, Commit, Eviction
 from pyroclast_scheduler.shell import binder, evictor
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from tests.scenarios import objects
+from tests.unit.ending import ended
 
 LATE = DEADLINE_SECONDS + 1
 
@@ -94,8 +95,7 @@ async def at_work(part):
     work = asyncio.create_task(part.run())
     await settled()
     yield settled
-    work.cancel()
-    await asyncio.wait([work])
+    await ended(work)
 
 
 async def test_a_bind_keeps_its_place_until_it_is_answered_and_its_deadline_runs_from_then():

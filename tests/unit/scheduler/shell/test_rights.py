@@ -20,6 +20,7 @@ from pyroclast_scheduler.shell.evictor import Evictor
 from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.writer import Writer
 from tests.scenarios import runner
+from tests.unit.ending import ended
 
 GROUP = "t/g"
 SESSIONS = 600
@@ -82,8 +83,7 @@ async def test_what_may_not_be_written_is_said_once_and_tried_ever_more_rarely(w
         await asyncio.sleep(1)
     assert events.said == [(kind.kind, f"Failed to update {kind.kind.lower()}, err: may not patch {kind.plural}")]
     assert 5 < client.tries < 15
-    writing.cancel()
-    await asyncio.wait([writing])
+    await ended(writing)
 
 
 @pytest.mark.looptime
@@ -98,5 +98,4 @@ async def test_a_pod_that_may_not_be_evicted_is_not_chosen_again_at_once() -> No
         await asyncio.sleep(1)
     assert events.said == [("Pod", "Failed to update pod, err: may not patch pods")]
     assert 5 < client.tries < 15
-    evicting.cancel()
-    await asyncio.wait([evicting])
+    await ended(evicting)
