@@ -153,6 +153,7 @@ async def test_what_passes_is_waited_for_and_a_lost_answer_makes_no_second(clust
 
 @virtual_cluster(publish_native_groups=True)
 async def test_one_of_somebody_else_is_left_alone(cluster, said):
+    serve(cluster)
     await cluster.replica.give(0)
     cluster.job("j", task("a", 1))
     name = f"j-{cluster.server.of(JOBS)[Key(NS, 'j')]['metadata']['uid']}"

@@ -252,6 +252,13 @@ def test_what_waits_says_why(entries: list[dict[str, Any]], jobs: dict[str, str]
     assert told(decided(flow(*entries, phase="Running"), jobs), name) == want
 
 
+def test_what_waits_names_the_targets_that_are_open() -> None:
+    entries = [A, entry("b"), entry("c", "a", "b")]
+    status = decided(flow(*entries, phase="Running"), {"a": "Completed", "b": "Running"}).status
+    assert status is not None
+    assert status.conditions["f-c"].message == "waits for b to complete"
+
+
 def test_what_only_depends_on_skipped_entries_is_skipped_and_counts_as_done() -> None:
     entries = [
         A,
