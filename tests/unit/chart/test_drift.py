@@ -5,7 +5,7 @@ import pytest
 from pyroclast.kube.lease.shard_leases import ShardLeases
 from pyroclast.runtime.settings import parse
 from tests.unit.chart import values_schema
-from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, of_kind, pod_of, rendered, settings_of
 
 ALL_FLAGS = [
     "webhook.url=https://a.example.org",
@@ -47,12 +47,6 @@ OF_A_POD = {
 """Settings that are another in a pod: it has files, a namespace and an account, is probed, and its log is read by machines."""
 
 
-def container_of(documents, program):
-    workloads = {**of_kind(documents, "Deployment"), **of_kind(documents, "StatefulSet")}
-    (container,) = workloads[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
-    return container
-
-
 def flags_of(documents, program):
     return {argument.removeprefix("--").partition("=")[0] for argument in container_of(documents, program)["args"]}
 
@@ -75,7 +69,7 @@ def test_no_flag_is_reached_by_two(helm, program):
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_does_in_the_chart_what_it_does_without(helm, program):
     settings = values_schema.SETTINGS[KEYS[program]]
-    ours = parse(settings, container_of(rendered(helm), program)["args"], program)
+    ours = settings_of(rendered(helm), program)
     plain = parse(settings, ["--webhook-url=https://a"] if program == "admission" else [], program)
     differ = {name for name in settings.model_fields if getattr(ours, name) != getattr(plain, name)}
     if program == "jobflow":  # it passes over the names of others
@@ -108,6 +102,8 @@ def test_common_labels_are_on_everything_but_definitions(helm):
         if each["metadata"].get("labels", {}).get("team") != "a" and each["kind"] != "CustomResourceDefinition"
     ]
     assert bare == []
+    pods = [each["spec"]["template"]["metadata"]["labels"] for each in documents if each["kind"] in {"Deployment", "StatefulSet"}]
+    assert all(labels["team"] == "a" for labels in pods)
 
 
 def test_address_families_are_on_every_service(helm):
@@ -145,8 +141,7 @@ def test_without_election_an_upgrade_never_has_two_at_work(helm, program, elects
 
 
 def test_webhooks_are_served_where_health_is(helm):
-    arguments = container_of(rendered(helm, "custom.bind_address=[::1]"), "admission")["args"]
-    settings = parse(values_schema.SETTINGS["admission"], arguments, "admission")
+    settings = settings_of(rendered(helm, "custom.bind_address=[::1]"), "admission")
     assert (settings.listen_address, settings.healthz_address) == ("::1", "[::1]:11251")
 
 
@@ -163,7 +158,7 @@ def test_leases_go_with_the_release(helm, options):
     """Those that the programs write by their flags, and no other."""
     documents = rendered(helm, *options)
     for program in set(WRITERS) - {"admission"}:
-        settings = parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
+        settings = settings_of(documents, program)
         variables = {each["name"]: each.get("value") for each in container_of(documents, program)["env"]}
         name, members = settings.leader_elect_resource_name, int(variables.get("SCHEDULER_NUM", "0"))
         written = {f"{name}-{number}" for number in range(members)} or set(_leases(name, settings.leader_elect_shards))
@@ -197,8 +192,8 @@ def test_priority_classes_come_with_the_release(helm):
     documents = rendered(helm, *options, "custom.priority_classes[0].preemptionPolicy=Never")
     (found,) = of_kind(documents, "PriorityClass").values()
     assert (found["value"], found["preemptionPolicy"]) == (10_000_000, "Never")
-    assert "priorityClassName" not in of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]
-    usual = of_kind(rendered(helm), "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]
+    assert "priorityClassName" not in pod_of(documents, "scheduler")
+    usual = pod_of(rendered(helm), "scheduler")
     assert usual["priorityClassName"] == "system-cluster-critical"
     assert not of_kind(rendered(helm), "PriorityClass")
 
@@ -233,7 +228,7 @@ def test_programs_apply_the_rules_of_the_webhooks_that_leave_them_out(helm, opti
     wanted = {"controllers": of_controllers, "jobflow": of_flows}
     for program, paths in wanted.items():
         if f"pyroclast-{program}" in of_kind(documents, "Deployment"):
-            settings = parse(values_schema.SETTINGS[KEYS[program]], container_of(documents, program)["args"], program)
+            settings = settings_of(documents, program)
             assert set(settings.in_process_webhooks) == paths
         else:
             assert not paths

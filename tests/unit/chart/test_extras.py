@@ -37,7 +37,7 @@ from pyroclast_scheduler.shell.metrics import SchedulerMetrics
 from pyroclast_scheduler.shell.object_metrics import QueueSeries
 from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from tests.unit.chart import render
-from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, of_kind, rendered
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, WRITERS, container_of, of_kind, rendered
 
 OPERATOR = ("--api-versions", "monitoring.coreos.com/v1")
 DASHBOARDS = sorted((render.CHART / "dashboards").glob("*.json"))
@@ -200,7 +200,7 @@ def test_each_account_is_held_to_what_it_is_there_for(helm, program):
 
 def test_the_lease_of_a_policy_is_that_of_the_program(helm):
     documents = rendered(helm, "custom.scheduler_lease_name=second.volcano")
-    (container,) = of_kind(documents, "Deployment")["pyroclast-scheduler"]["spec"]["template"]["spec"]["containers"]
+    container = container_of(documents, "scheduler")
     assert "--leader-elect-resource-name=second.volcano" in container["args"]
     validations = of_kind(documents, "ValidatingAdmissionPolicy")["pyroclast-scheduler-account"]["spec"]["validations"]
     assert any(r"'^second\\.volcano-[0-9]+$'" in each["expression"] for each in validations)
@@ -237,7 +237,7 @@ def test_services_wait_for_volcano_and_may_read_its_leases(helm, values, leases)
     documents = rendered(helm, *values)
     waited, readable = {}, {}
     for program in ("controllers", "jobflow", "recorder", "scheduler"):
-        arguments = of_kind(documents, "Deployment")[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        arguments = container_of(documents, program)["args"]
         for argument in arguments:
             flag, _, value = argument.partition("=")
             if flag == "--leader-elect-wait-for":

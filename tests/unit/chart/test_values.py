@@ -12,11 +12,10 @@ from pyroclast.expressions import compile_expression
 from pyroclast.expressions.values import DYN
 from pyroclast.rules.resourcegroups import read_groups
 from pyroclast.runtime.selection import is_enabled
-from pyroclast.runtime.settings import parse
 from pyroclast_job_controller import selection
 from pyroclast_scheduler.shell.explain_server import AUDIENCE
 from tests.unit.chart import render, values_schema
-from tests.unit.chart.test_chart import KEYS, PROGRAMS, of_kind, rendered
+from tests.unit.chart.test_chart import KEYS, PROGRAMS, container_of, of_kind, pod_of, rendered, settings_of
 
 CONTROLLERS = {
     "controllers": [value for name, value in vars(selection).items() if name.isupper() and isinstance(value, str)],
@@ -124,17 +123,14 @@ def test_a_program_whose_controllers_are_all_off_is_left_out(helm, chosen):
 
 
 def test_hyper_nodes_can_be_left_alone(helm):
-    deployment = of_kind(rendered(helm, "custom.hypernode_controller_mode=disabled"), "Deployment")["pyroclast-controllers"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    chosen = parse(values_schema.SETTINGS["controller"], container["args"], "controllers").controllers
+    chosen = settings_of(rendered(helm, "custom.hypernode_controller_mode=disabled"), "controllers").controllers
     assert not is_enabled("hyperNode-controller", chosen)
     assert is_enabled("job-controller", chosen)
     assert not is_enabled("sharding-controller", chosen)
 
 
 def test_the_controllers_run_as_they_would_without_a_list(helm):
-    (container,) = of_kind(rendered(helm), "Deployment")["pyroclast-controllers"]["spec"]["template"]["spec"]["containers"]
-    assert parse(values_schema.SETTINGS["controller"], container["args"], "controllers").controllers == selection.DEFAULT
+    assert settings_of(rendered(helm), "controllers").controllers == selection.DEFAULT
 
 
 def test_a_values_file_of_the_original_is_taken(helm):
@@ -142,10 +138,10 @@ def test_a_values_file_of_the_original_is_taken(helm):
     documents = render.documents(helm, "--values", str(path))
     deployments = of_kind(documents, "Deployment")
     assert sorted(deployments) == sorted(f"pyroclast-{program}" for program in PROGRAMS)
-    for program, key in KEYS.items():
-        (container,) = deployments[f"pyroclast-{program}"]["spec"]["template"]["spec"]["containers"]
-        assert container["image"].startswith("docker.io/pyroclast/"), "images of the original are not run with our arguments"
-        assert parse(values_schema.SETTINGS[key], container["args"], program).log_level == "info"
+    for program in PROGRAMS:
+        image = container_of(documents, program)["image"]
+        assert image.startswith("docker.io/pyroclast/"), "images of the original are not run with our arguments"
+        assert settings_of(documents, program).log_level == "info"
 
 
 def test_ignored_values_are_none_that_do_something():
@@ -213,9 +209,8 @@ def test_further_flags_and_variables_reach_their_program(helm):
     documents = rendered(
         helm, "custom.jobflow_extra_args[0]=--probe-workers=4", "custom.default_env[0].name=TZ", "custom.default_env[0].value=UTC"
     )
-    (container,) = of_kind(documents, "Deployment")["pyroclast-jobflow"]["spec"]["template"]["spec"]["containers"]
-    assert parse(values_schema.SETTINGS["jobflow"], container["args"], "jobflow").probe_workers == 4
-    assert {"name": "TZ", "value": "UTC"} in container["env"]
+    assert settings_of(documents, "jobflow").probe_workers == 4
+    assert {"name": "TZ", "value": "UTC"} in container_of(documents, "jobflow")["env"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -241,8 +236,8 @@ def test_one_replica_has_no_budget_that_would_hold_its_node_up(helm):
 
 
 def test_the_admission_service_has_time_to_be_forgotten_and_to_finish(helm):
-    spec = of_kind(rendered(helm), "Deployment")["pyroclast-admission"]["spec"]["template"]["spec"]
-    settings = parse(values_schema.SETTINGS["admission"], spec["containers"][0]["args"], "admission")
+    documents = rendered(helm)
+    spec, settings = pod_of(documents, "admission"), settings_of(documents, "admission")
     delay = settings.shutdown_delay_duration.total_seconds()
     assert delay > 0
     assert spec["terminationGracePeriodSeconds"] > delay + settings.graceful_shutdown_time.total_seconds()
@@ -304,7 +299,7 @@ def test_history_is_on_a_volume_of_its_own_that_outlives_the_release(helm):
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
     assert claim["spec"]["storageClassName"] == "fast"
-    spec = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]
+    spec = pod_of(documents, "recorder")
     assert {"name": "history", "persistentVolumeClaim": {"claimName": "pyroclast-recorder"}} in spec["volumes"]
     (container,) = spec["containers"]
     (mount,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "history"]
@@ -314,7 +309,7 @@ def test_history_is_on_a_volume_of_its_own_that_outlives_the_release(helm):
 def test_history_in_a_database_needs_no_volume(helm):
     documents = rendered(helm, "custom.recorder_database_secret=history", "custom.recorder_replicas=2")
     assert not of_kind(documents, "PersistentVolumeClaim")
-    (container,) = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]["containers"]
+    container = container_of(documents, "recorder")
     url = {"secretKeyRef": {"name": "history", "key": "url"}}
     assert {"name": "PYROCLAST_DATABASE_URL", "valueFrom": url} in container["env"]
     assert not [argument for argument in container["args"] if argument.startswith("--database-url")]
@@ -322,7 +317,7 @@ def test_history_in_a_database_needs_no_volume(helm):
 
 def test_history_without_a_size_goes_with_the_pod(helm):
     documents = rendered(helm, "custom.recorder_storage_size=")
-    spec = of_kind(documents, "Deployment")["pyroclast-recorder"]["spec"]["template"]["spec"]
+    spec = pod_of(documents, "recorder")
     assert {"name": "history", "emptyDir": {}} in spec["volumes"]
     assert not of_kind(documents, "PersistentVolumeClaim")
 
@@ -348,14 +343,14 @@ def test_the_board_believes_a_proxy_by_its_certificate(helm):
     settings = ["board_login=proxy", "board_tls_secret=board-tls", "board_proxy_ca_secret=proxy-ca", "board_proxy_names=edge"]
     settings += ["board_replicas=2", "board_ingress_host=a.example.org", "board_ingress_annotations.example\\.org/backend=HTTPS"]
     documents = rendered(helm, *(f"custom.{each}" for each in settings))
-    spec = of_kind(documents, "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    spec = pod_of(documents, "board")
     (container,) = spec["containers"]
-    settings = parse(values_schema.SETTINGS["board"], container["args"], "board")
+    settings = settings_of(documents, "board")
     assert (settings.login, settings.requestheader_allowed_names) == ("proxy", ("edge",))
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
-    files = {mounts[name]: [item["path"] for item in volume["secret"]["items"]] for name, volume in volumes_of(spec).items()}
-    assert secrets == {"proxy": "proxy-ca", "tls": "board-tls"}
+    secrets = {volume["name"]: volume["secret"] for volume in spec["volumes"] if "secret" in volume}
+    files = {mounts[name]: [item["path"] for item in secret["items"]] for name, secret in secrets.items()}
+    assert {name: secret["secretName"] for name, secret in secrets.items()} == {"proxy": "proxy-ca", "tls": "board-tls"}
     for path in (settings.page_cert_file, settings.page_key_file, settings.requestheader_client_ca_file):
         folder, _, name = path.rpartition("/")
         assert name in files[folder]
@@ -364,18 +359,14 @@ def test_the_board_believes_a_proxy_by_its_certificate(helm):
     assert of_kind(documents, "Ingress")["pyroclast-board"]["metadata"]["annotations"] == {"example.org/backend": "HTTPS"}
 
 
-def volumes_of(spec):
-    return {volume["name"]: volume for volume in spec["volumes"] if "secret" in volume}
-
-
 def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
-    spec = of_kind(rendered(helm), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    spec = pod_of(rendered(helm), "board")
     (volume,) = [each for each in spec["volumes"] if each["name"] == "recorder"]
     (source,) = volume["projected"]["sources"]
     assert source["serviceAccountToken"]["audience"] == "pyroclast-recorder"
     (container,) = spec["containers"]
     assert "--recorder-url=http://pyroclast-recorder-service.pyroclast-system.svc" in container["args"]
-    alone = of_kind(rendered(helm, "custom.recorder_enable=false"), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+    alone = pod_of(rendered(helm, "custom.recorder_enable=false"), "board")
     assert not any("recorder" in argument for argument in alone["containers"][0]["args"])
 
 
@@ -389,8 +380,8 @@ def test_the_board_shows_the_recorder_a_token_that_opens_nothing_else(helm):
 )
 def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
     documents = rendered(helm, *values)
-    spec = of_kind(documents, "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
-    settings = parse(values_schema.SETTINGS["board"], spec["containers"][0]["args"], "board")
+    spec = pod_of(documents, "board")
+    settings = settings_of(documents, "board")
     assert settings.scheduler_url == f"http://{service}.pyroclast-system.svc:8080"
     (volume,) = [each for each in spec["volumes"] if each["name"] == "scheduler"]
     (source,) = volume["projected"]["sources"]
@@ -403,7 +394,7 @@ def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
     assert found["selector"].items() <= template["metadata"]["labels"].items()
     (port,) = [each for each in found["ports"] if each["port"] == 8080]
     named = {each["name"]: each["containerPort"] for each in template["spec"]["containers"][0]["ports"]}
-    listens = parse(values_schema.SETTINGS["scheduler"], template["spec"]["containers"][0]["args"], "scheduler")
+    listens = settings_of(documents, "scheduler")
     assert named[port["targetPort"]] == int(listens.listen_address.rpartition(":")[2])
     assert found.get("clusterIP") == ("None" if values else None)
     roles = of_kind(documents, "ClusterRole")
@@ -416,7 +407,7 @@ def test_the_board_asks_each_scheduler_why_jobs_wait(helm, values, service):
 
 def test_the_board_asks_no_scheduler_that_does_not_answer(helm):
     for off in ("custom.scheduler_metrics_enable=false", "custom.scheduler_enable=false"):
-        spec = of_kind(rendered(helm, off), "Deployment")["pyroclast-board"]["spec"]["template"]["spec"]
+        spec = pod_of(rendered(helm, off), "board")
         assert not any("--scheduler" in argument for argument in spec["containers"][0]["args"])
 
 
@@ -429,8 +420,6 @@ def test_the_board_only_reads(helm):
 
 
 def test_sessions_are_sealed_by_the_secret_that_is_named(helm):
-    spec = of_kind(rendered(helm, "custom.board_session_secret=session"), "Deployment")["pyroclast-board"]["spec"]["template"][
-        "spec"
-    ]
+    spec = pod_of(rendered(helm, "custom.board_session_secret=session"), "board")
     assert {"name": "session", "secret": {"secretName": "session"}} in spec["volumes"]
     assert "--session-key-file=/var/run/secrets/pyroclast/session/key" in spec["containers"][0]["args"]
