@@ -45,17 +45,21 @@ def add(cache: Cache, count: int, group: str = "g", **given: Any) -> None:
         cache.pod_changed(None, pod(f"{group}-{given.get('first', 0) + i}", group, **given))
 
 
+def submit(cache: Cache, count: int, minimum: int | None = 3, name: str = "g", **given: Any) -> None:
+    """A group, and so many pods of it."""
+    cache.natives.group_changed(None, gang(name, minimum, **given))
+    add(cache, count, name)
+
+
 def test_a_gang_starts_whole_and_as_many_as_fit():
     cache = world({"n": 3})
-    cache.natives.group_changed(None, gang())
-    add(cache, 5)
+    submit(cache, 5)
     assert len(binds(cache)) == 3
 
 
 def test_a_gang_without_room_for_its_minimum_does_not_start():
     cache = world({"n": 2})
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     assert binds(cache) == {}
     assert cause(cache).endswith("AboveCluster: never: it asks for 3 cpu in all, and the cluster has 2 cpu")
 
@@ -70,16 +74,14 @@ def test_pods_wait_for_their_group():
 
 def test_a_quorum_that_is_missing_is_told_in_pods():
     cache = world({"n": 3})
-    cache.natives.group_changed(None, gang())
-    add(cache, 2)
+    submit(cache, 2)
     assert binds(cache) == {}
     assert cause(cache).endswith("PodsMissing: 2 of 3 pods present")
 
 
 def test_the_minimum_is_followed_while_it_waits():
     cache = world({"n": 2})
-    cache.natives.group_changed(None, gang(minimum=3))
-    add(cache, 3)
+    submit(cache, 3, 3)
     assert binds(cache) == {}
     cache.natives.group_changed(gang(minimum=3), gang(minimum=4))
     assert binds(cache) == {}
@@ -89,8 +91,7 @@ def test_the_minimum_is_followed_while_it_waits():
 
 def test_pods_of_policy_basic_start_each_by_itself():
     cache = world({"n": 2})
-    cache.natives.group_changed(None, gang(minimum=None))
-    add(cache, 3)
+    submit(cache, 3, None)
     assert len(binds(cache)) == 2
 
 
@@ -117,16 +118,14 @@ def test_the_last_replacement_of_a_job_whose_peers_succeeded_starts():
 
 def test_a_gang_that_was_half_bound_when_the_scheduler_died_needs_no_room_in_the_queue_anew():
     cache = world({"n": 3})
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     cache.pod_changed(pod("g-0"), pod("g-0", node="n"))
     assert binds(cache) == {"g-1": "n", "g-2": "n"}
 
 
 def test_a_group_that_goes_and_comes_again_starts_once():
     cache = world({"n": 3})
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     cache.natives.group_changed(gang(), None)
     assert binds(cache) == {}
     cache.natives.group_changed(None, gang(uid="another"))
@@ -136,8 +135,7 @@ def test_a_group_that_goes_and_comes_again_starts_once():
 
 def test_nothing_is_left_of_a_group_that_went_and_came_again():
     cache = world({"n": 3})
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     cache.natives.group_changed(gang(), None)
     cache.natives.group_changed(None, gang(uid="another"))
     assert len(binds(cache)) == 3
@@ -164,8 +162,7 @@ def test_groups_of_one_name_in_both_apis_are_two():
 
 def test_members_of_two_schedulers_or_priorities_are_refused():
     cache = world({"n": 9})
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     assert binds(cache) == {}
     assert "same .spec.schedulerName" in cause(cache)
@@ -178,16 +175,14 @@ def test_members_of_two_schedulers_or_priorities_are_refused():
 
 def test_a_gang_goes_to_the_domain_that_takes_most_of_it():
     cache = world(ZONES | {"z": (9, {})})
-    cache.natives.group_changed(None, gang(spec=BY_ZONE))
-    add(cache, 4)
+    submit(cache, 4, spec=BY_ZONE)
     assert {node[0] for node in binds(cache).values()} == {"b"}
     assert len(binds(cache)) == 4
 
 
 def test_of_domains_that_take_as_many_the_fullest_is_taken():
     cache = world(ZONES | {"z": (9, {})})
-    cache.natives.group_changed(None, gang(spec=BY_ZONE))
-    add(cache, 3)
+    submit(cache, 3, spec=BY_ZONE)
     assert {node[0] for node in binds(cache).values()} == {"c"}
 
 
@@ -215,8 +210,7 @@ def test_members_in_two_domains_are_an_error():
 
 def test_no_domain_is_large_enough():
     cache = world(ZONES | {"z": (9, {})})
-    cache.natives.group_changed(None, gang(minimum=5, spec=BY_ZONE))
-    add(cache, 5)
+    submit(cache, 5, 5, spec=BY_ZONE)
     assert binds(cache) == {}
     assert "TopologyTooNarrow: not now: no value of node label zone has nodes with room for the gang: 3 values" in cause(cache)
 
@@ -228,28 +222,26 @@ def started(cache: Cache, name: str, size: int, *, priority: int = 0, **spec: An
         cache.pod_changed(None, pod(f"{name}-{i}", name, node=f"n{i}", priority=priority))
 
 
-def test_a_gang_of_higher_priority_evicts_no_more_pods_than_it_needs():
+def high(cache: Cache, size: int, **spec: Any) -> None:
+    """A gang of higher priority that waits."""
+    cache.natives.group_changed(None, gang(minimum=size, spec={"priority": 100, **spec}))
+    add(cache, size, priority=100)
+
+
+PREEMPTIONS: dict[str, tuple[dict[str, Any], int, dict[str, Any], int]] = {
+    "no more pods than it needs": ({}, 2, {}, 2),
+    "nobody if it would not start": ({}, 5, {}, 0),
+    "all of a group that goes whole": ({"disruptionMode": {"all": {}}}, 1, {}, 4),
+    "nobody where it never preempts": ({}, 1, {"preemptionPolicy": "Never"}, 0),
+}
+
+
+@pytest.mark.parametrize(("running", "size", "waiting", "want"), PREEMPTIONS.values(), ids=PREEMPTIONS)
+def test_a_gang_of_higher_priority_evicts(running: dict[str, Any], size: int, waiting: dict[str, Any], want: int):
     cache = world({f"n{i}": 1 for i in range(4)})
-    started(cache, "low", 4)
-    cache.natives.group_changed(None, gang(minimum=2, spec={"priority": 100}))
-    add(cache, 2, priority=100)
-    assert len(evicted(cache)) == 2
-
-
-def test_it_evicts_nobody_if_it_would_not_start():
-    cache = world({f"n{i}": 1 for i in range(4)})
-    started(cache, "low", 4)
-    cache.natives.group_changed(None, gang(minimum=5, spec={"priority": 100}))
-    add(cache, 5, priority=100)
-    assert evicted(cache) == set()
-
-
-def test_a_group_that_goes_whole_goes_whole_in_preempt():
-    cache = world({f"n{i}": 1 for i in range(4)})
-    started(cache, "low", 4, disruptionMode={"all": {}})
-    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
-    add(cache, 1, priority=100)
-    assert evicted(cache) == {f"low-{i}" for i in range(4)}
+    started(cache, "low", 4, **running)
+    high(cache, size, **waiting)
+    assert len(evicted(cache)) == want
 
 
 @pytest.mark.parametrize("critical", [False, True])
@@ -262,8 +254,7 @@ def test_a_group_that_goes_whole_stays_if_one_of_it_may_not_go(critical: bool):
     started_here = {"annotations": {"volcano.sh/preemptable": "false"}}
     for i in (2, 3):
         cache.pod_changed(None, pod(f"x{i}", "", node=f"n{i}", **started_here))
-    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
-    add(cache, 1, priority=100)
+    high(cache, 1)
     assert evicted(cache) == (set() if critical else {"low-0", "low-1"})
 
 
@@ -276,8 +267,7 @@ def test_room_is_made_in_the_one_domain_that_can_have_it():
     cache.natives.group_changed(None, gang("single", 1, started=True))
     cache.pod_changed(cache.tasks["uid-in-a-0"].pod, None)
     cache.pod_changed(None, pod("single-0", "single", node="a0"))
-    cache.natives.group_changed(None, gang(minimum=2, spec={"priority": 100, **BY_ZONE}))
-    add(cache, 2, priority=100)
+    high(cache, 2, **BY_ZONE)
     assert evicted(cache) == {"in-b-0", "in-b-1"}
 
 
@@ -287,16 +277,7 @@ def test_a_group_that_is_protected_keeps_its_pods():
     cache.natives.group_changed(None, gang("low", 2, started=True, annotations=annotations))
     for i in range(2):
         cache.pod_changed(None, pod(f"low-{i}", "low", node=f"n{i}"))
-    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
-    add(cache, 1, priority=100)
-    assert evicted(cache) == set()
-
-
-def test_never_evicts_nobody():
-    cache = world({f"n{i}": 1 for i in range(2)})
-    started(cache, "low", 2)
-    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100, "preemptionPolicy": "Never"}))
-    add(cache, 1, priority=100)
+    high(cache, 1)
     assert evicted(cache) == set()
 
 
@@ -304,8 +285,7 @@ def test_a_group_that_goes_whole_goes_whole_in_reclaim():
     queues = [["q", {"deserved": {"cpu": 2}}], ["default", {"deserved": {"cpu": 0}, "reclaimable": True}]]
     cache = world({f"n{i}": 1 for i in range(3)}, *queues)
     started(cache, "low", 3, disruptionMode={"all": {}})
-    cache.natives.group_changed(None, gang(minimum=1, labels={"scheduling.volcano.sh/queue-name": "q"}))
-    add(cache, 1)
+    submit(cache, 1, 1, labels={"scheduling.volcano.sh/queue-name": "q"})
     assert evicted(cache) == {"low-0", "low-1", "low-2"}
 
 
@@ -313,16 +293,14 @@ def test_no_pod_of_another_scheduler_is_evicted():
     cache = world({"n0": 1})
     cache.natives.group_changed(None, gang("low", 1))
     cache.pod_changed(None, pod("low-0", "low", node="n0", scheduler="default-scheduler"))
-    cache.natives.group_changed(None, gang(minimum=1, spec={"priority": 100}))
-    add(cache, 1, priority=100)
+    high(cache, 1)
     assert evicted(cache) == set()
     assert cache.groups.current(native_key("t", "low")) is None
 
 
 def test_a_namespace_names_the_queue_and_its_quota_holds():
     cache = world({"n": 9}, ["q", {"capability": {"cpu": 2}}])
-    cache.natives.group_changed(None, gang())
-    add(cache, 3)
+    submit(cache, 3)
     cache.natives.namespace_changed(None, namespace("q"))
     assert binds(cache) == {}
     assert "queue q" in cause(cache)
@@ -332,8 +310,7 @@ def test_a_namespace_names_the_queue_and_its_quota_holds():
 
 def test_a_queue_that_does_not_exist_is_said_to_be_missing():
     cache = world({"n": 9})
-    cache.natives.group_changed(None, gang(labels={"scheduling.volcano.sh/queue-name": "gone"}))
-    add(cache, 3)
+    submit(cache, 3, labels={"scheduling.volcano.sh/queue-name": "gone"})
     assert binds(cache) == {}
     assert cache.jobs.left_out() == {KEY: "queue gone does not exist"}
 
@@ -341,8 +318,7 @@ def test_a_queue_that_does_not_exist_is_said_to_be_missing():
 @pytest.mark.parametrize("name", ["g", "job"])
 def test_it_is_found_by_its_name_and_by_that_of_its_job(name: str):
     cache = world({"n": 9})
-    cache.natives.group_changed(None, gang(owner=("batch/v1", "Job", "job-uid")))
-    add(cache, 3)
+    submit(cache, 3, owner=("batch/v1", "Job", "job-uid"))
     jobs = cache.snapshot().all_jobs
     assert finder(lambda: jobs)(objects.NAMESPACE, name) == KEY
 
@@ -350,8 +326,7 @@ def test_it_is_found_by_its_name_and_by_that_of_its_job(name: str):
 def test_a_session_over_it_can_be_decided_again():
     cache = world({"n": 9}, ["q"])
     cache.natives.namespace_changed(None, namespace("q"))
-    cache.natives.group_changed(None, gang())
-    add(cache, 2)
+    submit(cache, 2)
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     outcome, _ = decided(cache, SETTINGS)
     cache.groups.believe(KEY, outcome.statuses[KEY])
