@@ -300,7 +300,7 @@ def test_a_recorded_trace_is_played_and_scored():
 @pytest.mark.timeout(600)
 def test_when_run_times_grow_tenfold_estimates_are_wider_or_withheld_before_200_further_jobs():
     noon = 2.5 * 3600.0
-    for queue, told in told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0), pause=300.0)).items():
+    for queue, told in told_over(Day(1.1, seconds=noon + 3.2 * 3600.0, slower=(noon, 10.0), pause=600.0)).items():
         submitted = max(each.submitted for each in told if each.at < noon)
         before = [each.width for each in told if each.at < noon and each.starts]
         last = [each for each in told if each.at >= noon and each.submitted <= submitted + 200][-1]

@@ -8,7 +8,7 @@ from tests.unit.scheduler.turnover import Turnover
 
 MOST, MOST_SOON = 1.1, 1.05  # of what is held after the first day, in weeks and in a few days
 DAYS, SOAK_DAYS = 3, 30
-FEW_STEPS, STEPS = 12, 24  # of a day
+FEW_STEPS, STEPS = 8, 24  # of a day
 
 
 def held_by_day(days, steps):

@@ -22,24 +22,17 @@ def one_by_one(scores, room, count):
     return picks
 
 
-@st.composite
-def clusters(draw):
-    nodes = draw(st.integers(1, 12))
-    depth = 12
-    room = draw(st.lists(st.integers(0, depth), min_size=nodes, max_size=nodes))
-    score = st.integers(0, 5).map(float)
-    scores = draw(st.lists(st.lists(score, min_size=depth, max_size=depth), min_size=nodes, max_size=nodes))
-    return scores, room, draw(st.integers(1, 40))
+DEPTH = 12
 
 
 @settings(max_examples=examples(400))
-@given(clusters())
-def test_same_as_one_after_another(cluster):
-    scores, room, count = cluster
-    grid, limits = np.array(scores), np.array(room)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_same_as_one_after_another(nodes, count, seed):
+    draw = np.random.default_rng(seed)
+    grid, limits = draw.integers(0, 6, (nodes, DEPTH)).astype(float), draw.integers(0, DEPTH + 1, nodes)
     first = np.where(limits > 0, grid[:, 0], NEVER)
     picks = greedy(first, count, lambda rows: limits[rows], lambda rows, depth: grid[rows, :depth])
-    assert picks.tolist() == one_by_one(scores, room, count)
+    assert picks.tolist() == one_by_one(grid, limits, count)
 
 
 @settings(max_examples=200)

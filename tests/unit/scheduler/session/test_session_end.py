@@ -63,7 +63,6 @@ def test_a_session_is_freed_with_its_plugins_when_its_cycle_ends(plugin, evictin
     text = f'actions: "enqueue, {allocating}, backfill, {evicting}"\ntiers: [{{plugins: [{entries}]}}]'
     configuration = parse(text, actions=registry.actions(), plugins=plugins)
     cache, memory = full_cluster(), {}
-    gc.collect()
     gc.disable()
     try:
         for _ in range(2):
