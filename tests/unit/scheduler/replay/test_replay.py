@@ -14,13 +14,12 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.replay.capture import Ours, taken
 from pyroclast_scheduler.replay.decide import ReplayedDecision, decided, restored
 from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
-from pyroclast_scheduler.session import configuration
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
 from pyroclast_scheduler.shell import debug
 from tests.counts import ONE_IN, examples
 from tests.scenarios import __main__ as scenarios
 from tests.scenarios import objects, runner
-from tests.unit.scheduler.deciding import committed
+from tests.unit.scheduler.deciding import committed, configured
 
 CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
@@ -66,9 +65,7 @@ def test_cycles_of_every_scenario_are_decided_alike(path, monkeypatch):
 
 ACTIONS = "enqueue, allocate, backfill, preempt, reclaim, gangpreempt, gangreclaim"
 PLUGINS = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack", "sla", "tdm", "pdb"]
-CONFIGURATION = configuration.configured(
-    f'actions: "{ACTIONS}"\ntiers:\n- plugins: [{", ".join(f"{{name: {name}}}" for name in PLUGINS)}]\n'
-)
+CONFIGURATION = configured(f'actions: "{ACTIONS}"\ntiers:\n- plugins: [{", ".join(f"{{name: {name}}}" for name in PLUGINS)}]\n')
 AMOUNT = st.integers(1, 8)
 
 
