@@ -18,7 +18,7 @@ from tests.unit.ending import ended
 from .cluster import NS, task
 from .job_model import JobModel
 from .memory_cluster import MemoryCluster, in_virtual_time
-from .test_traces import QUIET, Watched, fails, is_evicted, is_ordered, restarts, succeeds
+from .watched import QUIET, Watched, fails, is_evicted, is_ordered, restarts, succeeds
 
 EVENTS = ("PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "Unknown", "*")
 ACTIONS = (

@@ -17,7 +17,7 @@ from .cluster import task
 from .memory_cluster import MemoryCluster, Replica, in_virtual_time, virtual_cluster
 from .memory_server import MemoryClient
 from .test_queue_orders import make, order, state
-from .test_traces import Watched
+from .watched import Watched
 
 CHILD = Key("", "child")
 BRIEF = 0.003

@@ -55,6 +55,32 @@ def test_what_is_zero_or_empty_is_not_written():
     }
 
 
+FULL = {
+    "state": {"phase": "Running", "reason": "r", "message": "m", "lastTransitionTime": CREATED},
+    **{name: at for at, name in enumerate(("pending", "running", "succeeded", "failed", "terminating", "unknown"), 1)},
+    "minAvailable": 7,
+    "version": 8,
+    "retryCount": 9,
+    "observedGeneration": 10,
+    "terminatingByController": 11,
+    "restartTime": CREATED,
+    "runningDuration": "1m0s",
+    "lastCommand": "c",
+    "unknownPodGroup": "g",
+    "taskStatusCount": {"a": {"phase": {"Running": 2}}},
+    "controlledResources": {"plugin-svc": "svc"},
+    "conditions": [{"status": "Pending", "lastTransitionTime": CREATED}],
+    "delayedActions": [{"action": "AbortJob", "event": "PodFailed", "at": CREATED, "pod": "j-a-0"}],
+    "waiting": {"code": "QueueFull", "since": CREATED, "start": ["x", "y", "z"]},
+}
+
+
+def test_every_field_is_read_as_it_was_written():
+    full = decode(FULL, JobStatus)
+    assert all(getattr(full, name) != getattr(JobStatus(), name) for name in JobStatus.__struct_fields__)
+    assert decode(status.written(full), JobStatus) == full
+
+
 VALUES = st.recursive(
     st.integers(-3, 3) | st.text("ab", max_size=2),
     lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3) | st.lists(inner, max_size=2),
