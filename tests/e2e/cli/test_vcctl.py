@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import time
@@ -74,22 +73,6 @@ def manifest(name: str, queue: str, *, cpu: str = "2", scheduler: str = "volcano
     return yaml.safe_dump({"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
 
 
-def test_a_job_is_submitted_suspended_resumed_and_deleted(shell: Shell, namespace: str):
-    assert shell.said("vcctl", "job", "run", "-N", "train", "-n", namespace) == "run job train successfully\n"
-    wait_until(lambda: shell.phase("train") == "Running", "train to run")
-    assert shell.said("vjobs", "-N", namespace) == shell.said("vcctl", "job", "list", "-n", namespace)
-    page = shell.said("vcctl", "job", "view", "-N", "train", "-n", namespace)
-    assert f"Name:       \ttrain\nNamespace:  \t{namespace}\n" in page
-    assert re.search(r"^train-task0-0|^train-", shell.said("vcctl", "pod", "list", "-n", namespace), re.MULTILINE)
-    assert shell.said("vcctl", "job", "suspend", "-N", "train", "-n", namespace) == ""
-    wait_until(lambda: shell.phase("train") == "Aborted", "train to be suspended")
-    assert "Suspended" in shell.said("vcctl", "waiting")
-    assert shell.said("vresume", "-n", "train", "-N", namespace) == ""
-    wait_until(lambda: shell.phase("train") == "Running", "train to be resumed")
-    assert shell.said("vcancel", "-n", "train", "-N", namespace) == "cancel job train successfully\n"
-    wait_until(lambda: not shell.phase("train"), "train to go")
-
-
 def test_short_programs_submit_and_list(shell: Shell, namespace: str):
     assert shell.said("vsub", "-n", "quick", "-N", namespace, "-c", "echo done") == "run job quick successfully\n"
     assert "Name " in shell.said("vqueues")
@@ -106,28 +89,6 @@ def test_queues_are_made_listed_closed_and_deleted(shell: Shell, namespace: str)
     assert shell.said("vcctl", "queue", "operate", "-n", name, "-a", "close") == ""
     wait_until(lambda: "Closed" in shell.said("vcctl", "queue", "get", "-n", name), "the queue to close")
     assert shell.said("vcctl", "queue", "delete", "-n", name) == ""
-
-
-def test_who_waits_is_told_why(cluster: Cluster, shell: Shell, namespace: str, queue: str):
-    cluster.create(manifest("first", queue), namespace)
-    wait_until(lambda: shell.phase("first") == "Running", "first to run")
-    for name, cpu in (("second", "1"), ("huge", "4")):
-        cluster.create(manifest(name, queue, cpu=cpu), namespace)
-    wait_until(lambda: "QueueFull" in shell.said("vcctl", "waiting"), "the queue to be named")
-    wait_until(lambda: "AboveQueueLimit" in shell.said("vcctl", "waiting"), "the limit to be named")
-    told = shell.said("vcctl", "explain", "job/second")
-    assert f"{namespace}/second waits for " in told
-    assert f"holds    {namespace}/first 2 cpu\n" in told
-    answer = json.loads(shell.said("vcctl", "explain", "second", "-o", "json"))
-    message = cluster.get("vcjob", "second", "-n", namespace)["status"]["state"]["message"]
-    assert message == f"waits: {answer['code']}: {answer['sentence']}"
-    shell.said("vcctl", "explain", "huge", status=3)
-    assert shell.said("vcctl", "waiting", "-q", queue, "-o", "jsonpath={.items[*].name}", "--sort-by", "name") == "huge second\n"
-    assert shell.said("vcctl", "running", "-o", "name") == "vcjob.batch.volcano.sh/first\n"
-    (row,) = [each for each in json.loads(shell.said("vcctl", "queues", "-o", "json"))["items"] if each["name"] == queue]
-    assert (row["allocated"], row["limit"], row["waiting"], row["running"]) == ("2", "2", 2, 1)
-    shell.said("vcctl", "job", "delete", "-N", "first", "-n", namespace)
-    assert shell.said("vcctl", "wait", "second", "--for", "Running", "--timeout", "60s") == f"Job {namespace}/second is Running\n"
 
 
 def test_what_fits_says_is_what_happens(cluster: Cluster, shell: Shell, namespace: str, queue: str, tmp_path: Path):
@@ -177,24 +138,6 @@ def test_a_scheduler_that_is_not_there_is_named(cluster: Cluster, shell: Shell, 
         events = cluster.kubectl("get", "events", "-n", namespace, "--field-selector", f"involvedObject.name={name}")
         assert "NoScheduler" in events
     wait_until(lambda: shell.phase("fine") == "Running", "the other Job to run")
-
-
-def test_a_flow_is_shown_as_a_tree(cluster: Cluster, shell: Shell, namespace: str, tmp_path: Path):
-    template, flow = FLOW.replace("metadata: {", f"metadata: {{namespace: {namespace}, ").split("---")
-    for kind, text in (("jobtemplate", template), ("jobflow", flow)):
-        (tmp_path / f"{kind}.yaml").write_text(text)
-        assert shell.said("vcctl", kind, "create", "-f", str(tmp_path / f"{kind}.yaml")).startswith("Created Job")
-    wait_until(lambda: "Succeed" in shell.said("vcctl", "tree", "flow/etl"), "the flow to succeed")
-    assert re.search(r"✔ step +Completed", shell.said("vcctl", "tree", "etl"))
-    assert "Succeed" in shell.said("vcctl", "jobflow", "list", "-n", namespace)
-    assert yaml.safe_load(shell.said("vcctl", "jobflow", "describe", "-N", "etl", "-n", namespace))["kind"] == "JobFlow"
-    assert shell.said("vcctl", "logs", "etl-step") == "[main-0] done\n"
-    (row,) = json.loads(shell.said("vcctl", "timeline", "etl-step", "-o", "json"))["items"]
-    assert row["name"] == "etl-step-main-0"
-    assert None not in (row["createdSeconds"], row["boundSeconds"], row["startedSeconds"], row["endedSeconds"])
-    assert shell.said("vcctl", "__complete", "--", "wait", "etl").split() == ["etl-step"]
-    assert shell.said("vcctl", "wait", "etl-step") == f"Job {namespace}/etl-step is Completed\n"
-    assert shell.said("vcctl", "jobflow", "delete", "-N", "etl", "-n", namespace) == f"Deleted JobFlow: {namespace}/etl\n"
 
 
 def test_wait_ends_when_the_phase_is_out_of_reach_or_the_time_is_over(cluster: Cluster, shell: Shell, namespace: str):
