@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -65,6 +66,13 @@ class World:
         made = self.queues[name] = objects.queue([name, options])
         self.cache.queue_changed(before, made)
 
+    def budget(self, hours: float, *, queue: str = "team", limit: str = "100h", **given: Any) -> None:
+        """Give a queue a budget of which so many hours are spent. `given`: more of the budget, of what is spent, of the queue."""
+        written = {key: given.pop(key) for key in ("age", "since", "now") if key in given}
+        options = {key: given.pop(key) for key in ("capability", "state") if key in given}
+        text = text_of(limit, **given)
+        self.queue(queue, text, spent_of(text, hours, **written), **options)
+
     def gang(self, name: str, queue: str = "team", gpus: int = 1, *, is_running: bool = False, **options: Any) -> None:
         estimate = options.pop("estimate", "")
         shown = {"annotations": {RUNNING_ESTIMATE: estimate}} if estimate else {}
@@ -97,8 +105,7 @@ class World:
 
 def test_a_budget_that_is_used_up_keeps_new_gangs_out_until_a_date() -> None:
     world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 100.5))
+    world.budget(100.5)
     world.gang("runs", gpus=4, is_running=True)
     world.gang("new")
     want = f"BudgetSpent: not now: the budget of queue team for this month is used up: 100 of 100 hours of {GPU} are spent; "
@@ -122,36 +129,56 @@ def test_a_gang_that_it_keeps_out_is_looked_at_when_its_queue_changes_and_not_fo
     assert world.decided("new") == "Inqueue", "nobody knows yet that what ran there is to be counted"
 
 
-def test_one_that_is_not_used_up_lets_them_in() -> None:
+@dataclass(frozen=True)
+class Case:
+    """What a session says to a gang. `placed`: seconds since which a gang runs on 8 GPUs; `age`: of the amount spent."""
+
+    spent: float
+    want: str
+    budget: dict[str, Any] = field(default_factory=dict)
+    age: float = 0.0
+    placed: int | None = None
+    gang: dict[str, Any] = field(default_factory=dict)
+    ports: dict[str, Any] = field(default_factory=dict)
+
+
+SAFE = {"atEnd": "safe"}
+CASES = {
+    "not used up": Case(99.5, "Inqueue"),
+    "used up by what runs since the amount was written": Case(99.5, "BudgetSpent: not now: ", age=300, placed=3600),
+    "not used up by what has run for a moment": Case(99.5, "Inqueue", age=300, placed=60),
+    "used up in what the gang does not ask for": Case(200, "Inqueue", gang={"resources": {"cpu": 1}}),
+    "used up, which is a warning only": Case(200, "Inqueue", {"atEnd": "warn", "whenUnknown": "hold"}),
+    "safe, and the gang fits": Case(89, "Inqueue", SAFE, gang={"estimate": "10h"}),
+    "safe, and the gang does not fit any more": Case(
+        91, f"BudgetSpent: not now: it may use 10.00 hours of {GPU} in 10h0m0s, and of", SAFE, gang={"estimate": "10h"}
+    ),
+    "safe, and the gang never fits": Case(
+        0,
+        f"BudgetSpent: never: it may use 200 hours of {GPU} in 200h0m0s; the budget of queue team",
+        SAFE,
+        gang={"estimate": "200h"},
+    ),
+    "safe, and nobody knows how long the gang runs": Case(
+        0, "BudgetSpent: never: the budget of queue team for this month lets in only gangs that", SAFE
+    ),
+    "safe, and the gang fits if it runs as long as usual": Case(91, "Inqueue", SAFE, ports={"usual_seconds": lambda _: 5 * HOUR}),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_gang_waits_or_is_let_in_where_the_budget_is(case: Case) -> None:
     world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 99.5))
-    world.gang("new")
-    assert world.decided("new") == "Inqueue"
-
-
-def test_what_runs_since_the_last_amount_counts() -> None:
-    world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 99.5, age=300))
-    world.gang("runs", gpus=8, is_running=True, placed=3600)
-    world.gang("new")
-    assert world.decided("new").startswith("BudgetSpent: not now: ")
-
-
-def test_what_has_run_for_a_moment_counts_for_that() -> None:
-    world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 99.5, age=300))
-    world.gang("runs", gpus=8, is_running=True, placed=60)
-    world.gang("new")
-    assert world.decided("new") == "Inqueue"
+    world.budget(case.spent, age=case.age, **case.budget)
+    if case.placed is not None:
+        world.gang("runs", gpus=8, is_running=True, placed=case.placed)
+    world.gang("new", **case.gang)
+    assert world.decided("new", **case.ports).startswith(case.want)
 
 
 def test_a_queue_counts_for_those_above_it_and_not_for_its_neighbours() -> None:
     world = World()
-    budget = text_of()
-    world.queue("above", budget, spent_of(budget, 99.5, age=300))
+    world.budget(99.5, age=300, queue="above")
     world.gang("runs", "team", gpus=8, is_running=True, placed=3600)
     world.gang("new")
     world.gang("free", "others")
@@ -169,18 +196,9 @@ def test_of_several_budgets_the_one_that_ends_last_is_told() -> None:
     assert "queue above for this year" in world.decided("new")
 
 
-def test_only_what_a_gang_asks_for_keeps_it_out() -> None:
-    world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 200))
-    world.gang("new", resources={"cpu": 1})
-    assert world.decided("new") == "Inqueue"
-
-
 def test_a_raised_budget_lets_a_gang_at_rest_in() -> None:
     world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 200))
+    world.budget(200)
     world.gang("new")
     assert world.decided("new").startswith("BudgetSpent")
     world.session()
@@ -205,8 +223,7 @@ def test_the_next_period_begins_anew() -> None:
 
 def test_a_budget_without_period_has_no_date() -> None:
     world = World()
-    budget = text_of(period="none")
-    world.queue("team", budget, spent_of(budget, 200, since=int(objects.NOW - HOUR)))
+    world.budget(200, since=int(objects.NOW - HOUR), period="none")
     world.gang("new")
     text = world.decided("new")
     assert text.startswith("BudgetSpent: never: the budget of queue team is used up")
@@ -246,18 +263,9 @@ def test_an_annotation_that_is_no_budget_is_told_of_and_passed_over() -> None:
     assert want in world.cache.problems["queue team"]
 
 
-def test_warn_lets_in() -> None:
-    world = World()
-    budget = text_of(atEnd="warn", whenUnknown="hold")
-    world.queue("team", budget, spent_of(budget, 200))
-    world.gang("new")
-    assert world.decided("new") == "Inqueue"
-
-
 def test_low_lets_in_only_where_nobody_else_waits() -> None:
     world = World()
-    budget = text_of(atEnd="low")
-    world.queue("team", budget, spent_of(budget, 200))
+    world.budget(200, atEnd="low")
     world.queue("others", deserved={}, capability={GPU: 1})
     world.gang("runs", "others", gpus=1, is_running=True)
     world.gang("waits", "others")
@@ -272,8 +280,7 @@ def test_low_lets_in_only_where_nobody_else_waits() -> None:
 
 def test_two_low_gangs_do_not_wait_for_each_other() -> None:
     world = World()
-    budget = text_of(atEnd="low")
-    world.queue("team", budget, spent_of(budget, 200))
+    world.budget(200, atEnd="low")
     world.gang("one")
     world.gang("two")
     world.session()
@@ -283,8 +290,7 @@ def test_two_low_gangs_do_not_wait_for_each_other() -> None:
 @pytest.mark.parametrize(("hours", "evicted"), [(200.0, 1), (50.0, 0)])
 def test_low_makes_what_runs_preemptable(hours: float, evicted: int) -> None:
     world = World(actions="allocate, reclaim")
-    budget = text_of(atEnd="low")
-    world.queue("team", budget, spent_of(budget, hours))
+    world.budget(hours, atEnd="low")
     world.queue("others", weight=9)
     world.gang("runs", "team", gpus=4, is_running=True, pre=False)
     for number in (1, 2, 3):
@@ -295,39 +301,9 @@ def test_low_makes_what_runs_preemptable(hours: float, evicted: int) -> None:
     assert len(world.evicted) == evicted
 
 
-SAFE: dict[str, tuple[str, float, str]] = {
-    "it fits": ("10h", 89.0, "Inqueue"),
-    "it does not fit any more": (
-        "10h",
-        91.0,
-        "not now: it may use 10.00 hours of nvidia.com/gpu in 10h0m0s, and of",
-    ),
-    "it never fits": (
-        "200h",
-        0.0,
-        "never: it may use 200 hours of nvidia.com/gpu in 200h0m0s; the budget of queue team",
-    ),
-    "nobody knows how long it runs": (
-        "",
-        0.0,
-        "never: the budget of queue team for this month lets in only gangs that",
-    ),
-}
-
-
-@pytest.mark.parametrize(("estimate", "spent", "want"), SAFE.values(), ids=SAFE)
-def test_safe_lets_in_what_still_fits(estimate: str, spent: float, want: str) -> None:
-    world = World()
-    budget = text_of(atEnd="safe")
-    world.queue("team", budget, spent_of(budget, spent))
-    world.gang("new", estimate=estimate)
-    assert world.decided("new").removeprefix("BudgetSpent: ").startswith(want)
-
-
 def test_safe_counts_what_was_let_in_and_what_runs() -> None:
     world = World()
-    budget = text_of(atEnd="safe")
-    world.queue("team", budget, spent_of(budget, 40))
+    world.budget(40, atEnd="safe")
     world.gang("runs", estimate="30h", is_running=True, placed=10 * 3600)  # 20 more
     world.gang("one", estimate="30h")
     world.gang("two", estimate="30h")
@@ -338,14 +314,6 @@ def test_safe_counts_what_was_let_in_and_what_runs() -> None:
     world.session()
     assert world.state("three").startswith("BudgetSpent: not now: it may use 11.00 hours")
     assert world.state("four") == "Inqueue"
-
-
-def test_safe_takes_what_is_usual_where_nothing_is_declared() -> None:
-    world = World()
-    budget = text_of(atEnd="safe")
-    world.queue("team", budget, spent_of(budget, 91))
-    world.gang("new")
-    assert world.decided("new", usual_seconds=lambda _: 5 * HOUR) == "Inqueue"
 
 
 def test_a_closed_queue_and_a_gang_that_is_too_large_are_told_of_first() -> None:
@@ -361,16 +329,14 @@ def test_a_closed_queue_and_a_gang_that_is_too_large_are_told_of_first() -> None
 
 def test_a_gang_that_says_nothing_of_what_it_needs_is_held_too() -> None:
     world = World()
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 200))
+    world.budget(200)
     world.cache.group_changed(None, objects.pod_group(["new", "team", 1, {"phase": "Pending"}]))
     assert world.decided("new").startswith("BudgetSpent: ")
 
 
 def test_it_holds_where_nothing_is_enqueued() -> None:
     world = World(actions="allocate")
-    budget = text_of()
-    world.queue("team", budget, spent_of(budget, 200))
+    world.budget(200)
     world.gang("new")
     world.cache.pod_changed(None, objects.pod(["new-0", "new", "-", 1, "1Gi", {GPU: 1}]))
     assert world.decided("new").startswith("BudgetSpent: ")
@@ -410,8 +376,7 @@ class Reports:
 
 def test_the_ratio_is_shown_and_goes_on_while_things_run() -> None:
     reports = Reports()
-    budget = text_of()
-    reports.world.queue("team", budget, spent_of(budget, 80))
+    reports.world.budget(80)
     reports.world.gang("runs", gpus=8, is_running=True)
     assert reports.take() == []
     assert reports.sample("spent_ratio", resource=GPU) == pytest.approx(0.8)
