@@ -16,7 +16,7 @@ from tests.counts import IS_SOAK
 from .cluster import task
 from .memory_cluster import MemoryCluster, Replica, in_virtual_time, virtual_cluster
 from .memory_server import MemoryClient
-from .test_queue_orders import make, order, state
+from .test_queue_orders import closed_family, make, order, state
 from .watched import Watched
 
 CHILD = Key("", "child")
@@ -122,8 +122,7 @@ async def closing_and_opening(cluster: MemoryCluster) -> Any:
 
 
 async def opening_with_the_parent(cluster: MemoryCluster) -> Any:
-    for name, parent in (("parent", "root"), ("child", "parent")):
-        make(cluster, name, parent, "Closed")
+    closed_family(cluster)
     await asyncio.sleep(1)
     for name in ("child", "parent"):
         order(cluster, "OpenQueue", name)
@@ -234,14 +233,9 @@ async def test_an_order_to_a_job_whose_pods_are_being_made_survives_the_controll
     assert cluster.phase("j") == "Aborted"
 
 
-def family(cluster: MemoryCluster) -> None:
-    make(cluster, "parent", "root", "Closed")
-    make(cluster, "child", "parent", "Closed")
-
-
 @virtual_cluster()
 async def test_an_order_to_open_that_waits_survives_the_controller(cluster: MemoryCluster) -> None:
-    family(cluster)
+    closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(5)
     await killed(cluster)
@@ -258,7 +252,7 @@ def withdraw(cluster: MemoryCluster) -> None:
 
 @virtual_cluster()
 async def test_an_order_that_is_withdrawn_while_it_waits_is_not_carried_out(cluster: MemoryCluster) -> None:
-    family(cluster)
+    closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(5)
     withdraw(cluster)
@@ -357,7 +351,7 @@ async def test_an_order_costs_the_write_that_carries_it_out_and_its_deletion(clu
 async def test_an_order_that_gives_way_to_a_later_one_says_so(cluster: MemoryCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append(words[-1]))
-    family(cluster)
+    closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(5)
     order(cluster, "CloseQueue", "child")

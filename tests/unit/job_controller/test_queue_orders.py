@@ -22,6 +22,12 @@ def make(cluster: MemoryCluster, name: str, parent: str, state: str = "Open") ->
     cluster.server.create(QUEUES, {**body, "spec": {"weight": 1, "parent": parent}, "status": {"state": state}})
 
 
+def closed_family(cluster: MemoryCluster) -> None:
+    """Queue `child` below queue `parent`, both closed."""
+    make(cluster, "parent", "root", "Closed")
+    make(cluster, "child", "parent", "Closed")
+
+
 def order(cluster: MemoryCluster, action: str, name: str) -> None:
     target = {"apiVersion": QUEUES.api_version, "kind": "Queue", "name": name}
     body = {"apiVersion": COMMANDS.api_version, "kind": "Command", "metadata": {"generateName": "c", "namespace": NS}}
@@ -52,8 +58,7 @@ async def test_a_closing_queue_closes_although_opening_it_was_refused(cluster: M
 
 @virtual_cluster()
 async def test_what_happens_in_a_queue_does_not_use_up_the_tries_of_an_order(cluster: MemoryCluster) -> None:
-    make(cluster, "parent", "root", "Closed")
-    make(cluster, "child", "parent", "Closed")
+    closed_family(cluster)
     hold(cluster, "child")
     await asyncio.sleep(1)
     order(cluster, "OpenQueue", "child")
@@ -91,8 +96,7 @@ async def test_a_child_closed_by_hand_stays_closed_although_opening_it_before_fa
 @pytest.mark.parametrize(("action", "want"), [("SyncQueue", "Open"), ("CloseQueue", "Closed")])
 @virtual_cluster()
 async def test_the_last_word_holds_against_an_order_that_waits(cluster: MemoryCluster, action: str, want: str) -> None:
-    make(cluster, "parent", "root", "Closed")
-    make(cluster, "child", "parent", "Closed")
+    closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(10)
     order(cluster, action, "child")
@@ -108,8 +112,7 @@ async def test_an_order_is_dropped_in_words_when_it_was_refused_too_often(
 ) -> None:
     told: list[tuple[str, ...]] = []
     monkeypatch.setattr(EventRecorder, "event", lambda _, about, *words: told.append((about.name, *words)))
-    make(cluster, "parent", "root", "Closed")
-    make(cluster, "child", "parent", "Closed")
+    closed_family(cluster)
     order(cluster, "OpenQueue", "child")
     await asyncio.sleep(160)
     assert not told

@@ -22,6 +22,12 @@ async def ready_nodes(cluster, count=2):
             await asyncio.sleep(0.02)
 
 
+async def start(cluster, **flags):
+    """Start the nodes, and wait until they are ready."""
+    await cluster.start(**flags)
+    return await ready_nodes(cluster)
+
+
 async def node_until(cluster, name, condition):
     async with asyncio.timeout(60):
         while not condition(node := await cluster.client.get(NODES, Key("", name))):
@@ -41,8 +47,7 @@ async def annotate(cluster, kind, key, **annotations):
 
 
 async def test_nodes_register_with_what_they_offer(cluster):
-    await cluster.start(nodes="2", cpu="4", resource=["nvidia.com/gpu=8"], label=["zone=a"])
-    nodes = await ready_nodes(cluster)
+    nodes = await start(cluster, nodes="2", cpu="4", resource=["nvidia.com/gpu=8"], label=["zone=a"])
     assert [n["metadata"]["name"] for n in nodes] == ["node-0", "node-1"]
     assert nodes[0]["status"]["allocatable"] == {
         "cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi", "nvidia.com/gpu": "8"
@@ -54,8 +59,7 @@ async def test_nodes_register_with_what_they_offer(cluster):
 
 
 async def test_a_pod_runs_with_two_writes(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "echo hi; sleep 0.3; exit 3")
     running = await cluster.until_phase("p", "Running")
     assert running["status"]["podIP"].startswith("10.")
@@ -65,8 +69,7 @@ async def test_a_pod_runs_with_two_writes(cluster):
 
 
 async def test_the_pod_log_has_a_line_for_each_start_and_each_end(cluster, tmp_path):
-    await cluster.start(nodes="2", cpu="4", pod_log=str(tmp_path / "pods.jsonl"))
-    await ready_nodes(cluster)
+    await start(cluster, nodes="2", cpu="4", pod_log=str(tmp_path / "pods.jsonl"))
     await cluster.run_pod("short", "sleep 0.2; exit 3")
     await cluster.run_pod("long", "sleep 600")
     await cluster.run_pod("large", "true", container={"resources": {"requests": {"cpu": "9"}}})
@@ -96,8 +99,7 @@ async def test_the_pod_log_has_a_line_for_each_start_and_each_end(cluster, tmp_p
 
 
 async def test_logs_come_through_the_kubelet_endpoint(cluster):
-    await cluster.start()
-    node = (await ready_nodes(cluster))[0]
+    node = (await start(cluster))[0]
     await cluster.run_pod("p", "echo one; echo two; sleep 0.5; echo $POD", container={"env": [_field("POD", "metadata.name")]})
     await cluster.run_pod("long", "echo one; echo two; sleep 600")
     await cluster.until_phase("p", "Running")
@@ -123,8 +125,7 @@ async def test_logs_come_through_the_kubelet_endpoint(cluster):
 
 
 async def test_a_deleted_pod_goes_after_its_containers(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "trap 'sleep 0.3; exit 0' TERM; sleep 100")
     await cluster.until_phase("p", "Running")
     await cluster.client.delete(PODS, Key("default", "p"), grace_seconds=20)
@@ -134,8 +135,7 @@ async def test_a_deleted_pod_goes_after_its_containers(cluster):
 
 
 async def test_a_pod_that_goes_by_itself_is_not_deleted_once_more(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     for name, script in (("over", "exit 0"), ("runs", "sleep 100"), ("after", "sleep 100")):
         await cluster.run_pod(name, script)
     await cluster.until_phase("over", "Succeeded")
@@ -150,8 +150,7 @@ async def test_a_pod_that_goes_by_itself_is_not_deleted_once_more(cluster):
 
 
 async def test_what_a_pod_needs_must_exist(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     source = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "cm", "key": "k"}}}
     await cluster.run_pod("p", "echo $X; sleep 100", container={"env": [source]})
 
@@ -179,8 +178,7 @@ async def test_a_node_takes_no_more_than_it_has(cluster):
 
 
 async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("ends-while-away", "sleep 1")
     await cluster.run_pod("goes-on", "sleep 100")
     before = await cluster.until_phase("goes-on", "Running")
@@ -197,8 +195,7 @@ async def test_a_restart_of_the_nodes_goes_on_with_what_runs(cluster):
 
 
 async def test_logs_outlive_the_nodes(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("over", "echo done")
     await cluster.run_pod("waits", "echo no", metadata={"annotations": {"nodes.pyroclast.dev/start-delay": "1m"}})
     await cluster.until_phase("over", "Succeeded")
@@ -217,8 +214,7 @@ async def test_logs_outlive_the_nodes(cluster):
 
 
 async def test_logs_outlive_the_config_map_that_was_read(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "words"}, "data": {"say": "hello"}}, namespace="default")
     mounted = {"volumeMounts": [{"name": "v", "mountPath": "/words"}]}
     volumes = [{"name": "v", "configMap": {"name": "words"}}]
@@ -246,8 +242,7 @@ async def log_of(cluster, name):
 
 
 async def test_a_write_that_fails_is_made_again(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     cluster.server.fail_next("patch", "pods", 500)
     cluster.server.fail_next("patch", "pods", 409)
     await cluster.run_pod("p", "sleep 0.2")
@@ -255,8 +250,7 @@ async def test_a_write_that_fails_is_made_again(cluster):
 
 
 async def test_a_node_that_is_made_not_ready(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await annotate(cluster, NODES, Key("", "node-1"), state="not-ready")
     node = await node_until(cluster, "node-1", lambda n: _ready(n) == "False" and n["spec"].get("taints"))
     assert node["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
@@ -265,8 +259,7 @@ async def test_a_node_that_is_made_not_ready(cluster):
 
 
 async def test_nothing_happens_on_a_lost_node(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await annotate(cluster, NODES, Key("", "node-1"), state="lost")
     await node_until(cluster, "node-1", lambda n: _ready(n) == "Unknown")
     await cluster.run_pod("p", "sleep 0.1", node="node-1")
@@ -278,8 +271,7 @@ async def test_nothing_happens_on_a_lost_node(cluster):
 
 
 async def test_pods_of_a_deleted_node_go(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "sleep 100", node="node-1")
     await cluster.until_phase("p", "Running")
     await cluster.client.delete(NODES, Key("", "node-1"))
@@ -291,16 +283,14 @@ async def test_pods_of_a_deleted_node_go(cluster):
 
 async def test_a_pod_that_was_bound_to_a_node_that_is_gone_goes(cluster, monkeypatch):
     monkeypatch.setattr(keeper, "_ORPHAN_SECONDS", 0.3)
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.client.delete(NODES, Key("", "node-1"))
     await cluster.run_pod("p", "sleep 100", node="node-1")
     await cluster.until("p", None)
 
 
 async def test_a_pod_that_is_earlier_than_its_node_waits_for_it(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "sleep 100", node="late")
     await cluster.run_pod("q", "sleep 100")
     await cluster.until_phase("q", "Running")  # the service has seen the other before
@@ -310,8 +300,7 @@ async def test_a_pod_that_is_earlier_than_its_node_waits_for_it(cluster):
 
 
 async def test_a_node_that_somebody_else_made_is_served(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     annotations = {"nodes.pyroclast.dev/simulated": "true"}
     status = {"capacity": {"cpu": "2", "memory": "1Gi", "pods": "5"}}
     await cluster.client.create(NODES, {"metadata": {"name": "own", "annotations": annotations}, "status": status})
@@ -322,8 +311,7 @@ async def test_a_node_that_somebody_else_made_is_served(cluster):
 
 
 async def test_an_annotation_fails_a_pod_that_runs(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "sleep 100")
     await cluster.until_phase("p", "Running")
     await annotate(cluster, PODS, Key("default", "p"), fail_after="0s", exit_code="9")
@@ -332,8 +320,7 @@ async def test_an_annotation_fails_a_pod_that_runs(cluster):
 
 
 async def test_an_end_that_somebody_else_wrote_stands(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "sleep 0.5")
     await cluster.until_phase("p", "Running")
     await cluster.client.patch(
@@ -344,8 +331,7 @@ async def test_an_end_that_somebody_else_wrote_stands(cluster):
 
 
 async def test_an_end_is_written_again_when_the_api_server_was_restored_to_a_time_before_it(cluster):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await cluster.run_pod("p", "sleep 0.3")
     await cluster.until_phase("p", "Succeeded")
     before = {"status": {"phase": "Running"}}  # all that an API server lets anybody write back
@@ -356,8 +342,7 @@ async def test_an_end_is_written_again_when_the_api_server_was_restored_to_a_tim
 
 @pytest.mark.parametrize("count", [60])
 async def test_every_pod_has_an_address_of_its_own(cluster, count):
-    await cluster.start()
-    await ready_nodes(cluster)
+    await start(cluster)
     await asyncio.gather(*(cluster.run_pod(f"p{i}", "sleep 100", node=f"node-{i % 2}") for i in range(count)))
     pods = [await cluster.until_phase(f"p{i}", "Running") for i in range(count)]
     assert len({pod["status"]["podIP"] for pod in pods}) == count

@@ -59,6 +59,13 @@ class Cluster:
         self.warnings = session.report.warnings
         return session
 
+    def only_task(self) -> tuple[Session, Any, Any]:
+        """A session that is open, the only job in it, and its only task."""
+        session = self.open()
+        (job,) = session.jobs.values()
+        (task,) = job.tasks
+        return session, job, task
+
     def bound(self) -> dict[str, tuple[str, Any]]:
         """One session: the pods that it binds, with their node and the NUMA nodes they are told of."""
         commits: list[Any] = []
@@ -75,9 +82,15 @@ class Cluster:
         return found
 
 
-def test_pods_of_one_session_fill_one_numa_node_then_the_other():
+def node_with(*cpus: int) -> Cluster:
+    """A cluster of one node, whose NUMA nodes have so many free CPUs."""
     cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster.show("n", dict(enumerate(cpus)), policy=SINGLE)
+    return cluster
+
+
+def test_pods_of_one_session_fill_one_numa_node_then_the_other():
+    cluster = node_with(4, 4)
     for at in range(5):
         cluster.add(f"p{at}", 2)
     found = cluster.bound()
@@ -87,16 +100,14 @@ def test_pods_of_one_session_fill_one_numa_node_then_the_other():
 
 
 def test_pods_without_a_policy_are_kept_from_nodes_that_would_refuse_them():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 3, 1: 3}, policy=SINGLE)
+    cluster = node_with(3, 3)
     for at in range(4):
         cluster.add(f"p{at}", 2, "")
     assert len(cluster.bound()) == 2
 
 
 def test_a_batch_of_pods_that_numa_nodes_do_not_matter_to_stays_a_batch():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster = node_with(4, 4)
     cluster.add("shares", "1500m", "")
     cluster.add("bursts", 2, SINGLE, qos="Burstable")
     session = cluster.open()
@@ -106,8 +117,7 @@ def test_a_batch_of_pods_that_numa_nodes_do_not_matter_to_stays_a_batch():
 
 
 def test_what_was_assigned_is_not_free_before_the_node_shows_it():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster = node_with(4, 4)
     cluster.add("a", 3)
     assert cluster.bound() == {"a": ("n", {"0": {"cpu": "3"}})}
     cluster.add("b", 3)
@@ -117,8 +127,7 @@ def test_what_was_assigned_is_not_free_before_the_node_shows_it():
 
 
 def test_it_is_worked_out_again_after_a_restart():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster = node_with(4, 4)
     cluster.add("a", 3)
     cluster.bound()
     cluster.memory.clear()
@@ -128,8 +137,7 @@ def test_it_is_worked_out_again_after_a_restart():
 
 
 def test_a_node_that_names_the_pod_shows_what_it_has():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster = node_with(4, 4)
     cluster.add("a", 4)
     cluster.bound()
     cluster.starts("a", node="n")
@@ -139,8 +147,7 @@ def test_a_node_that_names_the_pod_shows_what_it_has():
 
 
 def test_a_node_that_names_no_pods_is_believed_some_time_after_the_start():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 4}, policy=SINGLE)
+    cluster = node_with(4, 4)
     cluster.add("a", 4)
     cluster.bound()
     cluster.starts("a", node="n")
@@ -152,8 +159,7 @@ def test_a_node_that_names_no_pods_is_believed_some_time_after_the_start():
 
 
 def test_a_bind_that_is_taken_back_frees_its_cpus():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 0}, policy=SINGLE)
+    cluster = node_with(4, 0)
     cluster.add("a", 4)
     cluster.bound()
     cluster.cache.pods.forget("t-a")
@@ -161,12 +167,9 @@ def test_a_bind_that_is_taken_back_frees_its_cpus():
 
 
 def test_a_trial_that_is_undone_frees_its_cpus():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 0}, policy=SINGLE)
+    cluster = node_with(4, 0)
     cluster.add("a", 4)
-    session = cluster.open()
-    (job,) = session.jobs.values()
-    (task,) = job.tasks
+    session, job, task = cluster.only_task()
     plan = session.plan(task.facts.shape)
     for _ in range(2):
         batch = search.find(session, job, task, plan, 1)
@@ -178,8 +181,7 @@ def test_a_trial_that_is_undone_frees_its_cpus():
 
 
 def test_cpus_of_an_evicted_pod_are_free_when_the_node_says_so():
-    cluster = Cluster("n")
-    cluster.show("n", {0: 4, 1: 0}, policy=SINGLE)
+    cluster = node_with(4, 0)
     cluster.add("a", 4)
     cluster.bound()
     cluster.add("b", 4)
@@ -203,9 +205,7 @@ def test_scores_are_for_pods_with_a_policy():
     cluster = Cluster("n")
     cluster.show("n", {0: 4}, policy="best-effort")
     cluster.add("a", 4, "")
-    session = cluster.open()
-    (job,) = session.jobs.values()
-    (task,) = job.tasks
+    session, job, task = cluster.only_task()
     plan = session.plan(task.facts.shape)
     assert session.batch_scores(job, task, plan, plan.mask) is None
 
@@ -231,9 +231,7 @@ def test_why_a_pod_waits():
     cluster.show("full", {0: 0, 1: 0}, totals={0: 4, 1: 4}, policy=SINGLE)
     cluster.show("small", {0: 3, 1: 3}, policy=SINGLE)
     cluster.add("a", 4)
-    session = cluster.open()
-    (job,) = session.jobs.values()
-    (task,) = job.tasks
+    session, job, task = cluster.only_task()
     errors = search.explain(session, job, task, session.plan(task.facts.shape))
     assert errors.reasons == {
         "numa info is empty": 1,
