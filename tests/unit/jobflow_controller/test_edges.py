@@ -35,8 +35,7 @@ def _holds(body: Any) -> bool:
 @pytest.mark.looptime
 async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None:
     world = Hasty(random.Random(1))
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    world.put_flow({"name": "a"})
     async with world.controller():
         await asyncio.sleep(10)
     assert (world.created, [kind.kind for kind, _ in world.objects]) == ([], ["JobTemplate"])
@@ -47,8 +46,7 @@ async def test_nothing_is_made_for_a_flow_that_went_before_it_was_held() -> None
 @pytest.mark.parametrize(("given", "trace"), [({}, None), ({TRACE: OTHER}, "0af7651916cd43dd8448eb211c80319c")])
 async def test_jobs_belong_to_the_span_of_their_flow_where_traces_are_taken(given: dict[str, str], trace: str | None) -> None:
     world = World(random.Random(1), collector="http://127.0.0.1:9")
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]}, metadata={"annotations": given})
+    world.put_flow({"name": "a"}, metadata={"annotations": given})
     async with world.controller():
         await asyncio.sleep(10)
     uid = world.flow()["metadata"]["uid"]
@@ -58,28 +56,24 @@ async def test_jobs_belong_to_the_span_of_their_flow_where_traces_are_taken(give
     world.traces.close()
 
 
-@pytest.mark.looptime
-async def test_a_patch_that_is_mended_is_tried_at_once() -> None:
-    world = World(random.Random(1))
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "patch": {"spec": {"tasks": 1}}}]})
-    async with world.controller():
-        await asyncio.sleep(500)
-        assert world.flow()["status"]["conditions"]["f-a"]["reason"] == "PatchInvalid"
-        world.change(JOB_FLOWS, "f", {"spec": {"flows": [{"name": "a", "patch": {"spec": {"maxRetry": 1}}}]}})
-        await asyncio.sleep(1)
-        assert world.created == ["f-a"]
+MENDED: dict[str, tuple[Any, Any, ResourceType, str, dict[str, Any]]] = {
+    "a patch": (SPEC, 1, JOB_FLOWS, "f", {"flows": [{"name": "a", "patch": {"spec": {"maxRetry": 1}}}]}),
+    "a template": ({"tasks": [{"name": "x"}, {"name": "y"}]}, [{"replicas": 1}], JOB_TEMPLATES, "a", {"tasks": [{"name": "x"}]}),
+}
+"""The template, the tasks that the flow patches into it in vain, and what is mended how."""
 
 
 @pytest.mark.looptime
-async def test_a_template_that_is_mended_is_tried_at_once() -> None:
+@pytest.mark.parametrize(("template", "tasks", "kind", "name", "mended"), MENDED.values(), ids=MENDED)
+async def test_what_is_mended_is_tried_at_once(
+    template: Any, tasks: Any, kind: ResourceType, name: str, mended: dict[str, Any]
+) -> None:
     world = World(random.Random(1))
-    world.put(JOB_TEMPLATES, "a", spec={"tasks": [{"name": "x"}, {"name": "y"}]})
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "patch": {"spec": {"tasks": [{"replicas": 1}]}}}]})
+    world.put_flow({"name": "a", "patch": {"spec": {"tasks": tasks}}}, template=template)
     async with world.controller():
         await asyncio.sleep(500)
         assert world.flow()["status"]["conditions"]["f-a"]["reason"] == "PatchInvalid"
-        world.change(JOB_TEMPLATES, "a", {"spec": {"tasks": [{"name": "x"}]}})
+        world.change(kind, name, {"spec": mended})
         await asyncio.sleep(1)
         assert world.created == ["f-a"]
 
@@ -88,8 +82,7 @@ async def test_a_template_that_is_mended_is_tried_at_once() -> None:
 @pytest.mark.parametrize("by_hand", [False, True])
 async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> None:
     world = World(random.Random(1))
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a", "retry": {"limit": 1, "backoff": "5s"}}]})
+    world.put_flow({"name": "a", "retry": {"limit": 1, "backoff": "5s"}})
     async with world.controller():
         await asyncio.sleep(1)
         world.change(JOBS, "f-a", {"metadata": {"finalizers": ["foregroundDeletion"]}})
@@ -107,9 +100,7 @@ async def test_a_failed_job_that_goes_slowly_is_made_again(by_hand: bool) -> Non
 @pytest.mark.looptime
 async def test_a_deleted_flow_goes_when_the_last_of_its_jobs_has_gone_slowly() -> None:
     world = World(random.Random(1))
-    for name in "ab":
-        world.put(JOB_TEMPLATES, name, spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}, {"name": "b"}]})
+    world.put_flow({"name": "a"}, {"name": "b"})
     async with world.controller():
         await asyncio.sleep(1)
         world.change(JOBS, "f-a", {"metadata": {"finalizers": ["somebody/waits"]}})
@@ -141,8 +132,7 @@ class Guarded(World):
 @pytest.mark.parametrize("kind", [JOB_FLOWS, JOB_TEMPLATES], ids=lambda kind: kind.kind)
 async def test_what_is_forbidden_is_said_once_tried_rarely_and_done_when_it_is_allowed(kind: ResourceType) -> None:
     world = Guarded(kind)
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    world.put_flow({"name": "a"})
     async with world.controller():
         await asyncio.sleep(600)
         assert [text for type_, _, text in world.events.said if type_ == "Warning"] == [
@@ -177,8 +167,7 @@ class InProcess(World):
 @pytest.mark.looptime
 async def test_a_job_that_the_rules_refuse_is_told_of_on_its_flow_and_made_with_defaults_once_they_do_not() -> None:
     world = InProcess()
-    world.put(JOB_TEMPLATES, "a", spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [{"name": "a"}]})
+    world.put_flow({"name": "a"})
     async with world.controller():
         await asyncio.sleep(10)
         said = [condition["message"] for condition in world.flow()["status"]["conditions"].values()]

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from pyroclast.api.records import HttpGetProbe
-from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES
 from pyroclast_jobflow_controller.flow.reach import Reach
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 
-from .world import SPEC, World
+from .world import World
 
-PROBED = [{"name": "a", "retry": {"limit": 3, "backoff": "0s"}}, {"name": "b"}]
-WAITS = {"name": "c", "dependsOn": {"targets": ["a", "b"], "probe": {"tcpSocketList": [{"taskName": "t", "port": 80}]}}}
+FLOW: list[dict[str, Any]] = [
+    {"name": "a", "retry": {"limit": 3, "backoff": "0s"}},
+    {"name": "b"},
+    {"name": "c", "dependsOn": {"targets": ["a", "b"], "probe": {"tcpSocketList": [{"taskName": "t", "port": 80}]}}},
+]
 
 
 @asynccontextmanager
@@ -122,9 +124,7 @@ def uid_of(world: World, name: str) -> str:
 async def test_a_target_that_is_made_anew_is_probed_anew(asked: list[str]) -> None:
     world = World(random.Random(1))
     world.settings = JobFlowSettings(probe_period="1s")
-    for name in "abc":
-        world.put(JOB_TEMPLATES, name, spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [*PROBED, WAITS]})
+    world.put_flow(*FLOW)
     async with world.controller():
         await asyncio.sleep(1)
         first = uid_of(world, "f-a")
@@ -152,9 +152,7 @@ async def test_a_pod_in_the_host_network_is_probed_only_when_the_administrator_a
 ) -> None:
     world = World(random.Random(1))
     world.settings = JobFlowSettings(probe_period="1s", probe_host_network=is_allowed)
-    for name in "abc":
-        world.put(JOB_TEMPLATES, name, spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [*PROBED, WAITS]})
+    world.put_flow(*FLOW)
     async with world.controller():
         await asyncio.sleep(1)
         world.pods["f-a"] = [{**pod("f-a", uid_of(world, "f-a"), "10.0.0.1"), "spec": {"hostNetwork": True}}]
@@ -170,9 +168,7 @@ async def test_what_a_probe_says_is_told_in_short(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Reach, "connect", connect)
     world = World(random.Random(1))
-    for name in "abc":
-        world.put(JOB_TEMPLATES, name, spec=SPEC)
-    world.put(JOB_FLOWS, "f", spec={"flows": [*PROBED, WAITS]})
+    world.put_flow(*FLOW)
     async with world.controller():
         await asyncio.sleep(1)
         world.pods["f-a"] = [pod("f-a", uid_of(world, "f-a"), "10.0.0.1")]

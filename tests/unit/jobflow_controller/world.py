@@ -112,6 +112,13 @@ class World:
         meta = {"name": name, "namespace": NS, **parts.pop("metadata", {})}
         self._create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **parts})
 
+    def put_flow(self, *entries: dict[str, Any], template: Mapping[str, Any] = SPEC, **parts: Any) -> None:
+        """A user creates the flow `f`, after a template for each of its entries that makes a Job."""
+        for entry in entries:
+            if "switch" not in entry:
+                self.put(JOB_TEMPLATES, entry["name"], spec=template)
+        self.put(JOB_FLOWS, "f", spec={"flows": list(entries)}, **parts)
+
     def change(self, kind: ResourceType, name: str, patch: dict[str, Any]) -> None:
         """Somebody changes an object."""
         self._patch(kind, Key(NS, name), patch, "status" if set(patch) == {"status"} else "")
