@@ -97,6 +97,23 @@ def test_a_diamond_runs_in_order(flows: Flows) -> None:
     assert templates["status"]["jobDependsOnList"] == ["f-a"]
 
 
+def test_all_and_any(flows: Flows) -> None:
+    flows.create(template("quick"), template("slow", "sleep 600"), template("one"), template("both"))
+    targets = ["quick", "slow"]
+    flows.create(
+        flow(
+            entry("quick"),
+            entry("slow"),
+            entry("one", dependsOn={"targets": targets, "strategy": "any"}),
+            entry("both", dependsOn={"targets": targets}),
+        )
+    )
+    wait_until(lambda: flows.phases().get("one") == "Completed", "the entry that needs any to complete")
+    condition = flows.status()["conditions"]["f-both"]
+    assert (condition["phase"], condition["reason"]) == ("Waiting", "DependenciesNotMet")
+    assert condition["message"] == "waits for slow to complete"
+
+
 def test_choices_and_loops(flows: Flows) -> None:
     names = ("bad", "yes", "no", "both", "by-code", "other", "say", "rounds", "late")
     flows.create(*(template(name) for name in names if name != "bad"), template("bad", "exit 3"))
@@ -178,6 +195,25 @@ def test_a_job_that_is_removed_by_its_ttl_counts_as_done(flows: Flows) -> None:
     flows.reaches("Succeed")
     assert flows.phases() == {"a": "Completed", "b": "Completed", "c": "Completed"}
     wait_until(lambda: flows.jobs() == ["f-b", "f-c"], "the first Job to be removed")
+
+
+def test_what_is_retained(flows: Flows) -> None:
+    flows.create(template("a"), template("b", "exit 1"))
+    flows.create(flow(entry("a"), jobRetainPolicy="delete"), flow(entry("b"), name="g", jobRetainPolicy="delete"))
+    flows.reaches("Succeed")
+    flows.reaches("Failed", "g")
+    wait_until(lambda: flows.jobs() == ["g-b"], "the Jobs of the flow that succeeded to go")
+    assert flows.status()["completedJobs"] == ["f-a"]
+
+
+def test_what_waits_says_what_for(flows: Flows) -> None:
+    flows.create(flow(entry("late")))
+    wait_until(lambda: flows.phases().get("late") == "Waiting", "the entry to wait")
+    condition = flows.status()["conditions"]["f-late"]
+    assert condition["reason"] == "TemplateNotFound"
+    assert flows.status()["nextJobs"] == ["f-late"]
+    flows.create(template("late"))
+    flows.reaches("Succeed")
 
 
 def test_what_is_refused(flows: Flows) -> None:

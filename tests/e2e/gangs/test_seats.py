@@ -97,6 +97,16 @@ def test_a_pod_costs_one_write(own: Cluster, space: str) -> None:
     assert over_committed(own) == []
 
 
+def test_a_gang_that_does_not_fit_when_it_is_let_in_is_bound_later(own: Cluster, space: str) -> None:
+    create(own, space, gang("first", NODES, cpu="5"))
+    runs(own, space, "first", NODES)
+    create(own, space, gang("second", 2, cpu="4"))
+    wait_until(lambda: sum(not pod["spec"].get("nodeName") for pod in pods(own, space)) == 2, "the pods that wait")
+    own.kubectl("delete", "vcjob", "first", "-n", space)
+    runs(own, space, "second", 2)
+    assert made(own, space) == {"pod": NODES + 2, "binding": 2}
+
+
 def test_a_pod_that_is_made_again_and_those_of_a_larger_scale_cost_one_write_each(own: Cluster, space: str) -> None:
     create(own, space, gang("j", 6, policies=[{"event": "PodEvicted", "action": "RestartPod"}]))
     runs(own, space, "j", 6)
@@ -147,6 +157,47 @@ def has_come_to(own: Cluster, space: str, point: str) -> bool:
             return bool(annotation(own, space, keys.PLACEMENT)) or bool(pods(own, space))
         case _:
             return bool(pods(own, space))
+
+
+def test_a_cordoned_node_gets_no_pods_and_the_gang_runs(own: Cluster, space: str) -> None:
+    with own.standing_aside("job-controller"):
+        pass  # a fresh one, which remembers nothing
+    create(own, space, gang("warm", 1))
+    runs(own, space, "warm", 1)
+    own.kubectl("cordon", "node-0")
+    try:
+        create(own, space, gang("j", 24))
+        runs(own, space, "j", 24)
+        assert "node-0" not in {pod["spec"]["nodeName"] for pod in pods(own, space) if pod["metadata"]["name"].startswith("j-")}
+    finally:
+        own.kubectl("uncordon", "node-0")
+
+
+def test_a_quota_leaves_no_gang_half_started(own: Cluster, space: str) -> None:
+    own.kubectl("create", "quota", "q", "--hard=pods=3", "-n", space)
+    create(own, space, gang("j", 6))
+    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == "Refused", "the seats to be given up")
+    wait_until(
+        lambda: not any(pod["spec"].get("nodeName") for pod in pods(own, space)), "no pod to be left on a node", seconds=60
+    )
+    own.kubectl("delete", "quota", "q", "-n", space)
+    runs(own, space, "j", 6, seconds=150)
+
+
+@pytest.mark.parametrize(
+    ("spec", "way"),
+    [
+        pytest.param({"nodeName": "node-1"}, "Node", id="node"),
+        pytest.param({"affinity": {"podAntiAffinity": {}}}, "Affinity", id="affinity"),
+        pytest.param({"hostNetwork": True}, "Ports", id="ports"),
+    ],
+)
+def test_who_goes_the_present_way_says_why(own: Cluster, space: str, spec: dict[str, Any], way: str) -> None:
+    manifest = json.loads(gang("j", 2))
+    manifest["spec"]["tasks"][0]["template"]["spec"] |= spec
+    create(own, space, json.dumps(manifest))
+    wait_until(lambda: annotation(own, space, keys.SEATS).get("way") == way, f"the way {way}")
+    runs(own, space, "j", 2)
 
 
 @pytest.mark.parametrize("often", ["always", "sometimes"])

@@ -73,6 +73,20 @@ def test_a_group_that_lacks_a_pod_holds_the_whole(own: Cluster, namespace: str, 
     wait_until(lambda: placed(own, namespace) == {"g": 1, "h": 2}, "the whole to start")
 
 
+def test_as_many_groups_start_as_have_room_and_none_in_part(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, composite("c", 1), *(part(name, "c", 3) for name in ("g", "h")), *members(cpu, g=3, h=3))
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "one group to start")
+    time.sleep(STILL_SECONDS)
+    assert list(placed(own, namespace).values()) == [3]
+
+
+def test_no_group_starts_where_no_zone_holds_all(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, composite("c", 2, **ZONE), part("g", "c", 2), part("h", "c", 2), *members(cpu, g=2, h=2))
+    wait_until(lambda: conditions(own, namespace, "c", COMPOSITES), "the condition")
+    time.sleep(STILL_SECONDS)
+    assert nodes(own, namespace) == []
+
+
 def test_a_cycle_of_parents_is_called_invalid(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, composite("c", 1, parentCompositePodGroupName="d"), composite("d", 1, parentCompositePodGroupName="c"))
     make(own, namespace, part("g", "c", 1), *members(cpu, g=1))
@@ -82,6 +96,19 @@ def test_a_cycle_of_parents_is_called_invalid(own: Cluster, namespace: str, cpu:
         wait_until(lambda: conditions(own, namespace, name, COMPOSITES) == want, f"{name} to say so")  # noqa: B023
     assert conditions(own, namespace, "g")["PodGroupInitiallyScheduled"] == ("False", "SchedulerError", text)
     assert nodes(own, namespace) == []
+
+
+def test_room_is_made_for_as_many_groups_as_are_needed(own: Cluster, namespace: str, cpu: str) -> None:
+    """The first group leaves no room for a second one; the two others fit."""
+    make(own, namespace, *(group(f"low-{i}", gang(1)) for i in range(4)), *members(cpu, **{f"low-{i}": 1 for i in range(4)}))
+    wait_until(lambda: len(nodes(own, namespace)) == 4, "all nodes to be taken")
+    high = f"high-{namespace}"
+    top = {"priorityClassName": high}
+    sizes = {"g": 3, "h": 2, "k": 2}
+    make(own, namespace, priority_class(high, 100), composite("c", 2, **top))
+    make(own, namespace, *(part(name, "c", size, **top) for name, size in sizes.items()))
+    make(own, namespace, *(member(f"{name}-{i}", name, cpu, **top) for name, size in sizes.items() for i in range(size)))
+    wait_until(lambda: placed(own, namespace) == {"h": 2, "k": 2}, "two groups to start")
 
 
 @pytest.mark.parametrize("mode", ["single", "all"])

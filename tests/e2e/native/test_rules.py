@@ -11,6 +11,7 @@ from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.natives import (
     GROUPS,
     NODES,
+    OURS,
     QUEUE,
     conditions,
     gang,
@@ -77,6 +78,17 @@ def test_the_label_of_the_group_names_the_queue_before_all_others(own: Cluster, 
     wait_until(lambda: counted() == ["group"], "the queue of the label to count it")
 
 
+def test_nobody_is_evicted_for_a_gang_that_would_not_start(own: Cluster, namespace: str, cpu: str) -> None:
+    before = full(own, namespace, cpu)
+    high, size = f"high-{namespace}", NODES + 1
+    pods = (member(f"p{i}", "high", cpu, priorityClassName=high) for i in range(size))
+    make(own, namespace, priority_class(high, 100))
+    make(own, namespace, group("high", gang(size, priorityClassName=high)), *pods)
+    wait_until(lambda: conditions(own, namespace, "high"), "the condition")
+    time.sleep(STILL_SECONDS)
+    assert uids(own, namespace, "low-") == before
+
+
 def test_pods_that_a_disruption_budget_protects_go_last(own: Cluster, namespace: str, cpu: str) -> None:
     make(own, namespace, group("low", gang(1)))
     for i in range(NODES):
@@ -92,6 +104,19 @@ def test_pods_that_a_disruption_budget_protects_go_last(own: Cluster, namespace:
     wait_until(lambda: is_scheduled(own, namespace, "high"), "the gang of higher priority to start")
     left = {pod["metadata"]["name"] for pod in own.get("pods", "-n", namespace)["items"]}
     assert left == {"low-1", "low-2", "low-3", "high-0"}
+
+
+def test_a_gang_that_never_preempts_evicts_nobody(own: Cluster, namespace: str, cpu: str) -> None:
+    before = full(own, namespace, cpu)
+    high = f"high-{namespace}"
+    spec = gang(1, priorityClassName=high, preemptionPolicy="Never")
+    pod = member("p", "high", cpu, priorityClassName=high, preemptionPolicy="Never")
+    never = {**priority_class(high, 100), "preemptionPolicy": "Never"}
+    make(own, namespace, never)
+    make(own, namespace, group("high", spec), pod)
+    wait_until(lambda: conditions(own, namespace, "high"), "the condition")
+    time.sleep(STILL_SECONDS)
+    assert uids(own, namespace, "low-") == before
 
 
 @pytest.mark.parametrize(("keeps", "left"), [(2, 3), (1, 0)], ids=["not below what its queue deserves", "with all its pods"])
@@ -119,6 +144,23 @@ def test_a_gang_that_goes_whole_is_reclaimed_whole_or_not(own: Cluster, namespac
         assert ours.index("patch") < ours.index("delete")
 
 
+def test_members_with_nodes_pin_the_domain(own: Cluster, namespace: str, cpu: str) -> None:
+    """Zone b has one node, which is taken."""
+    make(own, namespace, group("g", gang(1, **BY_ZONE)), member("p0", "g", cpu, nodeSelector={"zone": "b"}))
+    wait_until(lambda: nodes(own, namespace) == ["node-3"], "the first to start")
+    make(own, namespace, member("p1", "g", cpu))
+    time.sleep(STILL_SECONDS)
+    assert nodes(own, namespace) == ["node-3"]
+
+
+def test_no_zone_is_large_enough(own: Cluster, namespace: str, cpu: str) -> None:
+    make(own, namespace, group("g", gang(NODES, **BY_ZONE)), *(member(f"p{i}", "g", cpu) for i in range(NODES)))
+    wait_until(lambda: conditions(own, namespace), "the condition")
+    time.sleep(STILL_SECONDS)
+    assert nodes(own, namespace) == []
+    assert "zone" in conditions(own, namespace)["PodGroupInitiallyScheduled"][2]
+
+
 def test_no_pod_goes_to_a_node_without_the_label(own: Cluster, namespace: str, cpu: str) -> None:
     spec = gang(1, schedulingConstraints={"topology": [{"key": "rack"}]})
     make(own, namespace, group("g", spec), member("p", "g", cpu))
@@ -140,6 +182,19 @@ def test_pods_of_two_schedulers_are_refused_in_the_words_of_kube_scheduler(own: 
     want = ("False", "SchedulerError", text)
     wait_until(lambda: conditions(own, namespace).get("PodGroupInitiallyScheduled") == want, "the condition")
     assert nodes(own, namespace) == []
+
+
+def test_groups_of_one_name_in_both_apis_are_two(own: Cluster, namespace: str, cpu: str) -> None:
+    volcano = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    theirs = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "v", "annotations": {"scheduling.k8s.io/group-name": "g"}}}
+    make(own, namespace, {**volcano, "spec": {"minMember": 1}}, {**theirs, "spec": pod_spec(cpu)})
+    make(own, namespace, group("g", gang(2)), member("n0", "g", cpu))
+    wait_until(lambda: len(nodes(own, namespace)) == 1, "the group of Volcano to start")
+    time.sleep(STILL_SECONDS)
+    assert len(nodes(own, namespace)) == 1
+    make(own, namespace, member("n1", "g", cpu))
+    wait_until(lambda: len(nodes(own, namespace)) == 3, "both to start")
+    assert [each["metadata"]["name"] for each in own.get(OURS, "-n", namespace)["items"]] == ["g"]
 
 
 def test_neither_spec_nor_finalizers_of_a_group_are_written(own: Cluster, namespace: str, cpu: str) -> None:
