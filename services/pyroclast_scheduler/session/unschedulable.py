@@ -71,15 +71,21 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if is_in_part and (job.is_divided or found):
         # what is used anywhere decides where its first pods go, or whose pods go for them, and so what is left for its others
         return found | {AnyChange()}
-    others = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
-    if job.fit_errors:
-        for task in _unlike(waiting):
-            others |= session.retry_when(job, task, session.plan(task.facts.shape))
-        lacking = _lacking(session, job, waiting)
-        others |= {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
-    if AnyChange() in others:
-        return found | {AnyChange()}
-    return found | others
+    others = _refused(session, job, waiting, is_in_part=is_in_part)
+    return found | {AnyChange()} if AnyChange() in others else found | others
+
+
+def _refused(session: Session, job: Job, waiting: Sequence[Task], *, is_in_part: bool) -> set[Trigger]:
+    """What may change that quotas and nodes refuse `waiting`."""
+    found = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
+    if not job.fit_errors:
+        return found
+    for task in _unlike(waiting):
+        found |= session.retry_when(job, task, session.plan(task.facts.shape))
+    if is_in_part:
+        return found | {AnyRoom()}
+    lacking = _lacking(session, job, waiting)
+    return found | {Room(task.facts.shape, lacking) for task in waiting}
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
