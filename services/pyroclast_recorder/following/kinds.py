@@ -87,6 +87,6 @@ def followed_kinds(
         PODS: Followed(Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
     }
     if are_natives_followed:
-        natives = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
+        natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
         found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
     return found

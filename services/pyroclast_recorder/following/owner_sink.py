@@ -38,11 +38,11 @@ class OwnerSink(KindSink[Owner]):
                 yield from more(owner, now, is_deleted=is_deleted)
 
         super().__init__(database, writer, rows, None, on_gap)
-        self._kind = kind
+        self._owner_kind = kind
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
         """The list is complete: those that are not in it have gone."""
         await self._writer.flushed()
-        for uid in await self._database.owners_there(self._kind):
+        for uid in await self._database.owners_there(self._owner_kind):
             if uid not in uids:
                 await self._writer.add(owners, 0, {"uid": uid, "removed": now})

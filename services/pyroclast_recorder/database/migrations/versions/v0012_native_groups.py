@@ -17,8 +17,7 @@ def upgrade() -> None:
     """Add the columns; of pods that were there before, it is not known."""
     op.add_column("jobs", sa.Column("kind", sa.Text(), nullable=True))
     op.add_column("pods", sa.Column("pod_group", sa.Text(), nullable=True))
-    where = {"sqlite_where": IN_GROUP, "postgresql_where": IN_GROUP}
-    op.create_index("pods_by_group", "pods", ["cluster", "pod_group"], **where)
+    op.create_index("pods_by_group", "pods", ["cluster", "pod_group"], sqlite_where=IN_GROUP, postgresql_where=IN_GROUP)
 
 
 def downgrade() -> None:
