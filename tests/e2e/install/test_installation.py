@@ -27,7 +27,7 @@ import yaml
 from tests.control_plane import build
 from tests.e2e.support.audit import Audit
 from tests.e2e.support.cluster import wait_until
-from tests.e2e.support.installed import Release, Whole, whole_plane
+from tests.e2e.support.installed import HELM_SECONDS, Release, Whole, whole_plane
 from tests.e2e.support.load import jobs_meanwhile
 from tests.e2e.support.previous import ROOT, unpacked
 from tests.unit.chart import authorities, render
@@ -191,7 +191,7 @@ def test_no_job_is_lost_while_programs_are_replaced(whole: Whole, helm: Path, tm
                 for program in PROGRAMS:
                     it.run("kubectl", "rollout", "restart", f"deployment/pyroclast-{program}", "-n", NAMESPACE)
                     it.run("kubectl", "rollout", "status", f"deployment/pyroclast-{program}", "-n", NAMESPACE, "--timeout=120s")
-                it.helm("rollback", RELEASE, "--wait", "--timeout", "180s")
+                it.helm("rollback", RELEASE, "--wait", "--timeout", HELM_SECONDS)
     whole.await_as_before(before)
 
 
@@ -293,7 +293,7 @@ def _from_installation_to_the_end(it: Release, older: Path) -> tuple[str, ...]:
     it.await_phase("after-upgrade", "Completed")
 
     with _something_happens_meanwhile(it, "during-rollback"):
-        it.helm("rollback", RELEASE, "1", "--wait", "--timeout", "180s")
+        it.helm("rollback", RELEASE, "1", "--wait", "--timeout", HELM_SECONDS)
     assert it.phases(names) == phases, "nor does a rollback"
     assert it.pods(names) == pods, "nor does a rollback"
     assert older == ROOT or "pyroclast-board" not in it.run("kubectl", "get", "deployments", "-n", NAMESPACE, "-o", "name")
