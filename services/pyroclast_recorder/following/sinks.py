@@ -99,7 +99,7 @@ class KindSink(Generic[T]):
         kind: str | None = None,
     ) -> None:
         self._database, self._writer, self._rows, self._table, self._on_gap = database, writer, rows, table, on_gap
-        self._kind = kind
+        self._kind_of_rows = kind
 
     async def take(self, record: T, version: int, now: int, *, is_deleted: bool) -> None:
         """An object was seen. One whose rows cannot be made is left out, and said in the log."""
@@ -116,7 +116,7 @@ class KindSink(Generic[T]):
         if self._table is None:
             return
         await self._writer.flushed()
-        for uid, row in (await self._database.still_there(self._table, self._kind)).items():
+        for uid, row in (await self._database.still_there(self._table, self._kind_of_rows)).items():
             told = _at_list(self._table, uid in uids, since, began, now)
             if told:
                 await self._writer.add(self._table, 0, {"uid": row["uid"], **told})
