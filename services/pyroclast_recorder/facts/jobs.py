@@ -27,7 +27,6 @@ __all__ = [
     "group_facts",
     "job_facts",
     "kept_labels",
-    "made_by",
     "owner_of",
     "phase_facts",
 ]
@@ -56,7 +55,7 @@ def job_facts(job: Job, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "name": meta.name,
         "queue": clipped(spec.queue, 253),
         "submitted_by": clipped(meta.annotations.get(keys.SUBMITTED_BY) or UNKNOWN_USER, 253),
-        **made_by(meta),
+        **_made_by(meta),
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "shape": clipped(", ".join(_shape(task, pod) for task, pod in templates)),
         "image": clipped(next((each.image for _, pod in templates for each in pod.containers), ""), 512) or None,
@@ -146,7 +145,7 @@ def _template(task: Task) -> PodSpec:
         return PodSpec()
 
 
-def made_by(meta: Meta) -> dict[str, str | None]:
+def _made_by(meta: Meta) -> dict[str, str | None]:
     """What made a Job. A HyperJob may be in another namespace, so that it is named otherwise than by an owner reference."""
     if meta.owner_references:
         owner = meta.owner_references[0]

@@ -10,7 +10,7 @@ from pyroclast.api.enums import JobPhase, NativeConditionType, PodPhase
 from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_recorder.database.tables import Row
-from pyroclast_recorder.facts.jobs import UNKNOWN_USER, kept_labels, made_by
+from pyroclast_recorder.facts.jobs import UNKNOWN_USER, kept_labels
 from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.hourly_usage import held
@@ -31,7 +31,7 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
         return None
     queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
     waits, started = queued.status == "True", _started(group)
-    gang = spec.scheduling_policy.gang
+    gang, owner = spec.scheduling_policy.gang, meta.controller
     row: dict[str, Any] = {
         "uid": meta.uid,
         "kind": KIND,
@@ -39,7 +39,9 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
         "name": meta.name,
         "queue": clipped(queue, 253) if queue else None,
         "submitted_by": UNKNOWN_USER,
-        **made_by(meta),
+        "owner_kind": clipped(owner.kind, 63) if owner else None,
+        "owner_name": clipped(owner.name, 253) if owner else None,
+        "owner_uid": clipped(owner.uid, 63) if owner else None,
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "labels": kept_labels(meta),
         "reason": clipped(queued.reason, 128) if waits else None,

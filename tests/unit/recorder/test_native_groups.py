@@ -191,6 +191,12 @@ async def test_usage_is_that_of_pods_whether_or_not_their_group_is_known(new_dat
         assert await usage(database) == alone
 
 
+async def test_what_made_it_is_known_after_the_garbage_collector_took_its_name_away(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        await write(database, rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)), group(*STARTED)))
+        assert await read(database, jobs, "owner_kind", "owner_name", "owner_uid") == [("Job", "train", "j")]
+
+
 async def test_its_pods_are_kept_as_long_as_it_is_there(new_database: NewDatabase) -> None:
     async with new_database() as database:
         await write(database, [*rows_of(group(*STARTED)), *((pods, 2, each) for each in DONE)])
