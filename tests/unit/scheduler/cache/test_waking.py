@@ -265,8 +265,15 @@ def walk(world, steps):
         world.change()
         for _ in range(2):
             found, want, count = world.session()
-            assert found == want, f"step {step}"
             looked_at += count
+            if (
+                found[0] and found[0] < want[0]
+            ):  # pods went where others of the same session had just gone: they follow in the next
+                late = {uid for uid, _ in want[0] - found[0]}
+                found, want, count = world.session()
+                assert late <= {uid for uid, _ in found[0]}, f"step {step}"
+                looked_at += count
+            assert found == want, f"step {step}"
     return looked_at
 
 
