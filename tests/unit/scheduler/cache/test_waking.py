@@ -266,9 +266,7 @@ def walk(world, steps):
         for _ in range(2):
             found, want, count = world.session()
             looked_at += count
-            if (
-                found[0] and found[0] < want[0]
-            ):  # pods went where others of the same session had just gone: they follow in the next
+            if found[0] and found[0] < want[0]:  # these can go where others of this session just went: next time
                 late = {uid for uid, _ in want[0] - found[0]}
                 found, want, count = world.session()
                 assert late <= {uid for uid, _ in found[0]}, f"step {step}"
