@@ -303,16 +303,15 @@ async def test_the_manifest_of_a_job_can_be_sent_again(cluster: Cluster, namespa
     assert (again["spec"], again["metadata"]["generation"]) == (there["spec"], there["metadata"]["generation"])
 
 
-async def is_counted(cluster: Cluster, groups: Objects, name: str, queue: str, **pods: int) -> None:
-    """Wait until the PodGroup has these counts of pods, and its queue counts it as one that runs."""
+async def is_counted(cluster: Cluster, groups: Objects, name: str, queue: str, *, running: int) -> None:
+    """Wait until so many pods of the PodGroup run by its status, and its queue has as many."""
     deadline = time.monotonic() + SECONDS
     while True:
         status = (await groups.get(name)).get("status") or {}
-        of_queue = cluster.get("queue", queue).get("status") or {}
-        found = {kind: status.get(kind, 0) for kind in pods}
-        if (found, of_queue.get("running", 0)) == (pods, 1):
+        allocated = (cluster.get("queue", queue).get("status") or {}).get("allocated") or {}
+        if (status.get("running"), allocated.get("pods")) == (running, str(running)):
             return
-        assert time.monotonic() < deadline, (status, of_queue)
+        assert time.monotonic() < deadline, (status, allocated)
         await asyncio.sleep(0.2)
 
 

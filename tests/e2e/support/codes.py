@@ -25,7 +25,8 @@ async def codes_of(cluster: Cluster, jobs: Sequence[tuple[str, str, str]]) -> li
     shell = Shell(cluster.kubeconfig, "default")
 
     async def vcctl(*arguments: str) -> Any:
-        return json.loads(await asyncio.to_thread(shell.said, "vcctl", *arguments, "-o", "json"))
+        done = await asyncio.to_thread(shell.run, "vcctl", *arguments, "-o", "json")
+        return json.loads(done.stdout)
 
     listed = {(each["namespace"], each["name"]): each["code"] for each in (await vcctl("waiting", "-A"))["items"]}
     expected = {code for _, _, code in jobs}
