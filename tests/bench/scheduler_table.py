@@ -594,13 +594,6 @@ def spaces(jobs: int) -> tuple[Callable[[], object], int]:
     return run, 0
 
 
-def alone(cache: Cache, j: int) -> None:
-    """A Job that keeps its own pods apart by a label of its own, on nodes that are too small."""
-    anti = {"labelSelector": {"matchLabels": {"run": f"job{j}"}}, "topologyKey": "kubernetes.io/hostname"}
-    spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [anti]}}}
-    waiting(cache, f"job{j}", 1, millis=40_000, spec=spec, labels={"run": f"job{j}"})
-
-
 def with_device(cache: Cache, j: int) -> None:
     """A Job with a claim of its own on a device, which no node has."""
     wish = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}}
@@ -669,12 +662,6 @@ TABLE = {
     ),
     "device": Work(
         "N Jobs with a claim on a device each, a pod comes elsewhere", 10, SIZES, partial(unrelated, make=with_device)
-    ),
-    "alone": Work(
-        "N Jobs with an anti-affinity label each where actions evict",
-        10,
-        SIZES,
-        partial(unrelated, make=alone, configuration=TAKING),
     ),
     "promise": Work("N Jobs behind one with a promised place, the same", 10, SIZES, partial(unrelated, make=behind_promise)),
     "names": Work("N one-pod Jobs beside a pod that minds names", 10, SIZES, partial(slots, prepare=minds_names)),

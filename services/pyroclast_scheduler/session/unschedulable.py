@@ -71,21 +71,22 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if is_in_part and (job.is_divided or found):
         # what is used anywhere decides where its first pods go, or whose pods go for them, and so what is left for its others
         return found | {AnyChange()}
-    others = _refused(session, job, waiting, is_in_part=is_in_part)
-    return found | {AnyChange()} if AnyChange() in others else found | others
-
-
-def _refused(session: Session, job: Job, waiting: Sequence[Task], *, is_in_part: bool) -> set[Trigger]:
-    """What may change that quotas and nodes refuse `waiting`."""
-    found = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
+    others = _beside_room(session, job, waiting)
+    if AnyChange() in others or (others and found):  # who is evicted anywhere may help where a quota or other pods count
+        return found | {AnyChange()}
     if not job.fit_errors:
-        return found
-    for task in _unlike(waiting):
-        found |= session.retry_when(job, task, session.plan(task.facts.shape))
-    if is_in_part:
-        return found | {AnyRoom()}
+        return others
     lacking = _lacking(session, job, waiting)
-    return found | {Room(task.facts.shape, lacking) for task in waiting}
+    rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
+    return found | others | rooms
+
+
+def _beside_room(session: Session, job: Job, waiting: Sequence[Task]) -> set[Trigger]:
+    """What may change that quotas, other pods or objects keep `waiting` from their places, whatever room nodes have."""
+    found = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
+    for task in _unlike(waiting) if job.fit_errors else ():
+        found |= session.retry_when(job, task, session.plan(task.facts.shape))
+    return found
 
 
 def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
