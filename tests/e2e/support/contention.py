@@ -20,6 +20,10 @@ SECONDS = (5, 40, 4, 32, 5, 44, 5)
 """How long small Jobs run, in turn: most are short, yet four of five nodes hold a long one at any time. So half of the nodes
 never get free at once, also where a slow machine lets many short ones end together."""
 
+LONG = 30
+SPREAD = 20
+"""By how much longer some of the long ones are than others: those that filled the nodes at the start do not end together."""
+
 SMALL = "size=small"  # the label of their pods
 PODS = 5  # of a small Job, each of which takes a node
 WAITING = 180  # pods that always wait, at least: a slow machine makes none for a while
@@ -81,9 +85,7 @@ class Stream:
     def _flow(self) -> None:
         if self.count("Pending") < WAITING:
             numbers = itertools.islice(self._numbers, BATCH)
-            self._create(
-                [self._manifest(f"small-{i}", SECONDS[i % len(SECONDS)], replicas=PODS, minimum=1, number=i) for i in numbers]
-            )
+            self._create([self._manifest(f"small-{i}", _length(i), replicas=PODS, minimum=1, number=i) for i in numbers])
 
     def _manifest(self, name: str, seconds: int, *, replicas: int, minimum: int, number: int | None = None) -> dict[str, Any]:
         estimate = {}
@@ -100,6 +102,12 @@ class Stream:
     def _create(self, items: list[dict[str, Any]]) -> None:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
         self._cluster.create(text)
+
+
+def _length(number: int) -> int:
+    """How long a small Job runs, in seconds."""
+    seconds = SECONDS[number % len(SECONDS)]
+    return seconds + 7 * number % SPREAD if seconds > LONG else seconds
 
 
 def stays(cluster: Cluster) -> list[Stay]:
