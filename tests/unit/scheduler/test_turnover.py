@@ -6,9 +6,10 @@ import pytest
 
 from tests.unit.scheduler.turnover import Turnover
 
-MOST, MOST_SOON = 1.1, 1.05  # of what is held after the first day, in weeks and in a few days
+MOST = 1.1  # of what is held after the first day, in weeks
+MOST_MORE = 100_000  # bytes more than after the first day, in a few days: what is held goes up and down by half of it
 DAYS, SOAK_DAYS = 3, 30
-FEW_STEPS, STEPS = 8, 24  # of a day
+FEW_STEPS, STEPS = 12, 24  # of a day
 
 
 def held_by_day(days, steps):
@@ -30,7 +31,7 @@ def held_by_day(days, steps):
 @pytest.mark.timeout(600)
 def test_days_in_which_all_names_change_leave_nothing_behind():
     first, *later = held_by_day(DAYS, FEW_STEPS)
-    assert max(later) <= MOST_SOON * first
+    assert max(later) <= first + MOST_MORE
 
 
 @pytest.mark.soak
