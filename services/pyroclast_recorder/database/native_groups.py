@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast_recorder.database.batches import Batch
@@ -44,9 +44,10 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 
 async def _follow_pods(connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str]) -> None:
     """Work out the outcome of the groups `uids`, and of those that `changed_pods` belong to."""
-    changed = select(pods.c.job).where(pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None))
+    of_changed = (pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None), pods.c.job.is_not(None))
+    theirs = await connection.scalars(select(pods.c.job).where(*of_changed))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
-    found = await connection.execute(select(jobs).where(*mine, or_(jobs.c.uid.in_(uids), jobs.c.uid.in_(changed))))
+    found = await connection.execute(select(jobs).where(*mine, jobs.c.uid.in_(sorted({*uids, *theirs}))))
     groups = found.mappings().all()
     of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
     members: dict[str, list[Row]] = defaultdict(list)
