@@ -86,6 +86,11 @@ class Cluster:
         return self._reservations.values()
 
     @property
+    def kept_nodes(self) -> set[str]:
+        """The names of the nodes that are kept for somebody."""
+        return {name for each in self.reservations for name in each.nodes}
+
+    @property
     def namespaces(self) -> frozenset[str]:
         """The namespaces that anything shown is in."""
         if self._inhabited[0] != self.generation:

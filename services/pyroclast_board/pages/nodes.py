@@ -40,7 +40,7 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
         raise BadRequest(f'resource: no node has "{resource[:64]}"; there are {", ".join(resources)}')
     groups = _groups(cluster, found, given.get("by", ""))
     outlined = _outlined(cluster, scope, given.get("job", ""))
-    kept = {name for each in cluster.reservations for name in each.nodes}
+    kept = cluster.kept_nodes
     cells = {name: [_cell(cluster, node, resource, outlined, kept) for node in members] for name, members in groups.items()}
     labels = sorted({label for node in found for label in node.metadata.labels})
     of = "nodes.html"

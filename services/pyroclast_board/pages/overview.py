@@ -71,7 +71,7 @@ def _picture(resources: list[dict[str, Any]]) -> Picture:
 
 def _resources(cluster: Cluster) -> list[dict[str, Any]]:
     """What nodes have in all: allocated, idle, kept for somebody, and away, which add up to the total."""
-    kept = {name for reservation in cluster.reservations for name in reservation.nodes}
+    kept = cluster.kept_nodes
     sums: dict[str, dict[str, Quantity]] = {}
     for node in cluster.nodes.values():
         where = "away" if is_away(node) else "reserved" if node.metadata.name in kept else "idle"
