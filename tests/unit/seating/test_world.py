@@ -119,13 +119,8 @@ async def test_a_sidecar_that_admission_always_adds_is_placed_with_the_pod(world
     assert (world.judge.made_on_node, world.judge.bound) == (4, 0)
 
 
-@pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
-@pytest.mark.parametrize("after", range(0, 60, 4))
-@in_world({f"n{index}": 2000 for index in range(2)})
-async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who, after):
-    """`after`: hundredths of a second since the Job came; publishing, placing, creating and observing take half a second."""
-    submit(world, "j", 8, 500)
-    await asyncio.sleep(after / 100)
+async def killed_and_back(world, who):
+    """The scheduler, the controller, or `both` are killed, and come back a second later."""
     if who != "controller":
         await world.scheduler.kill()
     if who != "scheduler":
@@ -135,6 +130,16 @@ async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who,
         await world.scheduler.start()
     if who != "scheduler":
         await world.cluster.start_controller()
+
+
+@pytest.mark.parametrize("who", ["scheduler", "controller", "both"])
+@pytest.mark.parametrize("after", range(0, 60, 4))
+@in_world({f"n{index}": 2000 for index in range(2)})
+async def test_whoever_is_killed_at_any_point_the_gang_is_whole_soon(world, who, after):
+    """`after`: hundredths of a second since the Job came; publishing, placing, creating and observing take half a second."""
+    submit(world, "j", 8, 500)
+    await asyncio.sleep(after / 100)
+    await killed_and_back(world, who)
     await settled(world, within=10)
     assert running(world, "j") == 8
     assert len(world.cluster.pods()) == 8
@@ -188,15 +193,7 @@ async def test_whoever_is_killed_while_pods_are_made_again_and_anew_the_gang_is_
     world.cluster.set_phase(world.cluster.pods()[0], "Failed", 1)
     scale(world, "j", 7)
     await asyncio.sleep(after / 100)
-    if who != "controller":
-        await world.scheduler.kill()
-    if who != "scheduler":
-        await world.cluster.replica.kill()
-    await asyncio.sleep(1.0)
-    if who != "controller":
-        await world.scheduler.start()
-    if who != "scheduler":
-        await world.cluster.start_controller()
+    await killed_and_back(world, who)
     await world.cluster.until(lambda: running(world, "j") == 7, within=15)
     assert len(world.cluster.pods()) == 7
 
