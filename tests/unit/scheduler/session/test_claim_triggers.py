@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.retry_conditions import (
     QueueUse,
     Room,
 )
-from tests.scenarios import claims, objects, storage
+from tests.scenarios import claims, storage
 from tests.unit.scheduler.session.test_resting import World
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
@@ -166,12 +166,7 @@ def test_a_job_that_waits_for_a_claim_says_what_may_meet_it_and_gets_its_place_t
 @pytest.mark.parametrize(("case", "at"), [(case, at) for case, found in CASES.items() for at in range(len(found[3]))])
 def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_claim(case, at):
     make, _, _, others = CASES[case]
-    world = make()
-    world.settled()
-    world.cache.pod_changed(None, objects.pod(["plain", "", "n", 0, 0, {}]))  # what the sessions did counts with the next event
-    world.settled()
-    others[at](world)
-    assert "j" not in world.looked_at()
+    assert "j" not in make().looked_at_after(others[at])
 
 
 def test_a_claim_of_which_a_write_was_given_up_is_free_again():

@@ -80,6 +80,14 @@ class World:
             found |= self.session()[1]
         return found
 
+    def looked_at_after(self, change):
+        """The jobs of the session that follows `change`, which happens when nothing is left to be decided."""
+        self.settled()
+        self.cache.pod_changed(None, objects.pod(["plain", "", "n", 0, 0, {}]))  # what sessions did counts with the next event
+        self.settled()
+        change(self)
+        return self.looked_at()
+
 
 def test_while_a_place_is_promised_to_another_only_its_being_given_up_counts():
     world = World()

@@ -139,12 +139,7 @@ def test_a_job_that_waits_for_room_in_a_quota_says_what_gives_it(case):
 @pytest.mark.parametrize(("case", "at"), [(case, at) for case, found in CASES.items() for at in range(len(found[3]))])
 def test_what_has_nothing_to_do_with_it_wakes_no_job_that_waits_for_a_quota(case, at):
     made, _, _, others = CASES[case]
-    world = made()
-    world.settled()
-    world.cache.pod_changed(None, objects.pod(["plain", "", "n", 0, 0, {}]))  # what the sessions did counts with the next event
-    world.settled()
-    others[at](world)
-    assert "j" not in world.looked_at()
+    assert "j" not in made().looked_at_after(others[at])
 
 
 def test_a_bind_that_failed_gives_its_queue_room_again_though_its_sums_are_what_they_were():
