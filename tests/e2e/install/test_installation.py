@@ -50,6 +50,8 @@ UNGUARDED = {"a scheduler alone"}
 """Sets with nobody who looks at Jobs."""
 WITHOUT_A_GANG = {"a scheduler alone", "flows alone"}
 """Sets that leave out what `helm test` runs a gang with."""
+LEADERSHIP_SECONDS = 2.0
+"""From the last write of a leader that ends to the first of the next one."""
 PROGRAMS = ["admission", "controllers", "jobflow", "scheduler"]
 WRITTEN_BY_THE_NEWER = ("pyroclast-run-lengths",)
 """ConfigMaps that only this release writes: after a rollback, the chart of the one before does not take them away."""
@@ -192,7 +194,10 @@ def test_no_job_is_lost_while_programs_are_replaced(whole: Whole, helm: Path, tm
                     it.run("kubectl", "rollout", "restart", f"deployment/pyroclast-{program}", "-n", NAMESPACE)
                     it.run("kubectl", "rollout", "status", f"deployment/pyroclast-{program}", "-n", NAMESPACE, "--timeout=120s")
                 it.helm("rollback", RELEASE, "--wait", "--timeout", HELM_SECONDS)
+        pauses = Audit(it.server.audit_log, []).handovers(NAMESPACE)
     whole.await_as_before(before)
+    assert len(pauses) >= 3, "of controllers, flows and scheduler"
+    assert all(each and max(each) <= LEADERSHIP_SECONDS for each in pauses.values()), pauses
 
 
 @contextlib.contextmanager

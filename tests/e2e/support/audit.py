@@ -13,6 +13,8 @@ from typing import Any
 
 __all__ = ["Audit"]
 
+POD = "authentication.kubernetes.io/pod-name"
+
 
 @dataclass(frozen=True, slots=True)
 class Audit:
@@ -45,7 +47,32 @@ class Audit:
             and event["responseStatus"]["code"] == 201
         )
 
+    def handovers(self, namespace: str) -> dict[str, list[float]]:
+        """By Lease of `namespace`, seconds from the last write of each pod that held it to the first of the next one.
+
+        A pod that only asks for a Lease writes it too, before the holder's last write.
+        """
+        writes: dict[str, list[tuple[str, float]]] = {}
+        for event in self.events():
+            reference = event.get("objectRef", {})
+            if (
+                event["verb"] in ("create", "update")
+                and (reference.get("resource"), reference.get("namespace")) == ("leases", namespace)
+                and event["responseStatus"]["code"] < 300
+                and (pod := event["user"].get("extra", {}).get(POD))
+            ):
+                at = datetime.fromisoformat(event["stageTimestamp"]).timestamp()
+                writes.setdefault(reference.get("name", ""), []).append((pod[0], at))
+        return {lease: _pauses(each) for lease, each in writes.items()}
+
     def was_ready(self, timestamp: str) -> bool:
         """Whether the API server knew all roles at a time of an event; the real one serves a moment before it does."""
         asked = datetime.fromisoformat(timestamp).timestamp()
         return not any(started <= asked <= ready for started, ready in self.starts)
+
+
+def _pauses(writes: list[tuple[str, float]]) -> list[float]:
+    """Between the last write of each pod and the first after it, in seconds; of `writes` by pod and time, in order."""
+    last = {pod: at for pod, at in writes}
+    ends = sorted(last.values())[:-1]
+    return [min(at for _, at in writes if at > end) - end for end in ends]
