@@ -1,10 +1,11 @@
 """How many pods per second the whole system starts, as a share of what a client without any logic reaches in the same run.
 
     python -m tests.bench.throughput [--control-plane real|embedded] [--nodes 500] [--jobs 10] [--pods 100] [--rounds 1]
-        [--place-before-pods]
+        [--place-before-pods] [--silent-nodes]
 
 The client without logic creates the pods and binds them, nothing else. All services run on the same machine in both parts. In
-each further round as many Jobs come once those before are deleted.
+each further round as many Jobs come once those before are deleted. With `--silent-nodes` nobody plays the kubelets, which write
+a status for each pod in both parts.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ def main() -> None:
     options = _options()
     if options.place_before_pods:
         FLAGS.append("--place-before-pods")
-    with tempfile.TemporaryDirectory() as folder, running(options.control_plane, Path(folder), nodes=options.nodes) as cluster:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(options.control_plane, Path(folder), nodes=options.nodes) as cluster,
+        cluster.standing_aside("nodes") if options.silent_nodes else contextlib.nullcontext(),
+    ):
         asyncio.run(_measure(cluster, options))
 
 
@@ -54,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=100, help="of each Job")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--place-before-pods", action="store_true", help="gangs are placed before their pods exist")
+    parser.add_argument("--silent-nodes", action="store_true", help="nobody writes that pods run")
     return parser.parse_args()
 
 

@@ -73,6 +73,6 @@ class Audit:
 
 def _pauses(writes: list[tuple[str, float]]) -> list[float]:
     """Between the last write of each pod and the first after it, in seconds; of `writes` by pod and time, in order."""
-    last = {pod: at for pod, at in writes}
+    last = dict(writes)
     ends = sorted(last.values())[:-1]
     return [min(at for _, at in writes if at > end) - end for end in ends]
