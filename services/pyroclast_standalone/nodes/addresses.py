@@ -1,4 +1,4 @@
-"""Addresses of pods: each pod has one of its own as long as it exists."""
+"""Addresses of pods: each pod has one of its own until it has ended."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class AddressPool:
     """Gives out the addresses of `network` in turn, so that one that was given back is not seen again soon."""
 
     network: ipaddress.IPv4Network
-    _taken: set[int] = field(default_factory=set)
+    _owners: dict[int, str] = field(default_factory=dict)  # uids of pods
     _last: int = 0
 
-    def take(self) -> str:
-        """A free address.
+    def take(self, uid: str) -> str:
+        """A free address for a pod.
 
         Raises:
             RuntimeError: all are taken.
@@ -25,18 +25,17 @@ class AddressPool:
         first, size = int(self.network.network_address) + 1, self.network.num_addresses - 2
         for step in range(size):
             candidate = first + (self._last + step) % size
-            if candidate not in self._taken:
+            if candidate not in self._owners:
                 self._last = candidate - first + 1
-                self._taken.add(candidate)
+                self._owners[candidate] = uid
                 return str(ipaddress.IPv4Address(candidate))
         raise RuntimeError(f"no free pod address in {self.network}")
 
-    def keep(self, address: str) -> None:
-        """Take an address that a pod has already."""
-        if address:
-            self._taken.add(int(ipaddress.ip_address(address)))
+    def keep(self, uid: str, address: str) -> None:
+        """Enter the address that a pod has already."""
+        self._owners[int(ipaddress.ip_address(address))] = uid
 
-    def give_back(self, address: str) -> None:
-        """A pod no longer needs its address."""
-        if address:
-            self._taken.discard(int(ipaddress.ip_address(address)))
+    def give_back(self, uid: str, address: str) -> None:
+        """A pod no longer needs its address, which may belong to another one by now."""
+        if address and self._owners.get(number := int(ipaddress.ip_address(address))) == uid:
+            del self._owners[number]

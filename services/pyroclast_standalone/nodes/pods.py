@@ -142,6 +142,7 @@ class PodKeeper:
         await self._publish(pod, entry)
         if entry.life.phase.is_over:
             node.ledger.release(entry.life.uid)
+            self._addresses.give_back(entry.life.uid, entry.life.pod_ip)
         if entry.life.may_be_deleted and not entry.is_deleted:
             if pod.metadata.deletion_grace_period_seconds != 0:  # else it goes by itself, at once or when its finalizers allow
                 await self._delete(pod)
@@ -154,15 +155,16 @@ class PodKeeper:
         self._log.started(pod, node.name, now)
         if pod.status.start_time:
             return await self._resume(pod, node)
-        life = born(pod, "", now)
+        uid = pod.metadata.uid
+        life = born(pod, self._host_ip if pod.spec.host_network else self._addresses.take(uid), now)
         entry = self._entries[pod.key] = Entry(life, node.name)
         self._count(node)
-        refusal = node.ledger.take(life.uid, pod_requests(pod))
+        refusal = node.ledger.take(uid, pod_requests(pod))
         if refusal is not None:
+            self._addresses.give_back(uid, life.pod_ip)
+            life.pod_ip = ""
             life.phase, life.reason, life.message = Phase.FAILED, refusal.reason, refusal.message
             log.warning("pod.refused", pod=str(pod.key), node=node.name, reason=refusal.reason, message=refusal.message)
-        else:
-            life.pod_ip = self._host_ip if pod.spec.host_network else self._addresses.take()
         return entry
 
     def _count(self, node: Served) -> None:
@@ -184,10 +186,10 @@ class PodKeeper:
         entry = self._entries[pod.key] = Entry(life, node.name)
         if not life.phase.is_over:
             node.ledger.enter(life.uid, pod_requests(pod))
-        if life.pod_ip:
-            self._addresses.keep(life.pod_ip)
-        else:
-            life.pod_ip = self._addresses.take()
+            if life.pod_ip:
+                self._addresses.keep(life.uid, life.pod_ip)
+            else:
+                life.pod_ip = self._addresses.take(life.uid)
         for name, started_at in running.items():
             container = life.container(name)
             container.execution = await self._runtime.resume(pod, life, container, started_at)
@@ -304,7 +306,7 @@ class PodKeeper:
     async def _forget(self, key: Key, entry: Entry) -> None:
         self._note_end(key, entry)
         del self._entries[key]
-        self._addresses.give_back(entry.life.pod_ip)
+        self._addresses.give_back(entry.life.uid, entry.life.pod_ip)
         node = self.fleet.get(entry.node) if self.fleet is not None else None
         if node is not None:
             node.ledger.release(entry.life.uid)

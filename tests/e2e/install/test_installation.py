@@ -195,6 +195,7 @@ def test_no_job_is_lost_while_programs_are_replaced(whole: Whole, helm: Path, tm
                     it.run("kubectl", "rollout", "status", f"deployment/pyroclast-{program}", "-n", NAMESPACE, "--timeout=120s")
                 it.helm("rollback", RELEASE, "--wait", "--timeout", HELM_SECONDS)
         pauses = Audit(it.server.audit_log, []).handovers(NAMESPACE)
+        del pauses["pyroclast-recorder"]  # it keeps a file: the old one ends before the new one starts
     whole.await_as_before(before)
     assert len(pauses) >= 3, "of controllers, flows and scheduler"
     assert all(each and max(each) <= LEADERSHIP_SECONDS for each in pauses.values()), pauses

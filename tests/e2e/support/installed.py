@@ -170,7 +170,7 @@ class Release:
 
     def _run(self, command: tuple[str, ...], stdin: str | None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command, env=self._environment, input=stdin, capture_output=True, text=True, timeout=240, check=False
+            command, env=self._environment, input=stdin, capture_output=True, text=True, timeout=660, check=False
         )
 
 

@@ -34,16 +34,27 @@ def pod(container=None, **spec):
 
 def test_addresses_are_given_once_and_come_back_late():
     pool = AddressPool(ipaddress.IPv4Network("10.0.0.0/29"))
-    taken = [pool.take() for _ in range(6)]
+    taken = [pool.take(f"pod-{number}") for number in range(6)]
     assert len(set(taken)) == 6
     with pytest.raises(RuntimeError):
-        pool.take()
-    pool.give_back(taken[2])
-    assert pool.take() == taken[2]
-    pool.give_back(taken[0])
-    pool.keep(taken[0])
+        pool.take("another")
+    pool.give_back("pod-2", taken[2])
+    assert pool.take("another") == taken[2]
+    pool.give_back("pod-0", taken[0])
+    pool.keep("again", taken[0])
     with pytest.raises(RuntimeError):
-        pool.take()
+        pool.take("one-more")
+
+
+def test_an_address_that_another_pod_has_by_now_stays_taken():
+    pool = AddressPool(ipaddress.IPv4Network("10.0.0.0/30"))
+    first = pool.take("ended")
+    pool.take("runs")
+    pool.give_back("ended", first)
+    assert pool.take("follows") == first
+    pool.give_back("ended", first)
+    with pytest.raises(RuntimeError):
+        pool.take("another")
 
 
 @pytest.mark.parametrize(

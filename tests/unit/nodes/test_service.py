@@ -348,6 +348,25 @@ async def test_every_pod_has_an_address_of_its_own(cluster, count):
     assert len({pod["status"]["podIP"] for pod in pods}) == count
 
 
+async def test_pods_that_have_ended_leave_their_addresses_to_others(cluster):
+    await start(cluster, nodes="2", pod_network="10.9.0.0/29")
+    for number in range(8):
+        await cluster.run_pod(f"p{number}", "true")
+        await cluster.until_phase(f"p{number}", "Succeeded")
+
+
+async def test_a_pod_waits_for_an_address_and_begins_with_one(cluster):
+    await start(cluster, nodes="2", pod_network="10.9.0.0/30")
+    for number in range(2):
+        await cluster.run_pod(f"p{number}", "sleep 600")
+        await cluster.until_phase(f"p{number}", "Running")
+    await cluster.run_pod("waits", "sleep 600")
+    await cluster.run_pod("ends", "sleep 600", node="node-1")
+    await cluster.client.delete(PODS, Key("default", "p0"), grace_seconds=0)
+    await cluster.client.delete(PODS, Key("default", "ends"), grace_seconds=0)
+    assert (await cluster.until_phase("waits", "Running"))["status"]["podIP"].startswith("10.9.0.")
+
+
 def _field(name, path):
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
