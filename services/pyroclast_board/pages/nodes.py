@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from pyroclast.lifecycle.times import format_time
 from pyroclast.pictures.heat_map import Cell, heat_map
 from pyroclast.resources.quantity import ZERO
 from pyroclast.views.amounts import amount, readable
+from pyroclast.views.natural_order import natural_order
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.records import ShownNode
 from pyroclast_board.pages.base import BadRequest, Page, Scope, Section, Templates, checked
@@ -23,8 +23,6 @@ PARAMETERS: Final = ("resource", "by", "job")
 NO_GROUP: Final = "–"
 MOST_CELLS: Final = 5_000
 
-_WORD_AND_NUMBER: Final = re.compile(r"(\D*)(\d*)", re.ASCII)
-
 
 def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
     """The page.
@@ -33,7 +31,7 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
         BadRequest: a parameter cannot be understood, or no node has the resource.
     """
     given = checked(query, PARAMETERS)
-    found = sorted(cluster.nodes.values(), key=lambda each: _in_order(each.metadata.name))[:MOST_CELLS]
+    found = sorted(cluster.nodes.values(), key=lambda each: natural_order(each.metadata.name))[:MOST_CELLS]
     resources = _resources(found)
     resource = given.get("resource") or next(iter(resources), "cpu")
     if resources and resource not in resources:
@@ -74,12 +72,7 @@ def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list
     groups: dict[str, list[ShownNode]] = {}
     for node in found:
         groups.setdefault(names.get(node.metadata.name, NO_GROUP), []).append(node)
-    return dict(sorted(groups.items(), key=lambda each: _in_order(each[0])))
-
-
-def _in_order(name: str) -> list[tuple[str, int]]:
-    """By which names are sorted as people count: node-2 before node-10."""
-    return [(word, int(number or 0)) for word, number in _WORD_AND_NUMBER.findall(name)]
+    return dict(sorted(groups.items(), key=lambda each: natural_order(each[0])))
 
 
 def _path(cluster: Cluster, hyper: HyperNode) -> str:
@@ -130,7 +123,7 @@ def _reservations(cluster: Cluster, scope: Scope) -> tuple[list[dict[str, Any]],
     rows = [
         {
             "job": f"{each.namespace}/{each.job}",
-            "nodes": sorted(each.nodes, key=_in_order),
+            "nodes": sorted(each.nodes, key=natural_order),
             "promise": "" if each.promise is None else format_time(each.promise),
         }
         for each in sorted(seen, key=lambda each: (each.namespace, each.job))

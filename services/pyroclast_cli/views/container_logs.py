@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
+from pyroclast.views.natural_order import natural_order
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.views.log_lines import Line, read_line
 
@@ -34,12 +35,7 @@ async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
         raise Failure(
             f"Job {key} has {len(pods)} pods, more than --max-pods {most}: choose some by --task or --failed, or raise it"
         )
-    return sorted((pod for pod in pods if started(pod)), key=lambda pod: _natural(pod["metadata"]["name"]))
-
-
-def _natural(name: str) -> tuple[str, int]:
-    head, _, last = name.rpartition("-")
-    return (head, int(last)) if last.isdigit() else (name, 0)
+    return sorted((pod for pod in pods if started(pod)), key=lambda pod: natural_order(pod["metadata"]["name"]))
 
 
 def started(pod: Mapping[str, Any], *, is_previous: bool = False) -> list[str]:

@@ -14,6 +14,7 @@ from pyroclast.views.flows import flow_rows, flow_tree_lines, open_entries
 from pyroclast.views.health import health_of
 from pyroclast.views.jobs import Reading, view_of
 from pyroclast.views.name_ranges import ranges_of
+from pyroclast.views.natural_order import natural_order
 from pyroclast.views.nodes import label_groups, node_rows, reservations_of
 from pyroclast.views.pods import lanes, slowest_lines, timeline_rows
 from pyroclast.views.queues import in_tree_order, queue_rows
@@ -519,3 +520,16 @@ def test_the_tree_of_a_large_flow_reads_the_rows_of_its_jobs():
     flow = {"metadata": {"name": "f", "namespace": "team"}, "spec": {"flows": [{"name": "a"}, {"name": "b"}]}}
     found = flow_rows(flow | {"status": {"jobStatusList": [row]}}, 0)
     assert [(each["phase"], each["elapsedSeconds"]) for each in found] == [("Completed", 120), ("Waiting", None)]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["node-2", "node-10"],
+        ["train-main-9", "train-main-10", "train-worker-2"],
+        ["rack2-node10", "rack10-node2"],
+        ["a", "a1", "b"],
+    ],
+)
+def test_names_are_sorted_as_people_count(names):
+    assert sorted(set(names), key=natural_order) == names

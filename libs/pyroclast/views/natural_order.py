@@ -1,0 +1,15 @@
+"""The order of names in which people count: `node-2` before `node-10`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["natural_order"]
+
+_WORD_AND_NUMBER: Final = re.compile(r"(\D*)(\d*)", re.ASCII)
+
+
+def natural_order(name: str) -> list[tuple[str, int]]:
+    """The key by which `sorted` puts names in that order."""
+    return [(word, int(number or 0)) for word, number in _WORD_AND_NUMBER.findall(name)]
