@@ -9,6 +9,7 @@ from typing import Final
 import aiohttp
 
 from pyroclast.lifecycle.hypernodes.ufm import Port, read_ports
+from pyroclast.runtime.bodies import read_at_most
 
 __all__ = ["Credentials", "UfmError", "fetch_ports"]
 
@@ -61,14 +62,12 @@ async def fetch_ports(endpoint: str, credentials: Credentials, *, verify: bool =
         ):
             if response.status != 200:
                 raise UfmError(f"{url} answered {response.status} {response.reason}")
-            body = bytearray()
-            async for chunk in response.content.iter_chunked(1 << 16):
-                body += chunk
-                if len(body) > _LARGEST:
-                    raise UfmError(f"{url} answered more than {_LARGEST >> 20} MiB")
+            body = await read_at_most(response.content, _LARGEST)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         raise UfmError(f"{url}: {error or type(error).__name__}") from error
+    if body is None:
+        raise UfmError(f"{url} answered more than {_LARGEST >> 20} MiB")
     try:
-        return read_ports(bytes(body))
+        return read_ports(body)
     except ValueError as error:
         raise UfmError(f"{url}: {error}") from None

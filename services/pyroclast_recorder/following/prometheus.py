@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 import structlog
 
+from pyroclast.runtime.bodies import read_at_most
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.tables import Row, pod_use
 from pyroclast_recorder.facts.prometheus import METRICS, BadAnswer, Round, query_of, read_answer, rows_of
@@ -80,11 +81,9 @@ class PrometheusMeter:
     async def _ask(self, session: aiohttp.ClientSession, query: str, at: int) -> Any:  # noqa: ANN401 - a JSON value
         form = {"query": query, "time": str(at)}
         async with session.post(f"{self._url.rstrip('/')}/api/v1/query", data=form) as response:
-            body = bytearray()
-            async for chunk in response.content.iter_chunked(1 << 16):
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise BadAnswer(f"it answered more than {MOST_BYTES >> 20} MiB")
+            body = await read_at_most(response.content, MOST_BYTES)
+        if body is None:
+            raise BadAnswer(f"it answered more than {MOST_BYTES >> 20} MiB")
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from pyroclast.runtime.access import Access, Denied, Reader
+from pyroclast.runtime.bodies import read_at_most
 from pyroclast.views.documents import document
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
@@ -187,11 +188,9 @@ async def _read_job(request: web.BaseRequest) -> dict[str, Any]:
     Raises:
         BadQuestion: it is too large, or no Job.
     """
-    content = bytearray()
-    async for chunk in request.content.iter_chunked(1 << 16):
-        content += chunk
-        if len(content) > MOST_BYTES:
-            raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")
+    content = await read_at_most(request.content, MOST_BYTES)
+    if content is None:
+        raise BadQuestion(f"the Job is larger than {MOST_BYTES} bytes")
     try:
         body = orjson.loads(content)
     except orjson.JSONDecodeError as error:

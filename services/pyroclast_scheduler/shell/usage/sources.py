@@ -9,6 +9,8 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from pyroclast.runtime.bodies import read_at_most
+
 __all__ = ["BadAnswer", "Measured", "Source", "asked", "number"]
 
 Measured = tuple[dict[str, float], dict[str, float]]
@@ -33,11 +35,9 @@ async def asked(session: aiohttp.ClientSession, settings: Mapping[str, str], pat
     url = settings["address"].rstrip("/") + path
     verify = settings.get("tls.insecureSkipVerify", "").lower() != "true"
     async with session.post(url, ssl=verify, **request) as response:
-        body = bytearray()
-        async for chunk in response.content.iter_chunked(1 << 16):
-            body += chunk
-            if len(body) > _LARGEST:
-                raise BadAnswer(f"{url} answered more than {_LARGEST >> 20} MiB")
+        body = await read_at_most(response.content, _LARGEST)
+        if body is None:
+            raise BadAnswer(f"{url} answered more than {_LARGEST >> 20} MiB")
         if response.status != 200:
             raise BadAnswer(f"{url} answered {response.status} {response.reason}")
     try:
