@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.in_process.creation import PODS_MUTATE, PODS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
-from pyroclast.runtime.selection import check
+from pyroclast.runtime.selection import Controllers
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings, Names
 from pyroclast_job_controller.core.sharding.configuration import DEFAULT as DEFAULT_SHARES
 from pyroclast_job_controller.core.sharding.configuration import ShardingError, from_flags
@@ -26,7 +26,7 @@ class ControllerSettings(LeaderElectionSettings):
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
     listen_address: str = Field(":8081", description="where to serve /metrics")
-    controllers: CommaSeparated = Field(DEFAULT, description="which controllers run: name, -name, or * for all")
+    controllers: Controllers = Field(DEFAULT, description="which controllers run: name, -name, or * for all")
     worker_threads: int = Field(16, ge=1, description="how many Jobs are looked at at once")
     worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues")
     worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job")
@@ -63,12 +63,6 @@ class ControllerSettings(LeaderElectionSettings):
     enable_node_event_trigger: bool = Field(default=True, description="divide them also when nodes or their loads change")
     sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that goes before --scheduler-configs")
     sharding_configmap_namespace: str = Field("volcano-system", description="where it is")
-
-    @field_validator("controllers")
-    @classmethod
-    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        check(names)
-        return names
 
     @field_validator("in_process_webhooks")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from pyroclast.runtime.durations import Duration
 from pyroclast.runtime.in_process.creation import COMMANDS_VALIDATE, known_paths
 from pyroclast.runtime.in_process.jobs import PATHS as JOBS
-from pyroclast.runtime.selection import check
+from pyroclast.runtime.selection import Controllers
 from pyroclast.runtime.settings import CommaSeparated, LeaderElectionSettings
 
 __all__ = ["FLOW", "TEMPLATE", "JobFlowSettings"]
@@ -26,7 +26,7 @@ class JobFlowSettings(LeaderElectionSettings):
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
     listen_address: str = Field(":8081", description="where to serve /metrics")
-    controllers: CommaSeparated = Field(("*",), description="which controllers run: name, -name, or * for all")
+    controllers: Controllers = Field(("*",), description="which controllers run: name, -name, or * for all")
     worker_threads: int = Field(8, ge=1, description="how many JobFlows are looked at at once")
     max_requeue_num: int = Field(
         15, description="after how many refusals of a Job an Event says so; it is tried on, but rarely; negative: no Event"
@@ -44,12 +44,6 @@ class JobFlowSettings(LeaderElectionSettings):
         default=False, description="probe pods in the host network too: users then reach any port of a node with a path of theirs"
     )
     probe_local_addresses: bool = Field(default=False, description="probe loopback and link-local addresses too")
-
-    @field_validator("controllers")
-    @classmethod
-    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        check(names)
-        return names
 
     @field_validator("in_process_webhooks")
     @classmethod

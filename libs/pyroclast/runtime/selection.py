@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-__all__ = ["check", "is_enabled"]
+from pydantic import AfterValidator
+
+from pyroclast.runtime.fields import CommaSeparated
+
+__all__ = ["Controllers", "is_enabled"]
 
 
 def is_enabled(name: str, selection: Sequence[str]) -> bool:
@@ -20,7 +25,7 @@ def is_enabled(name: str, selection: Sequence[str]) -> bool:
     return not selection or "*" in selection
 
 
-def check(selection: Sequence[str]) -> None:
+def _each_once(selection: tuple[str, ...]) -> tuple[str, ...]:
     """Raise ValueError when a controller is named twice; unknown names are passed over."""
     seen = set()
     for entry in selection:
@@ -28,3 +33,8 @@ def check(selection: Sequence[str]) -> None:
         if name in seen and name != "*":
             raise ValueError(f"controllers option {name} cannot have both '-' and '+' prefixes")
         seen.add(name)
+    return selection
+
+
+Controllers = Annotated[CommaSeparated, AfterValidator(_each_once)]
+"""The value of `--controllers`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Literal, Self, TypeVar, get_origin
 
 from pydantic import Field, ValidationError, field_validator, model_validator
@@ -12,6 +13,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from pyroclast.api.types import Key
+from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
 from pyroclast.runtime.addresses import Address
 from pyroclast.runtime.durations import Duration, format_duration
 from pyroclast.runtime.fields import CommaSeparated, FeatureGates, Names
@@ -195,17 +197,12 @@ def _environment(cls: type[ServiceSettings]) -> dict[str, Any]:
 
 
 def _file(path: str, names: Mapping[str, str]) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - few start with a file
-
     try:
-        with open(path, "rb") as file:
-            document = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+        document = read_yaml(Path(path))
     except OSError as error:
         raise SettingsError(f"file {path} (--config): {error.strerror}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise SettingsError(f"file {path}{where}: not YAML: {getattr(error, 'problem', '') or 'unreadable'}") from error
+    except NotYaml as error:
+        raise SettingsError(f"file {path}: {error}") from error
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
+from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
 from pyroclast.kube.credentials.authorization import Anonymous, Credentials, Fixed, TokenFile
 from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
 
@@ -191,16 +192,12 @@ def _from_files(documents: _Documents, master: str, wanted: str) -> ClusterConfi
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415 - a pod in a cluster never needs it
-
     try:
-        document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+        document = read_yaml(path)
     except OSError as error:
         raise ConfigError(f"kubeconfig {path}: {_why(error)}") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"kubeconfig {path}: not YAML: {getattr(error, 'problem', None) or 'unreadable'}{where}") from error
+    except NotYaml as error:
+        raise ConfigError(f"kubeconfig {path}: {error}") from error
     if not isinstance(document, dict):
         raise ConfigError(f"kubeconfig {path}: empty, or not a mapping")
     return document

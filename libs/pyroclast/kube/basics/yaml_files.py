@@ -1,0 +1,30 @@
+"""Reading files of YAML that users write, with errors that name the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["NotYaml", "read_yaml"]
+
+
+class NotYaml(ValueError):
+    """The file is not YAML; the message says what is wrong, and in which line."""
+
+
+def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
+    """The one document of the file.
+
+    Raises:
+        OSError: it cannot be read.
+        NotYaml: it is no such document.
+    """
+    import yaml  # noqa: PLC0415 - a pod in a cluster reads no such file
+
+    content = path.read_bytes()
+    try:
+        return yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark is not None else ""
+        raise NotYaml(f"not YAML: {getattr(error, 'problem', None) or 'unreadable'}{where}") from error
