@@ -20,7 +20,7 @@ from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import OUTPUT, write_one
 from pyroclast_cli.views.reading import entries_that_wait, views_in
 from pyroclast_cli.views.recorder import RECORDER, causes_of
-from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, job_key, namespace_of
+from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, existing, job_key, namespace_of
 
 __all__ = ["EXPLAIN"]
 
@@ -86,10 +86,7 @@ async def _explain_group(context: Context, name: str) -> int:
     kind = await kind_served(context.client)
     if kind is None:
         raise Failure(f"the API server has no {OBJECT}; name a Job: vcctl explain NAME", status=NO_SUCH_OBJECT)
-    try:
-        group = await context.client.get(kind, key)
-    except NotFound:
-        raise Failure(f"there is no PodGroup {key} of {kind.group}", status=NO_SUCH_OBJECT) from None
+    group = await existing(context, kind, key, f"PodGroup {key} of {kind.group}")
     answer = native_explanation(group, context.client.now())
     told = await explained(context, "podgroups", key.namespace, name, query={"changes": "true"}) if answer["code"] else None
     if told is not None and told.get("code") == answer["code"]:
@@ -101,10 +98,7 @@ async def _explain_group(context: Context, name: str) -> int:
 
 async def _explain_queue(context: Context, name: str) -> int:
     client = context.client
-    try:
-        queue = await client.get(QUEUES, Key("", name))
-    except NotFound:
-        raise Failure(f'there is no queue "{name}"', status=NO_SUCH_OBJECT) from None
+    queue = await existing(context, QUEUES, Key("", name), f'queue "{name}"')
     reading = await read_groups(client, client.config.namespace)
     jobs = await views_in(client, "" if reading.is_complete else client.config.namespace)
     answer = explain_queue(queue, reading.groups, jobs, client.now())
@@ -114,10 +108,7 @@ async def _explain_queue(context: Context, name: str) -> int:
 
 async def _explain_node(context: Context, name: str) -> int:
     client = context.client
-    try:
-        node = await client.get(NODES, Key("", name))
-    except NotFound:
-        raise Failure(f'there is no node "{name}"', status=NO_SUCH_OBJECT) from None
+    node = await existing(context, NODES, Key("", name), f'node "{name}"')
     ended = "status.phase!=Succeeded,status.phase!=Failed"
     pods, _ = await client.list(PODS, field_selector=f"spec.nodeName={name},{ended}")
     reading = await read_groups(client, client.config.namespace)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 from pyroclast.api.types import JOB_FLOWS, JOBS, Key
-from pyroclast.kube.basics.errors import NotFound
 from pyroclast.views.documents import Row, document
 from pyroclast.views.drawings import draw_flow
 from pyroclast.views.flows import flow_rows, flow_tree_lines
@@ -15,7 +14,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.output import FORMATS, Whole
 from pyroclast_cli.views.reading import views_in
-from pyroclast_cli.views.scope import NAMESPACE, NO_SUCH_OBJECT, namespace_of
+from pyroclast_cli.views.scope import NAMESPACE, existing, namespace_of
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["TREE"]
@@ -50,10 +49,7 @@ async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
     Raises:
         Failure: there is no such flow.
     """
-    try:
-        flow = await context.client.get(JOB_FLOWS, key)
-    except NotFound:
-        raise Failure(f"there is no JobFlow {key}", status=NO_SUCH_OBJECT) from None
+    flow = await existing(context, JOB_FLOWS, key, f"JobFlow {key}")
     jobs = await views_in(context.client, key.namespace)
     codes = {each.name: str(each.cause.code) for each in jobs if is_waiting(each.job)}
     return flow, list(flow_rows(flow, context.client.now(), codes))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from pyroclast.api.types import POD_GROUPS, QUEUES, Key
-from pyroclast.kube.basics.errors import Forbidden, NotFound
+from pyroclast.kube.basics.errors import Forbidden
 from pyroclast.kube.http.waiting_queries import read_groups
 from pyroclast.views.amounts import as_text, main_resources
 from pyroclast.views.documents import Row
@@ -18,7 +19,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.board import BOARD, explained
 from pyroclast_cli.views.output import TABLE_FLAGS, Column, Table
-from pyroclast_cli.views.scope import NO_SUCH_OBJECT
+from pyroclast_cli.views.scope import existing
 from pyroclast_cli.views.watching import WATCH, show
 
 __all__ = ["ORDER", "order_rows"]
@@ -98,12 +99,8 @@ async def _order(context: Context) -> None:
     queue = queue.removeprefix("queue/")
     if not queue:
         raise Failure("name a queue: vcctl order -q QUEUE")
-    try:
-        await context.client.get(QUEUES, Key("", queue))
-    except NotFound:
-        raise Failure(f'there is no queue "{queue}"', status=NO_SUCH_OBJECT) from None
-    except Forbidden:
-        pass  # who waits there may be known all the same
+    with suppress(Forbidden):  # who waits there may be known all the same
+        await existing(context, QUEUES, Key("", queue), f'queue "{queue}"')
 
     async def read() -> Table:
         now = context.client.now()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from pyroclast.api import keys
-from pyroclast.api.types import JOBS, Key
+from pyroclast.api.types import JOBS, Key, ResourceType
 from pyroclast.kube.basics.errors import NotFound
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.flags import Flag
@@ -16,6 +16,7 @@ __all__ = [
     "NAMESPACE",
     "NO_SUCH_OBJECT",
     "SCOPE_FLAGS",
+    "existing",
     "is_selected",
     "job_key",
     "named_job",
@@ -76,7 +77,16 @@ async def named_job(context: Context) -> tuple[Key, dict[str, Any]]:
         Failure: as `job_key`, or there is no such Job, with status 4.
     """
     key = job_key(context)
+    return key, await existing(context, JOBS, key, f"Job {key}")
+
+
+async def existing(context: Context, kind: ResourceType, key: Key, label: str) -> dict[str, Any]:
+    """The object of that kind and key.
+
+    Raises:
+        Failure: there is none, with status 4; the message calls it `label`.
+    """
     try:
-        return key, await context.client.get(JOBS, key)
+        return await context.client.get(kind, key)
     except NotFound:
-        raise Failure(f"there is no Job {key}", status=NO_SUCH_OBJECT) from None
+        raise Failure(f"there is no {label}", status=NO_SUCH_OBJECT) from None

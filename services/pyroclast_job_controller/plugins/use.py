@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
@@ -27,10 +28,8 @@ def make(job: Job, name: str) -> JobPlugin:
         PluginError: it is not there, or does not take its arguments.
     """
     plugin = find(name)
-    try:
+    with _translated(name):
         return plugin(job.spec.plugins[name])
-    except Exception as error:  # the code of a third party
-        raise _failed(name, error) from error
 
 
 def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
@@ -39,10 +38,8 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
     Raises:
         PluginError: it cannot tell.
     """
-    try:
+    with _translated(plugin.name):
         return plugin.objects(job)
-    except Exception as error:
-        raise _failed(plugin.name, error) from error
 
 
 def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
@@ -51,10 +48,8 @@ def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
     Raises:
         PluginError: it cannot tell.
     """
-    try:
+    with _translated(plugin.name):
         return plugin.warnings(job)
-    except Exception as error:
-        raise _failed(plugin.name, error) from error
 
 
 def body_of(item: PluginObject) -> Manifest:
@@ -78,10 +73,8 @@ def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, mani
         PluginError: one of them cannot.
     """
     for plugin in plugins:
-        try:
+        with _translated(plugin.name):
             manifest = plugin.pod(job, task, index, manifest)
-        except Exception as error:
-            raise _failed(plugin.name, error) from error
     return manifest
 
 
@@ -91,5 +84,12 @@ def _overlaid(below: Manifest, above: Manifest) -> Manifest:
     return {**below, **above, **{name: _overlaid(below[name], value) for name, value in both.items()}}
 
 
-def _failed(name: str, error: Exception) -> PluginError:
-    return error if isinstance(error, PluginError) else PluginCrash(f"plugin {name} failed: {type(error).__name__}: {error}")
+@contextmanager
+def _translated(name: str) -> Iterator[None]:
+    """Whatever the plugin raises in this block is a PluginError; its code may be that of a third party."""
+    try:
+        yield
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginCrash(f"plugin {name} failed: {type(error).__name__}: {error}") from error
