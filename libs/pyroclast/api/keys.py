@@ -103,6 +103,7 @@ __all__ = [
     "TEMPLATE_UID",
     "TOPOLOGY_DECISION",
     "TRACEPARENT",
+    "VGPU_CHOICES",
     "VGPU_CORES",
     "VGPU_FORBIDDEN_TYPES",
     "VGPU_FORBIDDEN_UUIDS",
@@ -247,6 +248,8 @@ VGPU_UUIDS: Final = "volcano.sh/vgpu-use-gpuuuid"
 VGPU_FORBIDDEN_UUIDS: Final = "volcano.sh/vgpu-nouse-gpuuuid"
 VGPU_TYPES: Final = "nvidia.com/use-gputype"
 VGPU_FORBIDDEN_TYPES: Final = "nvidia.com/nouse-gputype"
+VGPU_CHOICES: Final = (VGPU_MODE, VGPU_POD_GROUP_POLICY, VGPU_UUIDS, VGPU_FORBIDDEN_UUIDS, VGPU_TYPES, VGPU_FORBIDDEN_TYPES)
+"""Annotations by which a pod chooses among virtual GPUs."""
 VGPU_NODE_LOCK: Final = "hamivgpu"
 HAMI: Final = "hami.io/"
 HAMI_NODE_REGISTER: Final = "hami.io/node-register-"

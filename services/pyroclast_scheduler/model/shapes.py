@@ -154,12 +154,7 @@ _MARKS: Final = (
     keys.REVOCABLE_ZONE,
     keys.RESOURCE_STRATEGY_SCORING_TYPE,
     keys.RESOURCE_STRATEGY_WEIGHT,
-    keys.VGPU_MODE,
-    keys.VGPU_POD_GROUP_POLICY,
-    keys.VGPU_UUIDS,
-    keys.VGPU_FORBIDDEN_UUIDS,
-    keys.VGPU_TYPES,
-    keys.VGPU_FORBIDDEN_TYPES,
+    *keys.VGPU_CHOICES,
 )
 _ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
