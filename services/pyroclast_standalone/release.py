@@ -55,10 +55,10 @@ async def refuse_beside_ours(client: Client) -> None:
 
 
 async def release_all(client: Client) -> list[tuple[ResourceType, Key]]:
-    """Take our finalizers off all objects that have one; those objects. Other finalizers stay.
+    """Remove our finalizers from all objects, and return the objects that had one. Other finalizers stay.
 
     Raises:
-        CommandError: somebody else writes to an object all the time.
+        CommandError: somebody else writes to an object so often that no removal succeeds.
     """
     released = []
     for kind, finalizer in _HELD:

@@ -108,7 +108,7 @@ class Templates:
         return Markup(self._environment.get_template(name).render(values))  # noqa: S704 - autoescaped
 
     def row(self, name: str, key: str, shown: object, columns: tuple[str, ...]) -> Markup:
-        """A row of a table: what `shown`, which never changes, looks like. Kept, as most rows are shown again and again."""
+        """The HTML of a row of a table. `shown` is immutable, so its HTML is kept: most rows are shown again and again."""
         known = self._rows.get((name, key, columns))
         if known is not None and known[0] is shown:
             return known[1]

@@ -51,7 +51,7 @@ def kind_of(text: str) -> Kind:
 
 
 def subject_of(kind: Kind, row: Row, *, is_a_job: bool = False) -> str:
-    """What a command is asked of a row, such as job/NAME. `is_a_job`: the command knows only Jobs.
+    """The argument that names the object of a row to a command, such as job/NAME. `is_a_job`: the command takes only Jobs.
 
     Raises:
         Failure: the row stands for several objects, or for no Job.

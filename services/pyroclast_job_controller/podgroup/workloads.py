@@ -52,7 +52,7 @@ class Owners:
         return next((Reference.of(workload, kind) for kind, workload in found if workload is not None), None)
 
     async def annotations(self, meta: Meta) -> dict[str, str]:
-        """Those of all owners of an object; the first that has a key decides."""
+        """The annotations of all owners of an object; where two have a key, the value of the first owner counts."""
         return plainpods.merged([await self._annotations(meta.namespace, owner) for owner in meta.owner_references])
 
     async def gang(self, meta: Meta) -> int | None:

@@ -35,7 +35,7 @@ class Ring:
         return int(self.member.rpartition("-")[2])
 
     def owner(self, key: str) -> str:
-        """The member that `key` maps to: that of the next point, after the last one that of the first."""
+        """The member that `key` maps to: the owner of the next point on the ring, which wraps round."""
         at = bisect_right(self._places, zlib.crc32(key.encode()))
         return self._owners[at % len(self._owners)]
 

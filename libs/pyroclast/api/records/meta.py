@@ -50,7 +50,7 @@ class Meta(Wire, frozen=True, kw_only=True):
 
     @property
     def is_terminating(self) -> bool:
-        """Whether the object has been asked to go."""
+        """Whether the object is being deleted: it has a deletion timestamp."""
         return self.deletion_timestamp is not None
 
     @property

@@ -57,7 +57,7 @@ def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, 
 
 
 def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """Probes of tasks that no target has. Where the template of a target is not there yet, that cannot be said."""
+    """Find probes of tasks that no target has. An entry whose targets lack a template is left out: their tasks are not known."""
     for name, (index, entry) in entries.items():
         depends = mapping(entry.get("dependsOn"))
         probe = mapping(depends.get("probe"))

@@ -1,4 +1,4 @@
-"""Which fields of a Job's spec differ that may not."""
+"""Which immutable fields of a Job's spec an update changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
 
 
 def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
-    """Paths of the fields that differ in meaning, of those that may not. Both specs have the same number of tasks."""
+    """Paths of the immutable fields whose meaning differs. Both specs have the same number of tasks."""
     changed = [f"spec.{key}" for key in _changed(spec, old, free=_FREE)]
     before = dict(mappings(old.get("tasks")))
     for index, task in mappings(spec.get("tasks")):

@@ -17,9 +17,9 @@ __all__ = ["check_template_spec"]
 def check_template_spec(
     spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True, plugins: Collection[str] = BUILT_IN
 ) -> list[Finding]:
-    """Everything wrong with the spec at `path`, looked at as the Job will be once it has its defaults.
+    """All errors in the spec of a template at `path`, which is checked as the Job will be, with its defaults.
 
-    `name` stands in sentences for the name of the job, which is not known yet; rules about it and about the queue are left out.
+    The Job has no name yet: messages call it `name`. Rules about the name and the queue are left out.
     """
     job = applied({"spec": spec}, default({"spec": spec}))
     return check_spec(job["spec"], path, name=name, pod_level_resources=pod_level_resources, plugins=plugins)

@@ -86,7 +86,7 @@ class NumaAllocations:
         self._assigned.setdefault(node, {})[uid] = cpus
 
     def held(self, node: str, inside: Inside, residents: Sequence[TaskFacts], now: float) -> int:
-        """CPUs of `node` that pods on it have for themselves although its Numatopology does not show it yet."""
+        """How many exclusive CPUs the pods on `node` have that its Numatopology does not show yet."""
         known = self._held.get(node)
         if known is None or known.inside is not inside or known.residents is not residents or now >= known.until:
             known = self._held[node] = self._hold(node, inside, residents, now)

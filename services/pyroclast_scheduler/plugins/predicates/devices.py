@@ -43,9 +43,9 @@ _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Devices(NodeBook[list[Offer], list[Picked]]):
-    """The devices that nodes reach, handed out as pods are placed, and given back when that is undone.
+    """The free devices of the nodes (DRA): taken when a pod is placed, given back when the placement is undone.
 
-    Devices are picked for the first pod of a claim and given back with its last. Devices of evicted pods stay theirs.
+    A claim gets its devices with its first pod and gives them back with its last. Devices of evicted pods stay taken.
     """
 
     def __init__(self, session: Session) -> None:

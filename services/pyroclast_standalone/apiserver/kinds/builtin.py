@@ -33,7 +33,7 @@ _ANY_FINALIZER: Final = {
 
 
 class BuiltinStrategy(Strategy):
-    """A kind whose fields are fixed."""
+    """How the server treats a kind of Kubernetes itself, whose fields are fixed."""
 
     def __init__(self, resource: Builtin, rules: Rules) -> None:
         self.group, self.version, self.kind, self.plural = resource.group, resource.version, resource.kind, resource.plural

@@ -39,10 +39,10 @@ class JournalFailed(Exception):
 
 
 class SqliteJournal:
-    """The file `path`. Opening checks that it is whole.
+    """The journal in the SQLite file `path`, whose integrity is checked when it is opened.
 
     Raises:
-        DamagedData: it is no database of ours, or a broken one.
+        DamagedData: the file is no such journal, or is corrupt.
     """
 
     def __init__(self, path: Path) -> None:

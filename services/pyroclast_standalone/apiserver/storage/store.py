@@ -105,7 +105,7 @@ class Journal(Protocol):
     """Where writes are made to last."""
 
     def write(self, batch: Iterable[tuple[str, str, int, bytes | None]]) -> None:
-        """Make (collection, key, revision, data; None when deleted) last, all or nothing."""
+        """Store changes durably, all or none: each is (collection, key, revision, data), without data for a deletion."""
 
 
 class Subscription:
