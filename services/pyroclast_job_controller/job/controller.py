@@ -16,7 +16,7 @@ from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
 from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, unexamined
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
 from pyroclast.lifecycle.notices import Notice, normal, warning
 from pyroclast.runtime.reconciler import NOW, Reconciler
@@ -132,7 +132,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
     def _closed(self, key: Key, memory: JobMemory) -> None:
         """Leave the Job alone for a while, ever longer: nothing can be made in its namespace any more."""
         pause = min(_CLOSED * 2.0 ** min(memory.closed, 60), _LONGEST_CLOSED)
-        log.info("job.namespace_going", job=str(key), seconds=pause)
+        log.info("job.namespace_terminating", job=str(key), seconds=pause)
         memory.closed, memory.closed_until, memory.was_refused = memory.closed + 1, self._now() + pause, True
         self._queue.add_at(key, memory.closed_until)
 
@@ -220,15 +220,15 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             raise Blocked(JobEventReason.POD_GROUP_ERROR, f"Failed to create PodGroup, err: {decision.obstacle}")
         if facts.memory.held:
             self._queue.add_at(facts.job.key, memory.next_try)
-        for due in (absent_scheduler.look_again_at(facts), unexamined.look_again_at(facts)):
+        for due in (absent_scheduler.recheck_at(facts), unexamined.recheck_at(facts)):
             if due is not None:
                 self._queue.add_at(facts.job.key, due)
 
     def _arm(self, facts: JobFacts, memory: JobMemory, decision: JobDecision) -> None:
         for response in memory.arm(decision.armed):
             self._record(facts.job, notices.armed(response))
-        if decision.look_again_at is not None:
-            self._queue.add_at(facts.job.key, decision.look_again_at)
+        if decision.recheck_at is not None:
+            self._queue.add_at(facts.job.key, decision.recheck_at)
 
     async def _refused(self, key: Key, memory: JobMemory, refusal: Blocked) -> None:
         """Say why the Job cannot get on, keep its status true, and try again later; give up when it has been refused too
@@ -259,7 +259,7 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
         memory.got_on()
         message = f"Job failed on action {Action.SYNC_JOB} for retry limit reached"
         self._record(job, normal(JobEventReason.EXECUTE_ACTION, message))
-        memory.given_up = Order(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
+        memory.given_up = RequestedAction(Action.TERMINATE_JOB, JobReason.REQUEUE_LIMIT_REACHED, str(refusal))
         self._queue.add(key)
 
     def _record_once(self, job: Job, memory: JobMemory, notice: Notice) -> None:

@@ -49,7 +49,7 @@ class ExpiryController:
         if job is None or not self._is_due(job):
             return
         if not await self._end_is_recorded(job):
-            log.info("job.awaited", job=str(key), reason="its flow does not record yet how it ended")
+            log.info("job.deletion_deferred", job=str(key), reason="its flow does not record yet how it ended")
             self._queue.add_rate_limited(key)
             return
         try:

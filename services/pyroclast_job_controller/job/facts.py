@@ -9,7 +9,7 @@ from pyroclast.api.records import Command, Job, PodGroup
 from pyroclast.api.schedulers import Schedulers
 from pyroclast.api.types import Key
 from pyroclast.lifecycle.gang import members, ownership
-from pyroclast.lifecycle.job.facts import JobFacts, Order
+from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast_job_controller.caches import Caches
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import marks_of
@@ -50,9 +50,9 @@ def facts_of(
     )
 
 
-def _order_of(command: Command) -> Order:
+def _order_of(command: Command) -> RequestedAction:
     message = command.message or f"{command.action} was asked for by a command"
-    return Order(command.action, JobReason.COMMAND_ISSUED, message, command.metadata.uid)
+    return RequestedAction(command.action, JobReason.COMMAND_ISSUED, message, command.metadata.uid)
 
 
 def _group_of(caches: Caches, job: Job) -> PodGroup | None:

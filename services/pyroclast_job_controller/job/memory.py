@@ -12,7 +12,7 @@ from pyroclast.api.types import Key
 from pyroclast.lifecycle.effects import Slot
 from pyroclast.lifecycle.gang import seating
 from pyroclast.lifecycle.gang.podgroups import Inherited
-from pyroclast.lifecycle.job.facts import JobDecision, Order, Remembered
+from pyroclast.lifecycle.job.facts import JobDecision, Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.runtime.reconciler import Memories, Memory
@@ -45,7 +45,7 @@ _HELD: Final = (Cause.QUOTA, Cause.LEFTOVER)
 class JobMemory(Memory):
     """Of one Job."""
 
-    given_up: Order | None = None
+    given_up: RequestedAction | None = None
     """That the Job is to end, because it was refused something too often."""
     occurrences: list[Occurrence] = field(default_factory=list)
     prepared: int = 0

@@ -22,7 +22,7 @@ from pyroclast.lifecycle.gang import members, pods, seating
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seat, Seats, SeatsError, TaskSeats, asking, encode
-from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
+from pyroclast.lifecycle.seats.eligibility import SeatRefusal, refusal_of_job, refusal_of_pod
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Outage
@@ -48,7 +48,7 @@ class _Answer:
     annotations: Mapping[str, str]
     pod: Pod | None
     until: float
-    way: Way | None = None
+    way: SeatRefusal | None = None
 
 
 class SeatPublisher:
@@ -69,18 +69,18 @@ class SeatPublisher:
         try:
             text = encode(await self._seats(job, forwarding=forwarding))
         except SeatsError:
-            text = encode(Seats(way=Way.SIZE))
+            text = encode(Seats(way=SeatRefusal.SIZE))
         meta = group["metadata"]
         return {**group, "metadata": {**meta, "annotations": {**meta["annotations"], keys.SEATS: text}}}
 
     async def asked(self, facts: JobFacts, ask: AskSeats, *, forwarding: bool) -> dict[str, Any]:
         """The patch of the PodGroup that publishes the seats of its Job anew, as admission makes the pods now."""
         try:
-            found = await self._seats(facts.job, forwarding=forwarding) if self._is_enabled else Seats(way=Way.STARTED)
+            found = await self._seats(facts.job, forwarding=forwarding) if self._is_enabled else Seats(way=SeatRefusal.STARTED)
             slots = None if ask.slots is None or found.way else asking(Seat(slot.task, slot.index) for slot in ask.slots)
             text = encode(msgspec.structs.replace(found, generation=ask.generation, asked=slots))
         except SeatsError:
-            text = encode(Seats(generation=ask.generation, way=Way.SIZE))
+            text = encode(Seats(generation=ask.generation, way=SeatRefusal.SIZE))
         uid = facts.group.metadata.uid if facts.group is not None else None
         return {"metadata": {"uid": uid, "annotations": {keys.SEATS: text, keys.PLACEMENT: None}}}
 
@@ -99,33 +99,33 @@ class SeatPublisher:
         return Seating(templates, memory.seats(group), stands, lambda role: self._distrust(facts.job, role))
 
     async def _seats(self, job: Job, *, forwarding: bool) -> Seats:
-        way = way_of_job(job, schedulers=self._schedulers, forwarding=forwarding)
+        way = refusal_of_job(job, schedulers=self._schedulers, forwarding=forwarding)
         tasks = []
         for task in job.spec.tasks if way is None else ():
             if not task.replicas:
                 continue
             found = await self._template(job, task)
-            if isinstance(found, Way):
+            if isinstance(found, SeatRefusal):
                 way = found
                 break
             prefix = members.pod_name(job.metadata.name, task.name, 0)[:-1]
             tasks.append(TaskSeats(role=task.name, prefix=prefix, count=task.replicas, pod=found))
-        return Seats(tasks=tuple(tasks)) if way is None and tasks else Seats(way=way or Way.SIZE)
+        return Seats(tasks=tuple(tasks)) if way is None and tasks else Seats(way=way or SeatRefusal.SIZE)
 
-    async def _template(self, job: Job, task: Task) -> PodTemplate | Way:
+    async def _template(self, job: Job, task: Task) -> PodTemplate | SeatRefusal:
         """What scheduling will read of the pods of `task`, or why it gets no seats."""
         try:
             manifest = adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0))
             wanted = msgspec.convert(manifest, Pod)
         except (PluginError, msgspec.ValidationError):
-            return Way.REFUSED  # it is told of when the pods are created
-        if (way := way_of_pod(wanted, schedulers=self._schedulers)) is not None:
+            return SeatRefusal.REFUSED  # it is told of when the pods are created
+        if (way := refusal_of_pod(wanted, schedulers=self._schedulers)) is not None:
             return way
         sent = template_of(wanted)
         key = _key(job, sent)
         answer = await self._answer(key, manifest, sent)
         if answer.pod is None:
-            return answer.way or Way.REFUSED
+            return answer.way or SeatRefusal.REFUSED
         made = template_of(answer.pod)
         return PodTemplate(
             labels={**sent.labels, **answer.labels},
@@ -150,8 +150,8 @@ class SeatPublisher:
             pod = msgspec.convert(await self._creator.create(named, dry_run=True), Pod)
         except KubeError as error:
             log.info("seats.refused", pod=named["metadata"]["name"], reason=str(error))
-            return _Answer({}, {}, None, self._clock(), Way.REFUSED)  # asked again with the next Job
-        if (way := way_of_pod(pod, schedulers=self._schedulers)) is not None:
+            return _Answer({}, {}, None, self._clock(), SeatRefusal.REFUSED)  # asked again with the next Job
+        if (way := refusal_of_pod(pod, schedulers=self._schedulers)) is not None:
             return _Answer({}, {}, None, until, way)
         made = template_of(pod)
         return _Answer(_added(sent.labels, made.labels), _added(sent.annotations, made.annotations), pod, until)
@@ -163,7 +163,7 @@ class SeatPublisher:
             return
         wanted = msgspec.convert(adapted(plugins_of(job), job, task, 0, pods.build(job, task, 0)), Pod)
         until = self._clock() + REMEMBERED_SECONDS
-        self._keep(_key(job, template_of(wanted)), _Answer({}, {}, None, until, Way.ADMISSION))
+        self._keep(_key(job, template_of(wanted)), _Answer({}, {}, None, until, SeatRefusal.ADMISSION))
 
     def _keep(self, key: bytes, answer: _Answer) -> None:
         self._answers[key] = answer
@@ -202,7 +202,7 @@ class Seating:
         if made == told or pod is None or made is None:
             return None
         log.warning("seats.admission_differs", pod=str(pod.key), task=slot.task)
-        self.memory.seats_refused = Way.ADMISSION.value
+        self.memory.seats_refused = SeatRefusal.ADMISSION.value
         self.distrust(slot.task)
         if told is not None and made.spec == told.spec:
             return None
@@ -220,7 +220,7 @@ class Seating:
         except Outage:
             raise
         except Blocked:
-            self.memory.seats_refused = self.memory.seats_refused or Way.REFUSED.value
+            self.memory.seats_refused = self.memory.seats_refused or SeatRefusal.REFUSED.value
             raise
 
 

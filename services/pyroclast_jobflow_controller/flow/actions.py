@@ -246,7 +246,7 @@ class FlowActions:
         try:
             await self._creators.commands.create(command)
         except AlreadyExists:
-            log.debug("job.cancelled_before", flow=str(flow.key), job=effect.name)
+            log.debug("job.already_cancelled", flow=str(flow.key), job=effect.name)
         memory.cancelled.add(effect.uid)
         log.info("job.cancelled", flow=str(flow.key), job=effect.name)
 

@@ -64,7 +64,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         if await self._step(facts, memory, decision):
             return NOW
         self._probes.want(facts.flow.key, decision.probes)
-        return decision.look_again_at
+        return decision.recheck_at
 
     def _gone(self, key: Key) -> None:
         super()._gone(key)

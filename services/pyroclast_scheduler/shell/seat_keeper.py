@@ -19,7 +19,7 @@ from pyroclast.kube.events.recorder import EventRecorder, Reference
 from pyroclast.kube.http.client import Client, PatchKind
 from pyroclast.kube.http.response_records import readable
 from pyroclast.lifecycle.seats.contract import SeatsError, encode, parse_placement
-from pyroclast.lifecycle.seats.eligibility import Way
+from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.seats import Outstanding
 from pyroclast_scheduler.model.features import tolerates
@@ -38,9 +38,10 @@ _LOOK_SECONDS: Final = 1.0
 _FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 _CLOSED: Final = records.Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _EVENT: Final = "SeatsWithdrawn"
+_THEN: Final = "they are placed once they exist"
 _SAID: Final = {
-    Way.STALLED: f"no pod of the gang was created on its node for {PATIENCE_SECONDS:.0f} s: they are placed once they exist",
-    Way.NODE_LOST: "a node went, or takes no new pods, before the pods of the gang were created: they are placed once they exist",
+    SeatRefusal.STALLED: f"no pod of the gang was created on its node for {PATIENCE_SECONDS:.0f} s: {_THEN}",
+    SeatRefusal.NODE_LOST: f"a node went, or takes no new pods, before the pods of the gang were created: {_THEN}",
 }
 
 
@@ -70,16 +71,16 @@ class SeatKeeper:
                 if idle >= ABANDONED_SECONDS:
                     await self._write(key, seats.group, self._cache.seats.table.emptied(key))
             elif any(self._is_lost(name, pod) for name, pod in seats.nodes.items()):
-                await self._withdraw(key, seats, Way.NODE_LOST)
+                await self._withdraw(key, seats, SeatRefusal.NODE_LOST)
             elif idle >= PATIENCE_SECONDS:
-                await self._withdraw(key, seats, Way.STALLED)
+                await self._withdraw(key, seats, SeatRefusal.STALLED)
 
     def _is_lost(self, name: str, pod: records.Pod) -> bool:
         row = self._cache.nodes.rows.get(name)
         node = None if row is None else self._cache.nodes.records[row]
         return node is None or closes_to(node, pod)
 
-    async def _withdraw(self, key: str, seats: Outstanding, why: Way) -> None:
+    async def _withdraw(self, key: str, seats: Outstanding, why: SeatRefusal) -> None:
         try:
             placement = parse_placement(seats.group.metadata.annotations.get(keys.PLACEMENT, ""))
             text = encode(msgspec.structs.replace(placement, withdrawn=why.value))

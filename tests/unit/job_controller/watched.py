@@ -67,35 +67,35 @@ class Watched:
         self.cluster.server.create(COMMANDS, body)
 
 
-Deed = Callable[[Watched], object]
+PhaseWork = Callable[[Watched], object]
 
 
-def fails(name: str, code: int = 1) -> Deed:
+def fails(name: str, code: int = 1) -> PhaseWork:
     return lambda watched: watched.cluster.set_phase(watched.pod(name), "Failed", code)
 
 
-def succeeds(*names: str) -> Deed:
-    def deed(watched: Watched) -> None:
+def succeeds(*names: str) -> PhaseWork:
+    def work(watched: Watched) -> None:
         for name in names:
             watched.cluster.set_phase(watched.pod(name), "Succeeded")
 
-    return deed
+    return work
 
 
-def is_evicted(name: str) -> Deed:
+def is_evicted(name: str) -> PhaseWork:
     return lambda watched: watched.cluster.server.delete(PODS, key_of(watched.pod(name)))
 
 
-def is_ordered(action: str) -> Deed:
+def is_ordered(action: str) -> PhaseWork:
     return lambda watched: watched.order(action)
 
 
-def restarts(name: str, times: int) -> Deed:
+def restarts(name: str, times: int) -> PhaseWork:
     """A container of a pod is restarted so often."""
 
-    def deed(watched: Watched) -> None:
+    def work(watched: Watched) -> None:
         container = {"name": "c", "ready": True, "restartCount": times, "state": {"running": {}}}
         status = {"status": {"phase": "Running", "containerStatuses": [container]}}
         watched.cluster.server.patch(PODS, key_of(watched.pod(name)), status, PatchKind.MERGE, "status")
 
-    return deed
+    return work

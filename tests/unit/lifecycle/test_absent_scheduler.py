@@ -12,7 +12,7 @@ from pyroclast.api.enums import JobPhase, PodGroupPhase
 from pyroclast.api.records import Condition, Job, Pod
 from pyroclast.api.schedulers import Schedulers, SilentLeader
 from pyroclast.lifecycle.job import notices, waits
-from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler, look_again_at
+from pyroclast.lifecycle.job.absent_scheduler import absent_scheduler, recheck_at
 from pyroclast.lifecycle.times import parse_time
 from tests.unit.lifecycle.builders import CREATED, NOW, facts, job, pod, task, template
 
@@ -90,4 +90,4 @@ def test_a_job_that_came_just_now_is_looked_at_again() -> None:
     early = facts(UNPLACED, schedulers=NOBODY, now=created + 1, group_phase=waits_for_room)
     late = facts(UNPLACED, schedulers=NOBODY, now=created + 31, group_phase=waits_for_room)
     served = facts(job(), schedulers=LIVE, now=created + 1, group_phase=waits_for_room)
-    assert [look_again_at(each) for each in (early, late, served)] == [created + 30, None, None]
+    assert [recheck_at(each) for each in (early, late, served)] == [created + 30, None, None]

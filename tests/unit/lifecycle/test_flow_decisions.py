@@ -395,13 +395,13 @@ def test_a_foreign_job_in_the_way_does_not_become_ours_by_its_label(name: str) -
 def test_a_refused_job_is_tried_later_and_stops_no_other() -> None:
     refused = {"f-a": Refused(FlowReason.JOB_REFUSED, "queue is Closed", NOW + 7)}
     decision = decided(flow(A, entry("c")), refused=refused)
-    assert (started(decision), told(decision, "a"), decision.look_again_at) == (["c"], ("Waiting", "JobRefused"), NOW + 7)
+    assert (started(decision), told(decision, "a"), decision.recheck_at) == (["c"], ("Waiting", "JobRefused"), NOW + 7)
 
 
 def test_retries_wait_are_recorded_first_and_count() -> None:
     of = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running")
     decision = decided(of, {"a": "Failed"})
-    assert (decision.effects, decision.look_again_at, told(decision, "a")) == ((), NOW + 20, ("Retrying", "Backoff"))
+    assert (decision.effects, decision.recheck_at, told(decision, "a")) == ((), NOW + 20, ("Retrying", "Backoff"))
     assert decided(of, {"a": "Failed"}, now=NOW + 21).waits_for_status
     status = {"jobStatusList": [{"name": "f-a", "state": "Failed"}]}
     recorded = flow(entry("a", retry={"limit": 2, "backoff": "30s"}), phase="Running", status=status)

@@ -20,7 +20,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
 from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import Order, Remembered
+from pyroclast.lifecycle.job.facts import Remembered, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence, missed
 from pyroclast.lifecycle.times import format_time, parse_time
 
@@ -272,10 +272,10 @@ def test_the_eviction_of_a_whole_partition_is_done_with_before_its_pods_are_made
 def test_a_command_to_restart_a_part_that_it_does_not_name():
     owner = two()
     pods = [pod(owner, "a-0"), pod(owner, "a-1")]
-    order = Order("RestartPod", R.COMMAND_ISSUED, "")
+    order = RequestedAction("RestartPod", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, *pods, orders=(order,)))
     assert (decision.effects, decision.status.state.phase, decision.order) == ((), P.RESTARTING, order)
-    order = Order("RestartPartition", R.COMMAND_ISSUED, "")
+    order = RequestedAction("RestartPartition", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, *pods, orders=(order,)))
     assert (decision.effects, decision.status, decision.order) == ((), None, order)
     assert [notice.message for notice in decision.notices] == ["Start to execute action RestartPartition "]
@@ -294,7 +294,7 @@ def test_a_pod_of_an_older_version_that_still_runs_is_let_go():
 
 
 def test_abort_and_resume():
-    order = Order("ResumeJob", R.COMMAND_ISSUED, "resumed")
+    order = RequestedAction("ResumeJob", R.COMMAND_ISSUED, "resumed")
     owner = two(P.ABORTING, status={"version": 1})
     assert kinds(decide(facts(owner, pod(owner, "a-0", FAIL, version=0), pod(owner, "a-1", version=0)))) == [
         DeletePods,
@@ -319,7 +319,7 @@ def test_abort_and_resume():
 @pytest.mark.parametrize("action", ["AbortJob", "CompleteJob", "TerminateJob"])
 def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
     owner = two(phase, status={"version": 1, "retryCount": 1})
-    order = Order(action, R.COMMAND_ISSUED, "", "c1")
+    order = RequestedAction(action, R.COMMAND_ISSUED, "", "c1")
     stuck = [pod(owner, f"a-{index}", version=0, going=True) for index in (0, 1)]
     decision = decide(facts(owner, *stuck, group_phase=None, orders=(order,)))
     end = {"AbortJob": P.ABORTING, "CompleteJob": P.COMPLETING, "TerminateJob": P.TERMINATING}[action]
@@ -332,14 +332,14 @@ def test_a_job_whose_pods_do_not_go_still_hears_how_it_is_to_end(phase, action):
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
 def test_what_the_controller_gives_up_ends_as_the_user_asked_for(phase):
-    order = Order("TerminateJob", R.REQUEUE_LIMIT_REACHED, "")
+    order = RequestedAction("TerminateJob", R.REQUEUE_LIMIT_REACHED, "")
     assert decide(facts(two(phase), group_phase=None, orders=(order,))).status is None
     assert decide(facts(two(P.RESTARTING), group_phase=None, orders=(order,))).status.state.phase is P.TERMINATING
 
 
 def test_other_orders_to_an_ending_job_are_heard_and_mean_nothing():
     owner = two(P.TERMINATED, status={"version": 1})
-    order = Order("ResumeJob", R.COMMAND_ISSUED, "")
+    order = RequestedAction("ResumeJob", R.COMMAND_ISSUED, "")
     decision = decide(facts(owner, orders=(order,), group_phase=None))
     assert (decision.effects, decision.status, decision.conclusive, decision.order) == ((), None, False, order)
 
@@ -348,7 +348,7 @@ def test_a_timeout_runs_from_when_the_pod_was_made_and_fires_when_it_is_still_pe
     owner = two(P.PENDING, policies=policy("PodPending", "TerminateJob", timeout="40s"))
     waits = pod(owner, "a-0", WAIT, created=NOW - 30)
     before = decide(facts(owner, waits, pod(owner, "a-1")))
-    assert before.look_again_at == NOW + 10
+    assert before.recheck_at == NOW + 10
     assert [response.action for response in before.armed] == ["TerminateJob"]
     after = decide(facts(owner, waits, pod(owner, "a-1"), now=NOW + 10))
     assert (after.status.state.phase, after.status.state.reason, after.notices) == (P.TERMINATING, R.POD_PENDING, ())
@@ -366,7 +366,7 @@ def test_an_answer_that_means_nothing_in_this_phase_holds_up_no_other():
 def test_an_answer_that_means_nothing_answers_nothing():
     owner = two(policies=[*policy("PodFailed", "ResumeJob"), *policy("PodEvicted", "AbortJob", timeout="30s")])
     decision = decide(facts(owner, pod(owner, "a-0", FAIL), memory=Remembered(occurrences=(EVICTED,))))
-    assert (decision.forget, decision.look_again_at) == (frozenset(), NOW + 30)
+    assert (decision.forget, decision.recheck_at) == (frozenset(), NOW + 30)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_an_answer_that_means_nothing_answers_nothing():
     ],
 )
 def test_an_order_that_means_nothing_is_said_to(phase, action, words):
-    order = Order(action, R.COMMAND_ISSUED, "")
+    order = RequestedAction(action, R.COMMAND_ISSUED, "")
     decision = decide(facts(two(phase), orders=(order,)))
     (notice,) = decision.notices
     assert (notice.type, notice.reason, decision.order) == ("Warning", "CommandIssued", order)
@@ -392,11 +392,11 @@ def test_a_timeout_after_a_failure_counts_from_the_failure():
     owner = two(policies=policy("PodFailed", "RestartJob", timeout="3s"))
     failed = pod(owner, "a-0", FAIL, finished_at=NOW - 400)  # the node's clock is minutes behind
     decision = decide(facts(owner, failed, pod(owner, "a-1")))
-    assert decision.look_again_at == NOW + 3
+    assert decision.recheck_at == NOW + 3
     later = facts(owner, failed, pod(owner, "a-1"), now=NOW + 3, memory=Remembered(armed=decision.armed))
     assert decide(later).status.state.phase is P.RESTARTING
     restarted = msgspec.structs.replace(owner, status=decision.status)
-    assert decide(facts(restarted, failed, pod(owner, "a-1"), now=NOW + 2)).look_again_at == NOW + 3
+    assert decide(facts(restarted, failed, pod(owner, "a-1"), now=NOW + 2)).recheck_at == NOW + 3
     after = decide(facts(restarted, failed, pod(owner, "a-1"), now=NOW + 3)).status
     assert (after.state.phase, after.delayed_actions) == (P.RESTARTING, ())
 
@@ -410,7 +410,7 @@ def test_what_no_object_shows_is_kept_in_the_status_until_its_time(happened):
     assert [(kept.event, kept.action) for kept in armed.status.delayed_actions] == [(happened.event, "AbortJob")]
     restarted = msgspec.structs.replace(owner, status=armed.status)
     pods = pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1")
-    assert decide(facts(restarted, *pods, now=NOW + 29)).look_again_at == NOW + 30
+    assert decide(facts(restarted, *pods, now=NOW + 29)).recheck_at == NOW + 30
     after = decide(facts(restarted, *pods, now=NOW + 30)).status
     assert (after.state.phase, after.delayed_actions) == (P.ABORTING, ())
 
@@ -419,7 +419,7 @@ def test_a_delayed_answer_to_an_eviction_is_needless_once_the_new_pod_runs():
     owner = two(policies=policy("PodEvicted", "AbortJob", timeout="30s"))
     memory = Remembered(occurrences=(EVICTED,))
     waiting = decide(facts(owner, pod(owner, "a-0", WAIT, uid="new"), pod(owner, "a-1"), memory=memory))
-    assert (waiting.look_again_at, waiting.forget) == (NOW + 30, frozenset())
+    assert (waiting.recheck_at, waiting.forget) == (NOW + 30, frozenset())
     assert decide(facts(owner, pod(owner, "a-0", uid="new"), pod(owner, "a-1"), memory=memory)).forget == {EVICTED}
 
 
@@ -437,7 +437,7 @@ def test_the_time_of_a_failure_goes_on_when_the_failed_pod_is_deleted(is_restart
     memory = Remembered() if is_restarted else Remembered(armed=decision.armed)
     for others in ([], [pod(owner, "a-0", WAIT, uid="new")]):
         left = [*others, pod(owner, "a-1")]
-        assert decide(facts(owner, *left, now=NOW + 10, memory=memory)).look_again_at == NOW + 600
+        assert decide(facts(owner, *left, now=NOW + 10, memory=memory)).recheck_at == NOW + 600
         after = decide(facts(owner, *left, now=NOW + 600, memory=memory))
         assert (after.status.state.phase, after.status.delayed_actions) == (P.RESTARTING, ())
 
@@ -446,7 +446,7 @@ def test_a_pod_that_runs_in_the_place_of_a_failed_one_ends_its_time():
     owner, decision = with_timer()
     pods = pod(owner, "a-0", uid="new"), pod(owner, "a-1")
     after = decide(facts(owner, *pods, now=NOW + 600, memory=Remembered(armed=decision.armed)))
-    assert after.look_again_at is None
+    assert after.recheck_at is None
     assert (after.status.state.phase, after.status.delayed_actions) == (P.RUNNING, ())
 
 
@@ -454,7 +454,7 @@ def test_a_failed_pod_that_was_scaled_away_is_answered_no_more():
     owner, _ = with_timer()
     policies = policy("PodFailed", "RestartJob", timeout="600s")
     smaller = msgspec.structs.replace(job(task(replicas=0), phase=P.RUNNING, policies=policies), status=owner.status)
-    assert decide(facts(smaller, now=NOW + 10)).look_again_at is None
+    assert decide(facts(smaller, now=NOW + 10)).recheck_at is None
 
 
 @pytest.mark.parametrize(("action", "kept"), [("RestartJob", 1), ("RestartTask", 1), ("RestartPod", 1000)])
@@ -462,7 +462,7 @@ def test_the_status_keeps_no_more_than_it_can_hold(action, kept):
     owner, decision = with_timer(1500, action)
     assert len(owner.status.delayed_actions) == kept
     assert len(decision.armed) == 1500
-    assert decision.look_again_at == NOW + 600
+    assert decision.recheck_at == NOW + 600
 
 
 def test_scaling_down_takes_the_highest_index_first_and_marks_nothing():
@@ -602,7 +602,7 @@ def test_no_pod_is_made_before_the_pause_is_over():
     times = {"retryCount": 5, "version": 1, "restartTime": format_time(NOW + 4)}
     owner = two(P.RESTARTING, maxRetry=10, status={**times, "running": 0})
     early = decide(facts(owner, group_phase=None))
-    assert (early.effects, early.look_again_at) == ((), NOW + 4)
+    assert (early.effects, early.recheck_at) == ((), NOW + 4)
     assert early.status is None or early.status.state.phase is P.RESTARTING
     assert kinds(decide(facts(owner, group_phase=None, now=NOW + 4))) == [CreateGroup]
 
@@ -615,6 +615,6 @@ def test_an_old_pod_goes_during_the_pause():
 
 def test_a_user_does_not_wait_for_a_restart():
     owner = two(maxRetry=100, status={"retryCount": 20, "restartTime": format_time(NOW)})
-    order = Order("RestartJob", R.COMMAND_ISSUED, "", "c1")
+    order = RequestedAction("RestartJob", R.COMMAND_ISSUED, "", "c1")
     status = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), orders=(order,))).status
     assert (status.retry_count, parse_time(status.restart_time)) == (21, NOW)

@@ -2,7 +2,7 @@ import pytest
 
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
-from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, Deed, Move, move
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, Move, PhaseWork, move
 
 P, A = JobPhase, Action
 TARGETED = (A.RESTART_TASK, A.RESTART_POD, A.RESTART_PARTITION)
@@ -17,44 +17,44 @@ def test_every_phase_has_a_move_for_every_action_and_a_rule_of_its_own():
 
 @pytest.mark.parametrize("phase", [P.NEW, P.PENDING, P.RUNNING])
 def test_a_living_job(phase):
-    assert move(phase, A.RESTART_JOB) == Move(Deed.RELEASE, Keep.NONE, P.RESTARTING, counts_as_retry=True)
+    assert move(phase, A.RESTART_JOB) == Move(PhaseWork.RELEASE, Keep.NONE, P.RESTARTING, counts_as_retry=True)
     for action in TARGETED:
-        assert move(phase, action) == Move(Deed.RELEASE_PART, Keep.OTHERS, P.RESTARTING, counts_as_retry=True)
-    assert move(phase, A.ABORT_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.ABORTING)
-    assert move(phase, A.COMPLETE_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.COMPLETING)
-    assert move(phase, A.TERMINATE_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.TERMINATING)
+        assert move(phase, action) == Move(PhaseWork.RELEASE_PART, Keep.OTHERS, P.RESTARTING, counts_as_retry=True)
+    assert move(phase, A.ABORT_JOB) == Move(PhaseWork.RELEASE, Keep.FINISHED, P.ABORTING)
+    assert move(phase, A.COMPLETE_JOB) == Move(PhaseWork.RELEASE, Keep.FINISHED, P.COMPLETING)
+    assert move(phase, A.TERMINATE_JOB) == Move(PhaseWork.RELEASE, Keep.FINISHED, P.TERMINATING)
     for action in (*INTERNAL, A.RESUME_JOB, "Unheard", ""):
-        assert move(phase, action).deed is Deed.SYNC
+        assert move(phase, action).work is PhaseWork.SYNC
 
 
 ENDS = {A.ABORT_JOB: P.ABORTING, A.COMPLETE_JOB: P.COMPLETING, A.TERMINATE_JOB: P.TERMINATING}
 
 
 def test_a_restarting_job_can_be_ended():
-    assert move(P.RESTARTING, A.SYNC_JOB).deed is Deed.SYNC
+    assert move(P.RESTARTING, A.SYNC_JOB).work is PhaseWork.SYNC
     for action in TARGETED:
-        assert move(P.RESTARTING, action) == Move(Deed.RELEASE_PART)
+        assert move(P.RESTARTING, action) == Move(PhaseWork.RELEASE_PART)
     for action, phase in ENDS.items():
-        assert move(P.RESTARTING, action) == Move(Deed.RELEASE, Keep.FINISHED, phase)
+        assert move(P.RESTARTING, action) == Move(PhaseWork.RELEASE, Keep.FINISHED, phase)
     for action in (A.RESTART_JOB, A.RESUME_JOB, A.ENQUEUE_JOB, "Unheard"):
-        assert move(P.RESTARTING, action) == Move(Deed.RELEASE, Keep.NONE)
+        assert move(P.RESTARTING, action) == Move(PhaseWork.RELEASE, Keep.NONE)
 
 
 @pytest.mark.parametrize("phase", [P.ABORTING, P.COMPLETING])
 def test_a_job_on_its_way_to_one_end_can_be_sent_to_another(phase):
     for action, end in ENDS.items():
-        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED, None if end is phase else end)
+        assert move(phase, action) == Move(PhaseWork.RELEASE, Keep.FINISHED, None if end is phase else end)
 
 
 def test_an_aborted_job_can_be_resumed_and_nothing_else():
     for phase in (P.ABORTING, P.ABORTED):
-        assert move(phase, A.RESUME_JOB) == Move(Deed.RELEASE, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
+        assert move(phase, A.RESUME_JOB) == Move(PhaseWork.RELEASE, Keep.FINISHED, P.RESTARTING, counts_as_retry=True)
         for action in (*INTERNAL, A.RESTART_JOB, A.ABORT_JOB, *TARGETED, "Unheard"):
-            assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
+            assert move(phase, action) == Move(PhaseWork.RELEASE, Keep.FINISHED)
     assert {move(P.ABORTED, action).to for action in WHOLE} == {None}
 
 
 @pytest.mark.parametrize("phase", [P.COMPLETED, P.TERMINATING, P.TERMINATED, P.FAILED])
 def test_an_ending_job_only_lets_go(phase):
     for action in (*Action, "Unheard"):
-        assert move(phase, action) == Move(Deed.RELEASE, Keep.FINISHED)
+        assert move(phase, action) == Move(PhaseWork.RELEASE, Keep.FINISHED)

@@ -14,7 +14,7 @@ from pyroclast.api.records import Condition, Job, JobWaiting, Pod, PodGroup
 from pyroclast.api.waiting import Waiting, written_waiting
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.status import written
-from pyroclast.lifecycle.job.unexamined import look_again_at, unexamined
+from pyroclast.lifecycle.job.unexamined import recheck_at, unexamined
 from pyroclast.lifecycle.times import format_time
 from tests.unit.lifecycle.builders import CREATED, NOW, decode, facts, group, job, pod
 
@@ -110,10 +110,10 @@ def test_numbers_alone_are_worth_no_write() -> None:
 
 def test_who_counts_as_not_examined() -> None:
     early = facts(job(), group=waiting_group(), now=NOW - 31)
-    assert (unexamined(early), look_again_at(early)) == ("", NOW - 30)
+    assert (unexamined(early), recheck_at(early)) == ("", NOW - 30)
     late = facts(job(), group=waiting_group())
     assert unexamined(late).startswith("NotExamined: ")
-    assert look_again_at(late) is None
+    assert recheck_at(late) is None
     bound = msgspec.structs.replace(pod(job(), "a-0"), spec=msgspec.structs.replace(pod(job(), "a-0").spec, node_name="n"))
     others = [
         facts(job(), group=waiting_group(FULL)),
@@ -123,4 +123,4 @@ def test_who_counts_as_not_examined() -> None:
         facts(job(phase=JobPhase.RUNNING), group=waiting_group()),
         facts(job(), group=None),
     ]
-    assert [(unexamined(each), look_again_at(each)) for each in others] == [("", None)] * len(others)
+    assert [(unexamined(each), recheck_at(each)) for each in others] == [("", None)] * len(others)

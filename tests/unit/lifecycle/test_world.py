@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyroclast.api.enums import JobPhase, PodPhase
 from pyroclast.lifecycle.job.counts import count
-from pyroclast.lifecycle.job.phase_transitions import MOVES, Deed
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PhaseWork
 from tests.counts import examples
 
 from .builders import job, task
@@ -108,7 +108,7 @@ class JobMachine(RuleBasedStateMachine):
         world.reconcile()
         assert not world.orders
         to, cell = world.trace[since:], MOVES[phase][action]
-        if cell.to is not None and cell.deed is Deed.RELEASE:
+        if cell.to is not None and cell.work is PhaseWork.RELEASE:
             assert to[:1] == [cell.to], f"{action} leads from {phase} to {to}"
         elif phase in (*KILLED, JobPhase.TERMINATING):
             assert set(to) <= {JobPhase.TERMINATED}

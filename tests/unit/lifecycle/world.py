@@ -22,7 +22,7 @@ from pyroclast.lifecycle.effects import (
 from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
-from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order, Remembered
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
 from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.times import format_time
@@ -43,7 +43,7 @@ class World:
     group: PodGroup | None = None
     plugin_objects: bool = False
     memory: Remembered = field(default_factory=Remembered)
-    orders: list[Order] = field(default_factory=list)
+    orders: list[RequestedAction] = field(default_factory=list)
     now: float = NOW
     steps_until_crash: int | None = None
     lost: set[str] = field(default_factory=set)
@@ -203,7 +203,7 @@ class World:
 
     def order(self, action: str) -> None:
         self.made += 1
-        self.orders.append(Order(action, JobReason.COMMAND_ISSUED, "", f"c{self.made}"))
+        self.orders.append(RequestedAction(action, JobReason.COMMAND_ISSUED, "", f"c{self.made}"))
 
     def admit(self) -> None:
         if self.group is not None and self.group.status.phase is PodGroupPhase.PENDING:

@@ -71,7 +71,7 @@ def decide(facts: FlowFacts) -> FlowDecision:
         following,
         probes=tuple(judgement.probes) if at_work else (),
         exit_codes=asked,
-        look_again_at=starts.look_again_at,
+        recheck_at=starts.recheck_at,
         waits_for_status=starts.waits_for_status,
     )
 

@@ -158,7 +158,7 @@ class FlowDecision:
     `report` gives what its status should be, as far as it is known before the effects, and is worked out when `status` or
     `notices` are asked for: a decision with effects is followed by another, and the turn of a status may not have come. `phase`
     is the one of that status. `probes` are to be kept running; `exit_codes` are Jobs whose pods have to be asked how they ended;
-    `look_again_at` in seconds since the epoch; `waits_for_status`: decide again once the status has been written.
+    `recheck_at` in seconds since the epoch; `waits_for_status`: decide again once the status has been written.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -166,7 +166,7 @@ class FlowDecision:
     phase: FlowPhase | None = None
     probes: tuple[ProbeRequest, ...] = ()
     exit_codes: tuple[str, ...] = ()
-    look_again_at: float | None = None
+    recheck_at: float | None = None
     waits_for_status: bool = False
 
     @property

@@ -36,12 +36,12 @@ class Starts:
 
     effects: list[Effect] = field(default_factory=list)
     obstacles: dict[str, Obstacle] = field(default_factory=dict)
-    look_again_at: float | None = None
+    recheck_at: float | None = None
     waits_for_status: bool = False
 
     def wait_until(self, when: float) -> None:
         """Look again at `when`, or before."""
-        self.look_again_at = when if self.look_again_at is None else min(self.look_again_at, when)
+        self.recheck_at = when if self.recheck_at is None else min(self.recheck_at, when)
 
 
 def plan_starts(facts: FlowFacts, states: States) -> Starts:

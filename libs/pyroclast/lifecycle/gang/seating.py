@@ -14,7 +14,7 @@ from pyroclast.lifecycle.effects import AskSeats, DeletePods, Effect, PatchGroup
 from pyroclast.lifecycle.gang import members, plan
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
-from pyroclast.lifecycle.seats.eligibility import Way
+from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 
 __all__ = ["ANSWER_SECONDS", "Seated", "awaits", "closing", "placement_of", "seated", "seats_of", "standing"]
 
@@ -114,12 +114,12 @@ def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: 
     placement = placement_of(group, seats)
     is_placed = placement is not None and bool(placement.seats())
     is_scaled = _counts(job) != {task.role: task.count for task in seats.tasks}
-    why = refused or (placement.withdrawn if placement is not None else "") or (Way.UNANSWERED if is_late else "")
+    why = refused or (placement.withdrawn if placement is not None else "") or (SeatRefusal.UNANSWERED if is_late else "")
     if not why and is_scaled and job.status.state.phase not in _STARTED:
         if group.status.phase is PodGroupPhase.PENDING and not is_placed:
             yield AskSeats(group.metadata.name, seats.generation + 1)
         elif is_placed:
-            why = Way.SCALED
+            why = SeatRefusal.SCALED
     if not why:
         return
     living = [pod for pod in pods.values() if not pod.metadata.is_terminating]

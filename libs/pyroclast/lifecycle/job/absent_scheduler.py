@@ -12,7 +12,7 @@ from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["absent_scheduler", "look_again_at", "scheduler_names"]
+__all__ = ["absent_scheduler", "recheck_at", "scheduler_names"]
 
 
 def absent_scheduler(facts: JobFacts) -> str:
@@ -21,7 +21,7 @@ def absent_scheduler(facts: JobFacts) -> str:
     return f"{PendingReason.NO_SCHEDULER}: {found}" if found and facts.now >= _due(facts) else ""
 
 
-def look_again_at(facts: JobFacts) -> float | None:
+def recheck_at(facts: JobFacts) -> float | None:
     """When `absent_scheduler` has another answer although nothing happens, in seconds since the epoch."""
     return _due(facts) if facts.now < _due(facts) and next(_absences(facts), "") else None
 

@@ -20,10 +20,10 @@ from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
 from pyroclast.lifecycle.job.counts import Counts, count
-from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Order
+from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import last_failure
-from pyroclast.lifecycle.job.phase_transitions import Deed, Move, has_effect, is_ending, meaningless, move
-from pyroclast.lifecycle.job.policy_decisions import Answer, Outlook
+from pyroclast.lifecycle.job.phase_transitions import Move, PhaseWork, has_effect, is_ending, meaningless, move
+from pyroclast.lifecycle.job.policy_decisions import PendingActions, PolicyAction
 from pyroclast.lifecycle.job.progress import Change, following_phase
 from pyroclast.lifecycle.job.waiting import with_waiting
 from pyroclast.lifecycle.notices import Notice, normal, warning
@@ -41,43 +41,43 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     """
     if facts.job.metadata.is_terminating:
         return JobDecision(forget=frozenset(facts.memory.occurrences))  # its owner references clean up
-    outlook = policy_decisions.consider(facts)
-    decision = _carry_out(facts, outlook.answer) if outlook.answer and not idle else None
+    pending = policy_decisions.pending_actions(facts)
+    decision = _carry_out(facts, pending.answer) if pending.answer and not idle else None
     if decision is None:
         decision = _keep_up(facts, idle=idle)
     if decision.conclusive:
-        decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, outlook))
+        decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, pending))
     if decision.status is not None:
         decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
-    order = outlook.answer.cause if outlook.answer and isinstance(outlook.answer.cause, Order) else None
+    order = pending.answer.cause if pending.answer and isinstance(pending.answer.cause, RequestedAction) else None
     begins = retries.waits_until(facts.job, facts.now)
     asked = facts.memory.asked_since
     answer = [asked + seating.ANSWER_SECONDS] if asked is not None and not _is_late(facts) else []
-    times = [*(response.due for response in outlook.later), *([begins] if begins is not None else ()), *answer]
+    times = [*(response.due for response in pending.later), *([begins] if begins is not None else ()), *answer]
     again = min(times, default=None)
     return dataclasses.replace(
-        decision, armed=outlook.later, look_again_at=again, order=order, forget=outlook.forget, needless=outlook.needless
+        decision, armed=pending.later, recheck_at=again, order=order, forget=pending.forget, needless=pending.needless
     )
 
 
-def _with_notes(facts: JobFacts, following: JobStatus | None, outlook: Outlook) -> JobStatus | None:
+def _with_notes(facts: JobFacts, following: JobStatus | None, pending: PendingActions) -> JobStatus | None:
     """The status to write, with the answers whose time runs, and what of the PodGroup has been answered."""
-    kept, base = delays.kept(outlook.later), following or facts.job.status
-    unknown = delays.noted(facts, (*outlook.forget, *(response.occurrence for response in outlook.later)))
+    kept, base = delays.kept(pending.later), following or facts.job.status
+    unknown = delays.noted(facts, (*pending.forget, *(response.occurrence for response in pending.later)))
     if (kept, unknown) == (base.delayed_actions, base.unknown_pod_group):
         return following
     changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown)
     return changed if following else status.synchronised(changed, facts.now)
 
 
-def _carry_out(facts: JobFacts, answer: Answer) -> JobDecision | None:
+def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
     """Do what was asked for; None: in this phase it means no more than to keep up."""
     cell = move(facts.job.status.state.phase, answer.action)
-    order = answer.cause if isinstance(answer.cause, Order) else None
+    order = answer.cause if isinstance(answer.cause, RequestedAction) else None
     notices = () if answer.was_announced else (*_issued(order), _execution(facts.job.status.state.phase, answer))
     if answer.reason is JobReason.REQUEUE_LIMIT_REACHED and is_ending(facts.job.status.state.phase):
         decision = None  # what the controller gives up, it lets end as the user asked for
-    elif cell.deed is Deed.RELEASE_PART:
+    elif cell.work is PhaseWork.RELEASE_PART:
         decision = _restart_part(facts, answer, cell, notices)
     elif has_effect(facts.job.status.state.phase, answer.action):
         decision = JobDecision(status=_outdated(facts, cell, answer), notices=notices)
@@ -91,23 +91,23 @@ def _carry_out(facts: JobFacts, answer: Answer) -> JobDecision | None:
     return dataclasses.replace(decision, status=noted)  # so that a Command that is still there is not carried out again
 
 
-def _issued(order: Order | None) -> tuple[Notice, ...]:
+def _issued(order: RequestedAction | None) -> tuple[Notice, ...]:
     if order is None or not order.command:
         return ()
     what = f"Start to execute command {order.action}, and clean it up to make sure executed not more than once."
     return (normal(JobEventReason.COMMAND_ISSUED, what),)
 
 
-def _execution(phase: JobPhase, answer: Answer) -> Notice:
+def _execution(phase: JobPhase, answer: PolicyAction) -> Notice:
     nothing = meaningless(phase, answer.action)
     if nothing:
         return warning(JobEventReason.COMMAND_ISSUED, f"{answer.action} had no effect: {nothing}")
     return normal(JobEventReason.EXECUTE_ACTION, f"Start to execute action {answer.action} ")
 
 
-def _outdated(facts: JobFacts, cell: Move, answer: Answer) -> JobStatus:
+def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
     """The status of a Job whose pods are all to be released: a higher version, and the phase that the action leads to."""
-    by_user = isinstance(answer.cause, Order)
+    by_user = isinstance(answer.cause, RequestedAction)
     last = retries.counted(facts.job, facts.now, by_user=by_user) if cell.counts_as_retry else facts.job.status
     following = msgspec.structs.replace(last, version=last.version + 1)
     if cell.to is not None:
@@ -126,7 +126,7 @@ def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
-def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[Notice, ...]) -> JobDecision | None:
+def _restart_part(facts: JobFacts, answer: PolicyAction, cell: Move, notices: tuple[Notice, ...]) -> JobDecision | None:
     """Mark the pods in question and let the Job restart; they are deleted there."""
     pods = policy_decisions.targets(answer, facts)
     if pods is None:
@@ -134,7 +134,7 @@ def _restart_part(facts: JobFacts, answer: Answer, cell: Move, notices: tuple[No
     marks = _marking(pods)
     if cell.to is None:
         return JobDecision(marks, conclusive=False, notices=notices) if marks else None
-    by_user = isinstance(answer.cause, Order)
+    by_user = isinstance(answer.cause, RequestedAction)
     return JobDecision(marks, _restarting(facts, answer.reason, answer.message, tuple(pods), by_user=by_user), notices=notices)
 
 

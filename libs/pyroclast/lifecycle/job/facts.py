@@ -14,11 +14,11 @@ from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.job.policies import Response
 from pyroclast.lifecycle.notices import Notice
 
-__all__ = ["JobDecision", "JobFacts", "Order", "Remembered"]
+__all__ = ["JobDecision", "JobFacts", "Remembered", "RequestedAction"]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RequestedAction:
     """An action that somebody asked for by a Command, or that the controller gives itself.
 
     `reason` and `message` go into the status, and so does `command`, the uid of the Command, if there is one.
@@ -78,7 +78,7 @@ class JobFacts:
     """PriorityClasses by name."""
     marks: Mapping[str, str] = field(default_factory=dict)
     """The entries of `status.controlledResources` that the plugins of the Job leave when they are set up."""
-    orders: tuple[Order, ...] = ()
+    orders: tuple[RequestedAction, ...] = ()
     """What is asked for, the oldest first."""
     memory: Remembered = Remembered()
     schedulers: Schedulers | None = None
@@ -102,9 +102,9 @@ class JobDecision:
     notices: tuple[Notice, ...] = ()
     armed: tuple[Response, ...] = ()
     """Answers that wait for their time."""
-    look_again_at: float | None = None
+    recheck_at: float | None = None
     """When to decide anew even if nothing happens, in seconds since the epoch."""
-    order: Order | None = None
+    order: RequestedAction | None = None
     """The order that this carries out: it is done with when the decision is."""
     forget: frozenset[Occurrence] = frozenset()
     """Remembered occurrences that are done with when the decision is."""

@@ -13,10 +13,10 @@ from typing import Final
 from pyroclast.api.enums import Action, JobPhase
 from pyroclast.lifecycle.gang.plan import Keep
 
-__all__ = ["MOVES", "PROGRESS", "Deed", "Move", "has_effect", "is_ending", "meaningless", "move"]
+__all__ = ["MOVES", "PROGRESS", "Move", "PhaseWork", "has_effect", "is_ending", "meaningless", "move"]
 
 
-class Deed(Enum):
+class PhaseWork(Enum):
     """What an action does. It writes the status, and at most marks pods; pods are deleted in the phase that follows, from what is
     seen there.
     """
@@ -37,25 +37,25 @@ class Deed(Enum):
 class Move:
     """One cell of the table. `to` is the phase entered at once; without it the phase's own rule (`progress`) decides."""
 
-    deed: Deed
+    work: PhaseWork
     keep: Keep = Keep.OTHERS
     to: JobPhase | None = None
     counts_as_retry: bool = False
 
 
 _TARGETED: Final = (Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)
-_SYNC: Final = Move(Deed.SYNC)
-_STAY: Final = Move(Deed.RELEASE, Keep.FINISHED)
-_RESUME: Final = Move(Deed.RELEASE, Keep.FINISHED, JobPhase.RESTARTING, counts_as_retry=True)
+_SYNC: Final = Move(PhaseWork.SYNC)
+_STAY: Final = Move(PhaseWork.RELEASE, Keep.FINISHED)
+_RESUME: Final = Move(PhaseWork.RELEASE, Keep.FINISHED, JobPhase.RESTARTING, counts_as_retry=True)
 
 _ENDS: Final[Mapping[str, Move]] = {
-    Action.ABORT_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.ABORTING),
-    Action.COMPLETE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.COMPLETING),
-    Action.TERMINATE_JOB: Move(Deed.RELEASE, Keep.FINISHED, JobPhase.TERMINATING),
+    Action.ABORT_JOB: Move(PhaseWork.RELEASE, Keep.FINISHED, JobPhase.ABORTING),
+    Action.COMPLETE_JOB: Move(PhaseWork.RELEASE, Keep.FINISHED, JobPhase.COMPLETING),
+    Action.TERMINATE_JOB: Move(PhaseWork.RELEASE, Keep.FINISHED, JobPhase.TERMINATING),
 }
 _ALIVE: Final[Mapping[str, Move]] = {
-    Action.RESTART_JOB: Move(Deed.RELEASE, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
-    **dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
+    Action.RESTART_JOB: Move(PhaseWork.RELEASE, Keep.NONE, JobPhase.RESTARTING, counts_as_retry=True),
+    **dict.fromkeys(_TARGETED, Move(PhaseWork.RELEASE_PART, Keep.OTHERS, JobPhase.RESTARTING, counts_as_retry=True)),
     **_ENDS,
 }
 
@@ -75,9 +75,12 @@ MOVES: Final[Mapping[JobPhase, Mapping[str, Move]]] = {
     JobPhase.NEW: _row(_SYNC, _ALIVE),
     JobPhase.PENDING: _row(_SYNC, _ALIVE),
     JobPhase.RUNNING: _row(_SYNC, _ALIVE),
-    # A Job whose pods do not go, because their node is lost, stays in one of the next three: where else it is to go, it hears.
+    # A Job whose pods do not go, because their node is lost, stays in one of the next three: it still takes other commands.
     JobPhase.RESTARTING: _row(
-        Move(Deed.RELEASE, Keep.NONE), {Action.SYNC_JOB: _SYNC}, dict.fromkeys(_TARGETED, Move(Deed.RELEASE_PART)), _ENDS
+        Move(PhaseWork.RELEASE, Keep.NONE),
+        {Action.SYNC_JOB: _SYNC},
+        dict.fromkeys(_TARGETED, Move(PhaseWork.RELEASE_PART)),
+        _ENDS,
     ),
     JobPhase.ABORTING: _row(_STAY, _other_ends(Action.ABORT_JOB), {Action.RESUME_JOB: _RESUME}),
     JobPhase.COMPLETING: _row(_STAY, _other_ends(Action.COMPLETE_JOB)),
@@ -113,12 +116,14 @@ def move(phase: JobPhase, action: str) -> Move:
 def has_effect(phase: JobPhase, action: str) -> bool:
     """Whether `action` does anything to a Job in `phase` that the phase does not do by itself."""
     cell = move(phase, action)
-    return cell.deed is Deed.RELEASE_PART or (cell.deed is Deed.RELEASE and (cell.to is not None or cell.keep is Keep.NONE))
+    return cell.work is PhaseWork.RELEASE_PART or (
+        cell.work is PhaseWork.RELEASE and (cell.to is not None or cell.keep is Keep.NONE)
+    )
 
 
 def is_ending(phase: JobPhase) -> bool:
     """Whether a Job in `phase` only lets go of what it has."""
-    return MOVES[phase][Action.SYNC_JOB].deed is not Deed.SYNC
+    return MOVES[phase][Action.SYNC_JOB].work is not PhaseWork.SYNC
 
 
 def meaningless(phase: JobPhase, action: str) -> str:
@@ -127,7 +132,7 @@ def meaningless(phase: JobPhase, action: str) -> str:
     if action not in (*known, Action.SYNC_JOB):
         return f"that is no action of a Job, which are {', '.join(known)}"
     cell = MOVES[phase][action]
-    if cell.to is not None or cell.deed is Deed.RELEASE_PART or action == Action.SYNC_JOB:
+    if cell.to is not None or cell.work is PhaseWork.RELEASE_PART or action == Action.SYNC_JOB:
         return ""
     if phase is JobPhase.RESTARTING:
         return "" if action == Action.RESTART_JOB else "the Job restarts already"

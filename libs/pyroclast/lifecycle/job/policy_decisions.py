@@ -10,25 +10,25 @@ from pyroclast.api.enums import Action, BusEvent, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import Pod
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job import delays
-from pyroclast.lifecycle.job.facts import JobFacts, Order
+from pyroclast.lifecycle.job.facts import JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import Occurrence, observed
 from pyroclast.lifecycle.job.phase_transitions import has_effect, is_ending
 from pyroclast.lifecycle.job.policies import Response, respond
 
-__all__ = ["Answer", "Outlook", "consider", "targets"]
+__all__ = ["PendingActions", "PolicyAction", "pending_actions", "targets"]
 
 
 _OF_ONE_POD: Final = (BusEvent.POD_EVICTED, BusEvent.POD_FAILED, BusEvent.TASK_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PolicyAction:
     """An action to carry out now, and what asked for it."""
 
     action: str
     reason: JobReason
     message: str
-    cause: Order | Response
+    cause: RequestedAction | Response
 
     @property
     def was_announced(self) -> bool:
@@ -37,21 +37,21 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PendingActions:
     """What is to be done now, what later, and what of the remembered occurrences nobody waits for any more."""
 
-    answer: Answer | None = None
+    answer: PolicyAction | None = None
     later: tuple[Response, ...] = ()
     forget: frozenset[Occurrence] = frozenset()
     needless: frozenset[Occurrence] = frozenset()
     """Those of `forget` that need no answer as things are now; what the decision does may change that."""
 
 
-def consider(facts: JobFacts) -> Outlook:
-    """The outlook of a Job: orders come first, then whatever is due the longest."""
+def pending_actions(facts: JobFacts) -> PendingActions:
+    """The pending of a Job: orders come first, then whatever is due the longest."""
     remembered = delays.remembered(facts)
     if is_ending(facts.job.status.state.phase):
-        return Outlook(_ordered(facts), forget=frozenset(remembered))
+        return PendingActions(_ordered(facts), forget=frozenset(remembered))
     happened = (*remembered, *observed(facts.job, facts.pods)) if _has_policies(facts) else ()
     known = delays.since(facts) if happened else {}
     responses = [delays.timed(found, known, facts.now) for each in happened if (found := respond(facts.job, each))]
@@ -65,10 +65,10 @@ def consider(facts: JobFacts) -> Outlook:
     kept = {response.occurrence for response in pending if not _is_answered(response.occurrence, answer)}
     later = tuple(response for response in pending if response.occurrence in kept and response not in due)
     needless = frozenset(remembered) - {response.occurrence for response in pending}
-    return Outlook(answer, later, frozenset(remembered) - kept, needless)
+    return PendingActions(answer, later, frozenset(remembered) - kept, needless)
 
 
-def targets(answer: Answer, facts: JobFacts) -> list[Pod] | None:
+def targets(answer: PolicyAction, facts: JobFacts) -> list[Pod] | None:
     """The pods that a partial restart is about; None: there is nothing to restart.
 
     Without a single pod left a task or pod is restarted all the same: its pods have gone and will be made again. A partition is
@@ -89,16 +89,18 @@ def _has_policies(facts: JobFacts) -> bool:
     return bool(facts.job.spec.policies) or any(task.policies for task in facts.job.spec.tasks)
 
 
-def _ordered(facts: JobFacts) -> Answer | None:
+def _ordered(facts: JobFacts) -> PolicyAction | None:
     if not facts.orders:
         return None
     order = facts.orders[0]
-    return Answer(order.action, order.reason, order.message, order)
+    return PolicyAction(order.action, order.reason, order.message, order)
 
 
-def _answer(response: Response) -> Answer:
+def _answer(response: Response) -> PolicyAction:
     occurrence = response.occurrence
-    return Answer(response.action, JobReason(occurrence.event.value), f"{occurrence}: {response.action} by policy", response)
+    return PolicyAction(
+        response.action, JobReason(occurrence.event.value), f"{occurrence}: {response.action} by policy", response
+    )
 
 
 def _is_due(response: Response, facts: JobFacts) -> bool:
@@ -128,7 +130,7 @@ def _has_place(facts: JobFacts, occurrence: Occurrence) -> bool:
     return task is not None and index.isdecimal() and int(index) < task.replicas
 
 
-def _is_answered(occurrence: Occurrence, answer: Answer | None) -> bool:
+def _is_answered(occurrence: Occurrence, answer: PolicyAction | None) -> bool:
     """Whether `answer` answers `occurrence` as well: an action on the whole Job answers all, one on a part what concerns that
     part.
     """

@@ -10,7 +10,7 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.lifecycle.job.facts import JobFacts
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["look_again_at", "unexamined"]
+__all__ = ["recheck_at", "unexamined"]
 
 PATIENCE_SECONDS: Final = 30.0
 
@@ -22,7 +22,7 @@ def unexamined(facts: JobFacts) -> str:
     return f"{PendingReason.NOT_EXAMINED}: the scheduler has not looked at it since it came or changed"
 
 
-def look_again_at(facts: JobFacts) -> float | None:
+def recheck_at(facts: JobFacts) -> float | None:
     """When `unexamined` has another answer although nothing happens, in seconds since the epoch."""
     due = _due(facts)
     return due if due is not None and facts.now < due else None

@@ -83,7 +83,7 @@ class TaskSeats(Wire, frozen=True, kw_only=True):
 
 
 class Seats(Wire, frozen=True, kw_only=True):
-    """What the pods of a gang will ask for. `way`: why they are made without seats instead, in one word; then there are no tasks.
+    """What the pods of a gang will ask for. `way`: the `SeatRefusal` for which there are none; then there are no tasks.
 
     A later `generation` takes the place of an earlier one, and of what was placed for that. `asked`: of which seats pods are to
     be made, by role, after the gang had been let in; who makes them waits for an answer. None: of all, when it is let in.

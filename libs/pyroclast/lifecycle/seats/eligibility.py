@@ -12,10 +12,10 @@ from typing import Final
 from pyroclast.api import keys, records
 from pyroclast.api.enums import NumaPolicy
 
-__all__ = ["Way", "way_of_job", "way_of_pod"]
+__all__ = ["SeatRefusal", "refusal_of_job", "refusal_of_pod"]
 
 
-class Way(StrEnum):
+class SeatRefusal(StrEnum):
     """Why pods of a gang are created without a node, in one word."""
 
     ADMISSION = "Admission"
@@ -59,54 +59,46 @@ class Way(StrEnum):
 
 
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-_SPECIAL: Final = (
-    keys.NUMA_TOPOLOGY_POLICY,
-    keys.VGPU_MODE,
-    keys.VGPU_POD_GROUP_POLICY,
-    keys.VGPU_UUIDS,
-    keys.VGPU_FORBIDDEN_UUIDS,
-    keys.VGPU_TYPES,
-    keys.VGPU_FORBIDDEN_TYPES,
-)
+_SPECIAL: Final = (keys.NUMA_TOPOLOGY_POLICY, *keys.VGPU_CHOICES)
 
 
-def way_of_job(job: records.Job, *, schedulers: Collection[str], forwarding: bool) -> Way | None:
+def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding: bool) -> SeatRefusal | None:
     """Why `job` gets no seats, as far as its spec tells; None if it may. `forwarding`: its queue sends it to other clusters."""
     tasks = job.spec.tasks
     if forwarding:
-        return Way.FORWARDING
+        return SeatRefusal.FORWARDING
     if job.spec.scheduler_name not in schedulers:
-        return Way.SCHEDULER
+        return SeatRefusal.SCHEDULER
     if any(task.depends_on is not None for task in tasks):
-        return Way.DEPENDS_ON
+        return SeatRefusal.DEPENDS_ON
     if any(volume.volume_claim_name or volume.volume_claim for volume in job.spec.volumes):
-        return Way.CLAIMS
+        return SeatRefusal.CLAIMS
     if job.spec.network_topology is not None or any(task.partition_policy for task in tasks):
-        return Way.TOPOLOGY
+        return SeatRefusal.TOPOLOGY
     if any(task.topology_policy not in {None, NumaPolicy.NONE} for task in tasks):
-        return Way.DEVICES
+        return SeatRefusal.DEVICES
     return None
 
 
-def way_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> Way | None:
+def refusal_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> SeatRefusal | None:
     """Why a gang with such a pod, as the API server answers to its dry run, gets no seats; None if it may."""
     spec = pod.spec
     if spec.node_name:
-        return Way.NODE
+        return SeatRefusal.NODE
     if spec.scheduler_name not in schedulers:
-        return Way.SCHEDULER
+        return SeatRefusal.SCHEDULER
     if spec.scheduling_gates or keys.QUEUE_ALLOCATION_GATE in pod.metadata.annotations:
-        return Way.GATES
+        return SeatRefusal.GATES
     if spec.resource_claims or any(each.resources.claims for each in _containers(spec)):
-        return Way.RESOURCE_CLAIMS
+        return SeatRefusal.RESOURCE_CLAIMS
     if any(volume != records.Volume(name=volume.name) for volume in spec.volumes):
-        return Way.CLAIMS
+        return SeatRefusal.CLAIMS
     if not set(_resources(spec)) <= _NATIVE or any(key in pod.metadata.annotations for key in _SPECIAL):
-        return Way.DEVICES
+        return SeatRefusal.DEVICES
     if spec.affinity or spec.topology_spread_constraints:
-        return Way.AFFINITY
+        return SeatRefusal.AFFINITY
     if spec.host_network or any(port.host_port for each in _containers(spec) for port in each.ports):
-        return Way.PORTS
+        return SeatRefusal.PORTS
     return None
 
 

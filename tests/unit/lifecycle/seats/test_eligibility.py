@@ -5,7 +5,7 @@ import pytest
 
 from pyroclast.api import keys, records
 from pyroclast.lifecycle.seats.contract import PodTemplate, Seats, TaskSeats, encode, parse_seats
-from pyroclast.lifecycle.seats.eligibility import Way, way_of_job, way_of_pod
+from pyroclast.lifecycle.seats.eligibility import SeatRefusal, refusal_of_job, refusal_of_pod
 from pyroclast.lifecycle.seats.pods import is_seat, pod_of, template_of
 from tests.unit.lifecycle.builders import job, task
 
@@ -28,41 +28,41 @@ def pod(**spec):
         pytest.param({}, None, id="simple"),
         pytest.param({"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a"}], "overhead": {"cpu": "1"}}, None, id="selector"),
         pytest.param({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "c", "configMap": {}}]}, None, id="plain volumes"),
-        pytest.param({"nodeName": "n1"}, Way.NODE, id="node"),
-        pytest.param({"schedulerName": "default-scheduler"}, Way.SCHEDULER, id="scheduler"),
-        pytest.param({"schedulingGates": [{"name": "g"}]}, Way.GATES, id="gates"),
-        pytest.param({"annotations": {keys.QUEUE_ALLOCATION_GATE: "true"}}, Way.GATES, id="gate of the queue"),
-        pytest.param({"resourceClaims": [{"name": "r"}]}, Way.RESOURCE_CLAIMS, id="resource claims"),
-        pytest.param({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, Way.CLAIMS, id="claim"),
-        pytest.param({"volumes": [{"name": "v", "ephemeral": {}}]}, Way.CLAIMS, id="ephemeral claim"),
-        pytest.param({"container": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}, Way.DEVICES, id="device"),
-        pytest.param({"annotations": {keys.NUMA_TOPOLOGY_POLICY: "restricted"}}, Way.DEVICES, id="cpus"),
-        pytest.param({"affinity": {"podAntiAffinity": {}}}, Way.AFFINITY, id="affinity"),
-        pytest.param({"topologySpreadConstraints": [{"maxSkew": 1}]}, Way.AFFINITY, id="spread"),
-        pytest.param({"container": {"ports": [{"hostPort": 80}]}}, Way.PORTS, id="port"),
-        pytest.param({"hostNetwork": True}, Way.PORTS, id="host network"),
+        pytest.param({"nodeName": "n1"}, SeatRefusal.NODE, id="node"),
+        pytest.param({"schedulerName": "default-scheduler"}, SeatRefusal.SCHEDULER, id="scheduler"),
+        pytest.param({"schedulingGates": [{"name": "g"}]}, SeatRefusal.GATES, id="gates"),
+        pytest.param({"annotations": {keys.QUEUE_ALLOCATION_GATE: "true"}}, SeatRefusal.GATES, id="gate of the queue"),
+        pytest.param({"resourceClaims": [{"name": "r"}]}, SeatRefusal.RESOURCE_CLAIMS, id="resource claims"),
+        pytest.param({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, SeatRefusal.CLAIMS, id="claim"),
+        pytest.param({"volumes": [{"name": "v", "ephemeral": {}}]}, SeatRefusal.CLAIMS, id="ephemeral claim"),
+        pytest.param({"container": {"resources": {"limits": {"nvidia.com/gpu": 1}}}}, SeatRefusal.DEVICES, id="device"),
+        pytest.param({"annotations": {keys.NUMA_TOPOLOGY_POLICY: "restricted"}}, SeatRefusal.DEVICES, id="cpus"),
+        pytest.param({"affinity": {"podAntiAffinity": {}}}, SeatRefusal.AFFINITY, id="affinity"),
+        pytest.param({"topologySpreadConstraints": [{"maxSkew": 1}]}, SeatRefusal.AFFINITY, id="spread"),
+        pytest.param({"container": {"ports": [{"hostPort": 80}]}}, SeatRefusal.PORTS, id="port"),
+        pytest.param({"hostNetwork": True}, SeatRefusal.PORTS, id="host network"),
     ],
 )
 def test_the_way_of_a_pod(spec, way):
-    assert way_of_pod(pod(**spec), schedulers=OURS) is way
+    assert refusal_of_pod(pod(**spec), schedulers=OURS) is way
 
 
 @pytest.mark.parametrize(
     ("spec", "way"),
     [
         pytest.param({}, None, id="simple"),
-        pytest.param({"networkTopology": {"mode": "hard"}}, Way.TOPOLOGY, id="topology"),
-        pytest.param({"volumes": [{"mountPath": "/a", "volumeClaimName": "c"}]}, Way.CLAIMS, id="claim"),
-        pytest.param({"schedulerName": "other"}, Way.SCHEDULER, id="scheduler"),
-        pytest.param({"tasks": [task("w", 1, dependsOn={"name": ["m"]})]}, Way.DEPENDS_ON, id="depends"),
-        pytest.param({"tasks": [task("w", 1, topologyPolicy="best-effort")]}, Way.DEVICES, id="cpus"),
-        pytest.param({"tasks": [task("w", 4, partitionPolicy={"partitionSize": 2})]}, Way.TOPOLOGY, id="partitions"),
+        pytest.param({"networkTopology": {"mode": "hard"}}, SeatRefusal.TOPOLOGY, id="topology"),
+        pytest.param({"volumes": [{"mountPath": "/a", "volumeClaimName": "c"}]}, SeatRefusal.CLAIMS, id="claim"),
+        pytest.param({"schedulerName": "other"}, SeatRefusal.SCHEDULER, id="scheduler"),
+        pytest.param({"tasks": [task("w", 1, dependsOn={"name": ["m"]})]}, SeatRefusal.DEPENDS_ON, id="depends"),
+        pytest.param({"tasks": [task("w", 1, topologyPolicy="best-effort")]}, SeatRefusal.DEVICES, id="cpus"),
+        pytest.param({"tasks": [task("w", 4, partitionPolicy={"partitionSize": 2})]}, SeatRefusal.TOPOLOGY, id="partitions"),
     ],
 )
 def test_the_way_of_a_job(spec, way):
     found = job(**{"tasks": [task("w", 1)], "schedulerName": "volcano", **spec})
-    assert way_of_job(found, schedulers=OURS, forwarding=False) is way
-    assert way_of_job(found, schedulers=OURS, forwarding=True) is Way.FORWARDING
+    assert refusal_of_job(found, schedulers=OURS, forwarding=False) is way
+    assert refusal_of_job(found, schedulers=OURS, forwarding=True) is SeatRefusal.FORWARDING
 
 
 def test_a_seat_stands_for_the_pod_that_will_be_made():
