@@ -14,7 +14,7 @@ from typing import Final
 from pyroclast.api.records.meta import Record
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.model.snapshot import Snapshot
-from pyroclast_scheduler.model.snapshot_parts import SnapshotPart, Sort, Thing
+from pyroclast_scheduler.model.snapshot_parts import SnapshotItem, SnapshotPart, Sort
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.session.ports import Ports
@@ -64,7 +64,7 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
     None where it fails for another reason, or does not fail again. `fails` is asked about as many parts of the snapshot as
     halving takes, and must not keep what it is given.
 
-    Sorts of things are taken away one after another until it does not fail any more. That does not prove that one of the last
+    Sorts of items are taken away one after another until it does not fail any more. That does not prove that one of the last
     sort is to blame: a node that cannot be dealt with fails with each job that is tried on it. So whose removal alone mends it is
     to blame, jobs first; where none does, there are several of them.
     """
@@ -77,15 +77,15 @@ def find_culprit(snapshot: Snapshot, fails: Callable[[Snapshot], bool]) -> Culpr
         return None
     sorts = list(Sort)
     for at, sort in enumerate(sorts):
-        things = part.things(sort)
-        rest = part.without(things)
-        if not things or still(rest):
+        items = part.items(sort)
+        rest = part.without(items)
+        if not items or still(rest):
             part = rest
             continue
         suspects = _suspects(part, sorts[at:], still)
         first = next(suspects)
         proven = next((each for each in chain([first], suspects) if not still(part.without([each]))), first)
-        # what passed by itself meanwhile looks as if the last thing that was taken away had mended it
+        # what passed by itself meanwhile looks as if the last item that was taken away had mended it
         return Culprit(_CULPRITS[proven.sort], proven.key, proven.record) if still(part) else None
     return None
 
@@ -95,7 +95,7 @@ def find_failing_plugin(
 ) -> Culprit | None:
     """The plugin because of which deciding fails although there is nothing to decide about; None if there is none."""
     part = SnapshotPart(snapshot)
-    nothing = part.without([thing for sort in Sort for thing in part.things(sort)])
+    nothing = part.without([item for sort in Sort for item in part.items(sort)])
     names = list(dict.fromkeys(entry.name for tier in configuration.tiers for entry in tier))
 
     def still(count: int) -> bool:
@@ -107,24 +107,24 @@ def find_failing_plugin(
     return Culprit("plugin", found) if still(len(names)) else None
 
 
-def _suspects(part: SnapshotPart, sorts: Sequence[Sort], fails: Callable[[SnapshotPart], bool]) -> Iterator[Thing]:
-    """The first thing of the first of `sorts` with which it fails, then those of others.
+def _suspects(part: SnapshotPart, sorts: Sequence[Sort], fails: Callable[[SnapshotPart], bool]) -> Iterator[SnapshotItem]:
+    """The first item of the first of `sorts` with which it fails, then those of others.
 
     What is the only one of its sort, and a queue whose jobs were not taken away, proves nothing: without it nothing is decided.
     """
     for at, sort in enumerate(sorts):
-        things = part.things(sort)
-        if at and (sort is Sort.QUEUE or len(things) < 2 or fails(part.without(things))):
+        items = part.items(sort)
+        if at and (sort is Sort.QUEUE or len(items) < 2 or fails(part.without(items))):
             continue
-        yield _first_thing(part, things, fails)
+        yield _first_thing(part, items, fails)
 
 
-def _first_thing(part: SnapshotPart, things: Sequence[Thing], fails: Callable[[SnapshotPart], bool]) -> Thing:
-    return things[_first(len(things), lambda count: fails(part.without(things[count:])))]
+def _first_thing(part: SnapshotPart, items: Sequence[SnapshotItem], fails: Callable[[SnapshotPart], bool]) -> SnapshotItem:
+    return items[_first(len(items), lambda count: fails(part.without(items[count:])))]
 
 
 def _first(count: int, fails: Callable[[int], bool]) -> int:
-    """The position of the first of `count` things with which it fails; all of them together fail."""
+    """The position of the first of `count` items with which it fails; all of them together fail."""
     low, high = 0, count
     while high - low > 1:
         middle = (low + high) // 2

@@ -10,7 +10,7 @@ import msgspec
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.records import HyperJob, JobState
 
-__all__ = ["fitted", "operations"]
+__all__ = ["fitted", "status_patch"]
 
 _MOST_STORED: Final = 1_400_000
 """Bytes of a HyperJob with its status: the store takes 1.5 MiB, with the object's metadata and conditions."""
@@ -42,7 +42,7 @@ def fitted(hyper_job: HyperJob, rows: Sequence[Row]) -> list[Row]:
     return [{**row, "jobStates": _ended(row["jobStates"])} for row in found]
 
 
-def operations(hyper_job: HyperJob, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+def status_patch(hyper_job: HyperJob, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """The JSON patch that makes the status of `hyper_job` say `body`; None where so much is new that it is written as a whole."""
     status = hyper_job.status
     rows = body["replicatedJobsStatus"]

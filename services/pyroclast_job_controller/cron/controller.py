@@ -21,7 +21,7 @@ from pyroclast.runtime.reconciler import Memories, Memory, Reconciler
 from pyroclast_job_controller.caches import OWNER
 from pyroclast_job_controller.core.cron import jobs as cron_jobs
 from pyroclast_job_controller.core.cron.clock import Clock
-from pyroclast_job_controller.core.cron.missed import since, wait
+from pyroclast_job_controller.core.cron.missed import earliest_time, wait
 from pyroclast_job_controller.core.cron.plan import CronDecision, CronFacts, CronPlan, decide
 from pyroclast_job_controller.core.cron.state import CronState
 from pyroclast_job_controller.cron.zones import clock_of, zone_of
@@ -98,7 +98,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
             state = state.with_job(job).acted_on(time)
             memory.acted = time
         await self._write(cron_job, memory, state)
-        return wait(clock, earliest=since(cron_job, state.last_schedule), now=self._now())
+        return wait(clock, earliest=earliest_time(cron_job, state.last_schedule), now=self._now())
 
     async def _create(self, cron_job: CronJob, time: float) -> Job | None:
         """The Job for `time`, made now or by somebody before us; None when there is nothing to note down."""
@@ -177,7 +177,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         clock, notices = clock_of(new)
         self._record(new, *notices)
         last = CronState.of(new).last_schedule
-        after = wait(clock, earliest=since(new, last), now=self._now()) if clock else None
+        after = wait(clock, earliest=earliest_time(new, last), now=self._now()) if clock else None
         if after is not None:
             self._queue.add_after(new.key, after)
 

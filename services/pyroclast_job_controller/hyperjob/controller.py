@@ -77,7 +77,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
             return self._now() + pause
         patch = hyperjobs.status(hyper_job, self._jobs_of(hyper_job), problem, now=self._now())
         if patch:
-            operations = hyperjob_sizes.operations(hyper_job, patch["status"])
+            operations = hyperjob_sizes.status_patch(hyper_job, patch["status"])
             how = PatchKind.MERGE if operations is None else PatchKind.JSON
             await self._patch(hyper_job, patch if operations is None else operations, subresource="status", how=how)
             memory.pace.written()

@@ -6,10 +6,19 @@ from collections.abc import Callable, Iterable
 
 from pyroclast.lifecycle.jobplugins import Manifest
 
-__all__ = ["annotated", "extended", "in_each", "variable", "with_init_container", "with_port", "with_variables", "with_volume"]
+__all__ = [
+    "annotated",
+    "change_containers",
+    "extended",
+    "variable",
+    "with_init_container",
+    "with_port",
+    "with_variables",
+    "with_volume",
+]
 
 
-def in_each(pod: Manifest, change: Callable[[Manifest], Manifest], *, init: bool = True) -> Manifest:
+def change_containers(pod: Manifest, change: Callable[[Manifest], Manifest], *, init: bool = True) -> Manifest:
     """`pod` with `change` made to all its containers, and with `init` to its init containers too."""
     spec = dict(pod["spec"])
     for name in ("initContainers", "containers") if init else ("containers",):
@@ -32,7 +41,7 @@ def variable(name: str, value: str) -> Manifest:
 def with_variables(pod: Manifest, variables: Iterable[Manifest], *, init: bool = True) -> Manifest:
     """`pod` with environment variables after those that its containers have."""
     env = list(variables)
-    return in_each(pod, lambda container: extended(container, "env", env), init=init)
+    return change_containers(pod, lambda container: extended(container, "env", env), init=init)
 
 
 def with_port(container: Manifest, name: str, number: int) -> Manifest:
@@ -46,7 +55,7 @@ def with_volume(pod: Manifest, volume: Manifest, mount: Manifest) -> Manifest:
     """`pod` with a volume, mounted in all containers as `mount` says."""
     spec = extended(pod["spec"], "volumes", [volume])
     mounts = [{**mount, "name": volume["name"]}]
-    return in_each({**pod, "spec": spec}, lambda container: extended(container, "volumeMounts", mounts))
+    return change_containers({**pod, "spec": spec}, lambda container: extended(container, "volumeMounts", mounts))
 
 
 def with_init_container(pod: Manifest, container: Manifest) -> Manifest:

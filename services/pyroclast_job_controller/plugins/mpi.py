@@ -9,7 +9,7 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import in_each, variable, with_port, with_variables
+from pyroclast_job_controller.plugins.containers import change_containers, variable, with_port, with_variables
 from pyroclast_job_controller.plugins.hosts import addresses, fit_variables, host_file, task_named
 
 __all__ = ["MpiPlugin"]
@@ -37,11 +37,11 @@ class MpiPlugin(JobPlugin):
         """
         port = self.flags.number("port")
         if task.name != self.flags.text("master"):
-            return in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
+            return change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port))
         workers = task_named(job, self.flags.text("worker"))
         if workers is None:
             return manifest
-        pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port))
+        pod = change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port))
         if workers.name not in fit_variables(job):
             return pod  # the file of plugin svc has them
         return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

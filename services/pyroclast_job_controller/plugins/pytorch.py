@@ -9,7 +9,13 @@ from pyroclast.api.jobplugins import BUILT_IN
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import in_each, variable, with_init_container, with_port, with_variables
+from pyroclast_job_controller.plugins.containers import (
+    change_containers,
+    variable,
+    with_init_container,
+    with_port,
+    with_variables,
+)
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
 __all__ = ["PytorchPlugin"]
@@ -59,7 +65,7 @@ class PytorchPlugin(JobPlugin):
         elif worker is not None and task.name == worker.name:
             variables["RANK"] = str(index + 1)
             manifest = self._waiting(manifest, host, port)
-        pod = in_each(manifest, lambda container: with_port(container, _PORT_NAME, port), init=False)
+        pod = change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port), init=False)
         return with_variables(pod, [variable(name, value) for name, value in variables.items()], init=False)
 
     def _waiting(self, pod: Manifest, host: str, port: int) -> Manifest:

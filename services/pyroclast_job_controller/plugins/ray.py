@@ -12,7 +12,7 @@ from pyroclast.api.types import SERVICES
 from pyroclast.lifecycle.gang.pods import template_of
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast.resources.go_flags import Value
-from pyroclast_job_controller.plugins.containers import in_each, with_port
+from pyroclast_job_controller.plugins.containers import change_containers, with_port
 from pyroclast_job_controller.plugins.hosts import address, task_named
 
 __all__ = ["RayPlugin"]
@@ -54,11 +54,11 @@ class RayPlugin(JobPlugin):
         head = self._head(job)
         if task.name == head.name:
             name = self.flags.text("headContainer")
-            return in_each(manifest, lambda one: self._as_head(one) if one.get("name") == name else one, init=False)
+            return change_containers(manifest, lambda one: self._as_head(one) if one.get("name") == name else one, init=False)
         if task.name == self.flags.text("worker"):
             command = f"ray start --block --address={address(job, head, 0)}:{self.flags.number('port')}"
             name = self.flags.text("workerContainer")
-            return in_each(manifest, lambda one: _running(one, command) if one.get("name") == name else one, init=False)
+            return change_containers(manifest, lambda one: _running(one, command) if one.get("name") == name else one, init=False)
         return manifest
 
     def _head(self, job: Job) -> Task:

@@ -15,7 +15,7 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.runtime.traces import PastSpan, SpanEvent
 from pyroclast_recorder.database.tables import PREPARED, SCHEDULED, Row, trace_step
 
-__all__ = ["Told", "spans_of"]
+__all__ = ["JobHistory", "spans_of"]
 
 ACTIONS: Final = {
     str(JobPhase.RESTARTING): "RestartJob",
@@ -29,7 +29,7 @@ MOST_EVENTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class JobHistory:
     """What the database tells of a Job beside its row: rows of its phases, of `job_causes` and of its pods."""
 
     phases: Sequence[Row] = ()
@@ -60,7 +60,7 @@ class _Trace:
         return PastSpan(name, self.context, f"{row['uid']} {name} {key}", begin, end, {**attributes, **(more or {})}, events)
 
 
-def spans_of(row: Row, context: str, told: Told, since: float | None = None) -> list[PastSpan]:
+def spans_of(row: Row, context: str, told: JobHistory, since: float | None = None) -> list[PastSpan]:
     """All spans of a Job.
 
     Args:
@@ -74,7 +74,7 @@ def spans_of(row: Row, context: str, told: Told, since: float | None = None) -> 
     return [*_steps(trace, told), *(span for span in inner if span.begin > trace.since)]
 
 
-def _steps(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+def _steps(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
     """The spans that follow each other from creation to the end. A step that nobody saw is part of the one before."""
     row, ended = trace.row, trace.row["ended"]
     created, prepared = row.get("created"), min((each["at"] for each in told.causes if each["name"] == PREPARED), default=None)
@@ -95,7 +95,7 @@ def _steps(trace: _Trace, told: Told) -> Iterator[PastSpan]:
     yield trace.span("job.end", ended, ended, ended, {"state": row["phase"] or "", "retries": row["retries"] or 0})
 
 
-def _decisions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+def _decisions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
     """A span for each decision to place the gang, with the code for which it waited before."""
     before = ""
     for cause in sorted(told.causes, key=lambda row: (row["at"], bool(trace_step(row["name"])), row.get("version") or 0)):
@@ -109,7 +109,7 @@ def _decisions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
             before = ""
 
 
-def _bindings(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+def _bindings(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
     """A span for the pods of each try, from the first binding to the last."""
     tries: dict[int, list[Row]] = defaultdict(list)
     for pod in told.pods:
@@ -124,7 +124,7 @@ def _bindings(trace: _Trace, told: Told) -> Iterator[PastSpan]:
         yield trace.span("gang.bind", version, pods[0]["bound"], pods[-1]["bound"], more, events=events)
 
 
-def _actions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+def _actions(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
     """A span for each time that an action moved the whole Job, until the Job came into its next phase."""
     phases = sorted(told.phases, key=lambda phase: phase["at"])
     for number, phase in enumerate(phases):
@@ -134,7 +134,7 @@ def _actions(trace: _Trace, told: Told) -> Iterator[PastSpan]:
             yield trace.span("policy.action", f"{action} {begin}", begin, max(begin, end), {"action": action})
 
 
-def _replacements(trace: _Trace, told: Told) -> Iterator[PastSpan]:
+def _replacements(trace: _Trace, told: JobHistory) -> Iterator[PastSpan]:
     """A span for pods of a task that were made again while the Job went on, by the time when the first of them was."""
     places: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for pod in told.pods:

@@ -25,7 +25,7 @@ from pyroclast_recorder.database.tables import FLOW_ENDED, PREPARED, SCHEDULED, 
 from pyroclast_recorder.facts.jobs import owner_of
 from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
-from pyroclast_recorder.following.spans import Told, spans_of
+from pyroclast_recorder.following.spans import JobHistory, spans_of
 
 __all__ = ["JobTracer"]
 
@@ -138,7 +138,7 @@ class JobTracer:
                 span = replace(span, parent=parent, identity=f"{span.identity} {since}", begin=since)
             self._unsent.append(span)
 
-    async def _told(self, uid: str, batch: Batch) -> Told:
+    async def _told(self, uid: str, batch: Batch) -> JobHistory:
         """What the database and the batch tell of a Job."""
         found = {
             table: {key_of(table, row): row for row in rows} for table, rows in (await self._database.rows_of_job(uid)).items()
@@ -147,7 +147,7 @@ class JobTracer:
             for key, row in batch.rows.get(table, {}).items():
                 if row["job"] == uid:
                     known[key] = merged(table, known[key], row) if key in known else row
-        return Told(*(list(found[table].values()) for table in (job_phases, job_causes, pods)))
+        return JobHistory(*(list(found[table].values()) for table in (job_phases, job_causes, pods)))
 
 
 def _end_of(row: Row) -> int | None:

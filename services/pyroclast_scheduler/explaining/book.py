@@ -12,14 +12,14 @@ from pyroclast.api.waiting_codes import says_never
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
 
-__all__ = ["Past", "WaitingBook", "WaitingEntry"]
+__all__ = ["PastCode", "WaitingBook", "WaitingEntry"]
 
 _MOST_PAST: Final = 8
 _Place = tuple[tuple[Any, ...], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastCode:
     """A code that held from `since` on, in seconds since the epoch."""
 
     code: PendingReason
@@ -33,7 +33,7 @@ class WaitingEntry:
     key: str
     record: WaitingRecord
     seen: float
-    past: deque[Past] = field(default_factory=lambda: deque(maxlen=_MOST_PAST))
+    past: deque[PastCode] = field(default_factory=lambda: deque(maxlen=_MOST_PAST))
 
     @property
     def code(self) -> PendingReason:
@@ -150,7 +150,9 @@ class WaitingBook:
         is_before = known is not None and known.record.queue == record.queue and known.record.rank < record.rank
         return at - is_before
 
-    def take(self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, Past]) -> None:
+    def take(
+        self, records: Mapping[str, WaitingRecord], seen: Collection[str], now: float, *, since: Mapping[str, PastCode]
+    ) -> None:
         """Take up what a session found out; jobs that it has `seen` and says nothing of wait no more.
 
         `since`: what was known before the first session of this process, by key.
@@ -161,18 +163,18 @@ class WaitingBook:
         for key, record in records.items():
             self._put(key, record, now, since.get(key))
 
-    def _put(self, key: str, record: WaitingRecord, now: float, known: Past | None) -> None:
+    def _put(self, key: str, record: WaitingRecord, now: float, known: PastCode | None) -> None:
         entry = self._entries.get(key)
         if entry is None:
             is_same = known is not None and known.code is record.code
             entry = self._entries[key] = WaitingEntry(key, record, now)
-            entry.past.append(known if known is not None and is_same else Past(record.code, now))
+            entry.past.append(known if known is not None and is_same else PastCode(record.code, now))
         else:
             self._remove(entry)
             if record.short is None and record.code is entry.code:
                 record = replace(record, short=entry.record.short)
             if record.code is not entry.code:
-                entry.past.append(Past(record.code, now))
+                entry.past.append(PastCode(record.code, now))
             entry.record, entry.seen = record, now
         insort(self._queues.setdefault(record.queue, []), (record.rank, key))
         slot = record.queue, record.code

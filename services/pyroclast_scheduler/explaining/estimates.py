@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["Estimator", "Pass", "Scene", "begin"]
+__all__ = ["Estimator", "Pass", "PassInput", "begin"]
 
 SCENARIOS: Final = 32
 MOST_JOBS: Final = 1000
@@ -149,8 +149,8 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """What a pass begins with. `name`: of a job whose run time is not known, for everybody to read."""
+class PassInput:
+    """What a pass of estimates starts from. `name` gives a job whose run time is not known a name that everybody may read."""
 
     book: WaitingBook
     snapshot: Snapshot
@@ -159,12 +159,12 @@ class Scene:
     name: Callable[[JobFacts], str] = lambda _facts: "a Job that holds what is short"
 
 
-def begin(estimator: Estimator, scene: Scene) -> Pass:
+def begin(estimator: Estimator, given: PassInput) -> Pass:
     """A pass over the jobs that wait now; jobs of which no estimate can be made are told why at once."""
-    snapshot, now = scene.snapshot, scene.now
+    snapshot, now = given.snapshot, given.now
     jobs, dimensions = snapshot.all_jobs, snapshot.dimensions
     found: dict[str, Interval | str] = {}
-    entries = [entry for entry in _heads(scene.book, MOST_JOBS) if _is_for_room(entry, jobs, found)]
+    entries = [entry for entry in _heads(given.book, MOST_JOBS) if _is_for_room(entry, jobs, found)]
     rows = {queue: row for row, queue in enumerate(snapshot.queues)}
     chains = {queue: _chain(queue, snapshot, rows) for queue in rows}
     limits, used = _shares(snapshot, rows, chains)
@@ -173,7 +173,7 @@ def begin(estimator: Estimator, scene: Scene) -> Pass:
         running.add(facts, facts.allocated(dimensions), chains.get(facts.queue) or [len(rows)] * _DEPTH)
     asked = [jobs[entry.key].minimum(dimensions) for entry in entries]
     world = World(
-        _free(snapshot, scene.reservations),
+        _free(snapshot, given.reservations),
         used,
         limits,
         _stacked(running.ends, GRID),
@@ -187,8 +187,8 @@ def begin(estimator: Estimator, scene: Scene) -> Pass:
         seeds(entry.key for entry in entries),
     )
     unknown = running.unknown
-    why = "" if unknown is None else f"the run time of {scene.name(unknown)} is not known"
-    promises = {key: each.promise - now for key, each in scene.reservations.items() if each.promise is not None}
+    why = "" if unknown is None else f"the run time of {given.name(unknown)} is not known"
+    promises = {key: each.promise - now for key, each in given.reservations.items() if each.promise is not None}
     queues = {entry.key: entry.record.queue for entry in entries}
     return Pass(now, world, queues, why, running.basis, promises, found)
 

@@ -1,4 +1,4 @@
-"""Parts of a snapshot: the same cluster with fewer things in it, for those who search what makes deciding fail."""
+"""Parts of a snapshot: the same cluster with fewer items in it, for those who search what makes deciding fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyroclast_scheduler.model.features import NodeFeatures
 from pyroclast_scheduler.model.objects import Objects
 from pyroclast_scheduler.model.snapshot import Snapshot
 
-__all__ = ["SnapshotPart", "Sort", "Thing"]
+__all__ = ["SnapshotItem", "SnapshotPart", "Sort"]
 
 
 class Sort(Enum):
@@ -24,8 +24,8 @@ class Sort(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """One of them. `key`: as the snapshot has it, for nodes the name; `record`: the type of an object."""
+class SnapshotItem:
+    """What can be left out. `key`: as the snapshot has it, for nodes the name; `record`: the type of an object."""
 
     sort: Sort
     key: str
@@ -34,18 +34,18 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
-    """A snapshot without some things."""
+    """A snapshot without some items."""
 
     snapshot: Snapshot
-    gone: frozenset[Thing] = frozenset()
+    gone: frozenset[SnapshotItem] = frozenset()
 
-    def things(self, sort: Sort) -> list[Thing]:
+    def items(self, sort: Sort) -> list[SnapshotItem]:
         """Those of a sort that are left, jobs that a session has to look at before the others."""
-        return [thing for thing in _listed(self.snapshot, sort) if thing not in self.gone]
+        return [item for item in _listed(self.snapshot, sort) if item not in self.gone]
 
-    def without(self, things: Collection[Thing]) -> SnapshotPart:
-        """The same without `things` too."""
-        return SnapshotPart(self.snapshot, self.gone.union(things))
+    def without(self, items: Collection[SnapshotItem]) -> SnapshotPart:
+        """The same without `items` too."""
+        return SnapshotPart(self.snapshot, self.gone.union(items))
 
     def made(self) -> Snapshot:
         """A snapshot of its own, from which nothing goes to another session.
@@ -54,9 +54,9 @@ class SnapshotPart:
         session uses, as while its pods are known before it is.
         """
         whole, gone = self.snapshot, self.gone
-        jobs = {thing.key for thing in gone if thing.sort is Sort.JOB}
-        queues = {thing.key for thing in gone if thing.sort is Sort.QUEUE}
-        rows = {whole.rows[thing.key] for thing in gone if thing.sort is Sort.NODE}
+        jobs = {item.key for item in gone if item.sort is Sort.JOB}
+        queues = {item.key for item in gone if item.sort is Sort.QUEUE}
+        rows = {whole.rows[item.key] for item in gone if item.sort is Sort.NODE}
         is_ready = whole.is_ready.copy()
         is_ready[list(rows)] = False
         return replace(
@@ -79,20 +79,22 @@ class SnapshotPart:
         )
 
 
-def _listed(snapshot: Snapshot, sort: Sort) -> list[Thing]:
+def _listed(snapshot: Snapshot, sort: Sort) -> list[SnapshotItem]:
     match sort:
         case Sort.JOB:
-            return [Thing(sort, key) for key in dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])]
+            return [
+                SnapshotItem(sort, key) for key in dict.fromkeys([*(facts.key for facts in snapshot.jobs), *snapshot.all_jobs])
+            ]
         case Sort.QUEUE:
-            return [Thing(sort, name) for name in sorted(snapshot.queues)]
+            return [SnapshotItem(sort, name) for name in sorted(snapshot.queues)]
         case Sort.NODE:
-            return [Thing(sort, name) for name, row in snapshot.rows.items() if snapshot.nodes[row] is not None]
+            return [SnapshotItem(sort, name) for name, row in snapshot.rows.items() if snapshot.nodes[row] is not None]
         case Sort.OBJECT:
-            return [Thing(sort, key, record) for record, found in snapshot.objects.found.items() for key in found]
+            return [SnapshotItem(sort, key, record) for record, found in snapshot.objects.found.items() for key in found]
 
 
-def _objects(whole: Objects, gone: Collection[Thing]) -> Objects:
-    missing = {(thing.record, thing.key) for thing in gone if thing.sort is Sort.OBJECT}
+def _objects(whole: Objects, gone: Collection[SnapshotItem]) -> Objects:
+    missing = {(item.record, item.key) for item in gone if item.sort is Sort.OBJECT}
     if not missing:
         return whole
     return Objects(

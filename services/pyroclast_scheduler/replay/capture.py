@@ -12,18 +12,18 @@ from pyroclast_scheduler.replay.state import Circumstances, State
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.session.ports import Ports
 
-__all__ = ["Ours", "circumstances", "taken"]
+__all__ = ["CacheSettings", "circumstances", "taken"]
 
 
-class Ours(NamedTuple):
-    """What a cache was made with, see there."""
+class CacheSettings(NamedTuple):
+    """The settings that a `Cache` was made with."""
 
     scheduler_names: Sequence[str] = ("volcano",)
     default_queue: str = "default"
     is_shared: bool = False
 
 
-def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: Ours) -> State:
+def taken(cache: Cache, configuration: Configuration, ports: Ports, ours: CacheSettings) -> State:
     """The state of `cache`, to be decided by `configuration` with `ports`."""
     cache.placed()  # brings the table of jobs up to date, what is wrong with them too
     jobs, held, refused = cache.jobs, cache.holds.held, cache.holds.refused

@@ -16,7 +16,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.kube.http.client import Client
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.explaining.book import Past, WaitingBook, WaitingEntry
+from pyroclast_scheduler.explaining.book import PastCode, WaitingBook, WaitingEntry
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
 from pyroclast_scheduler.explaining.gangs import TooManyPods, as_created, gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
@@ -113,7 +113,7 @@ class ChangeTrials:
             answer = {"code": None, "never": False, "sentence": sentence + price, "phase": "", "evictions": verdict.evictions}
             return fields | answer | {"asOf": format_time(now), "complete": True, "seesWholeCluster": True}, None
         entry = WaitingEntry(gang.key, verdict.record, now)
-        entry.past.append(Past(entry.code, now))
+        entry.past.append(PastCode(entry.code, now))
         place = self._book.ahead(entry) + 1
         case = Situation(whole, gang, entry.code, entry.short, view, priorities, None, now, place=place, is_never=entry.is_never)
         book = self._book

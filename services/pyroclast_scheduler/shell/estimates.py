@@ -13,7 +13,7 @@ from pyroclast.api.run_lengths import RunLengths
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.session.outcome import Outcome
 from pyroclast_scheduler.shell.reserved_nodes import ReservedNodes
@@ -77,8 +77,8 @@ class Estimates:
             thread.shutdown(wait=False, cancel_futures=True)
 
     async def _pass(self, book: WaitingBook) -> None:
-        scene = Scene(book, self._cache.view(), self._reserved.by_job, self._now())
-        made = await self._work(partial(begin, self._estimator, scene))
+        given = PassInput(book, self._cache.view(), self._reserved.by_job, self._now())
+        made = await self._work(partial(begin, self._estimator, given))
         while not made.is_done:
             await self._work(made.step)
         await self._work(partial(self._estimator.take, made))

@@ -16,7 +16,7 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Turns
 from pyroclast_scheduler.explaining.answers import Answerer
-from pyroclast_scheduler.explaining.book import Past, WaitingBook
+from pyroclast_scheduler.explaining.book import PastCode, WaitingBook
 from pyroclast_scheduler.explaining.run_times import declared_end
 from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.session.outcome import Outcome
@@ -125,14 +125,14 @@ class Explainer:
         group = self._cache.groups.current(key)
         return group is not None and self._text.of(group) != group.metadata.annotations.get(keys.WAITING, "")
 
-    def _known(self, key: str) -> Past | None:
+    def _known(self, key: str) -> PastCode | None:
         """Since when its code holds, by the annotation that another leader, or this process before, wrote."""
         group = self._cache.groups.current(key)
         said = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
         if said is None or said.code not in set(PendingReason):
             return None
         try:
-            return Past(PendingReason(said.code), datetime.fromisoformat(said.since).timestamp())
+            return PastCode(PendingReason(said.code), datetime.fromisoformat(said.since).timestamp())
         except ValueError:
             return None
 

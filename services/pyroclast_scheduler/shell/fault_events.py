@@ -33,7 +33,7 @@ class FaultReports:
     def take(self, faults: frozenset[Fault], *, told: Collection[str] = ()) -> None:
         """Report `faults`, which are all that there are. `told`: keys of groups whose users learn of it as why they wait."""
         for fault in faults - self._reported:
-            log.warning("object.faulty", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
+            log.warning("object.invalid", kind=fault.kind.kind, namespace=fault.namespace, name=fault.name, reason=fault.reason)
             if fault.group in told and fault.event == _LEFT_OUT:
                 continue
             reference = Reference(fault.kind.api_version, fault.kind.kind, fault.namespace, fault.name, fault.uid)

@@ -25,23 +25,23 @@ log = structlog.get_logger()
 _FIRST_LIST_SECONDS: Final = 10.0  # decisions wait so long for the first list: without it gangs that run would not count
 
 
-class Taker(Protocol):
-    """Takes up a PodGroup, as it was and as it is, None where there is none, and what it is served as."""
+class GroupChange(Protocol):
+    """Told of each change of a PodGroup: before, after (None: it is not there), and the resource type that serves it."""
 
     def __call__(self, old: records.NativePodGroup | None, new: records.NativePodGroup | None, kind: ResourceType, /) -> None: ...
 
 
 class NativeWatch:
-    """Looks for them until they are there, and follows them from then on with the objects that name queues for them.
+    """Watches PodGroups of scheduling.k8s.io once the API server serves them, and the objects that name their queues.
 
-    `watch`: runs an informer for as long as the service. `pause`: seconds between two looks.
+    `watch`: runs an informer for as long as the service. `pause`: seconds between two checks whether they are served.
     """
 
     def __init__(
         self,
         client: Client,
         cache: Cache,
-        take: Taker,
+        take: GroupChange,
         watch: Callable[[Informer[Any]], None],
         *,
         pause: float = LOOK_SECONDS,

@@ -29,8 +29,8 @@ log = structlog.get_logger()
 _Watched = Callable[[records.Pod | None, records.Pod | None], None]
 
 
-class Taker(Protocol):
-    """Takes up what is divided among schedulers: each method an object as it was and as it is, None where there is none."""
+class SharedChanges(Protocol):
+    """Told of each change of what is divided among schedulers, by kind: the object before and after; None: it is not there."""
 
     def node_changed(self, old: records.Node | None, new: records.Node | None) -> None: ...
     def queue_changed(self, old: records.Queue | None, new: records.Queue | None) -> None: ...
@@ -39,7 +39,7 @@ class Taker(Protocol):
 
 
 def watch(
-    service: Service, taker: Taker, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
+    service: Service, taker: SharedChanges, cache: Cache, settings: SchedulerSettings, client: Client, *, watched: _Watched
 ) -> None:
     """Feed the cache through `taker`. Pods come last, so that they find their nodes and groups."""
     wanted = _labels(settings.node_selector)

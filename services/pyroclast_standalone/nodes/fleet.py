@@ -21,7 +21,7 @@ from pyroclast_standalone.nodes import machines, records
 from .capacity import Ledger
 from .injections import SIMULATED, NodeState, of_node
 
-__all__ = ["Fleet", "Served"]
+__all__ = ["Fleet", "SimulatedNode"]
 
 log = structlog.get_logger()
 
@@ -32,8 +32,8 @@ _LEASE_NAMESPACE = "kube-node-lease"
 
 
 @dataclass(slots=True)
-class Served:
-    """A node that is ours: how it behaves and what its pods take; `is_counted` once the pods it had at our start are entered."""
+class SimulatedNode:
+    """A simulated node: how it behaves and what its pods take. `is_counted`: the pods that it had at our start are entered."""
 
     name: str
     uid: str
@@ -67,7 +67,7 @@ class Fleet:
         self._client, self._nodes, self._names = client, nodes, names
         self._fleet, self._changed = fleet, changed
         self.shape = shape
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, SimulatedNode] = {}
         self._to_register = set(names)
         self._queue: WorkQueue[str] = WorkQueue("nodes")
         nodes.on_change(self._on_change)
@@ -75,7 +75,7 @@ class Fleet:
     def __len__(self) -> int:
         return len(self._served)
 
-    def get(self, name: str) -> Served | None:
+    def get(self, name: str) -> SimulatedNode | None:
         """The node of that name if it is ours."""
         return self._served.get(name)
 
@@ -123,7 +123,7 @@ class Fleet:
         served = self._served.get(name)
         if served is None or served.uid != new.metadata.uid:
             allocatable = new.status.allocatable or new.status.capacity or self.shape.resources
-            self._served[name] = Served(name, new.metadata.uid, state, Ledger(allocatable))
+            self._served[name] = SimulatedNode(name, new.metadata.uid, state, Ledger(allocatable))
             self._changed(name)
         else:
             served.ledger.allocatable = new.status.allocatable or served.ledger.allocatable
@@ -172,7 +172,7 @@ class Fleet:
         except Conflict:
             return  # it has changed: the watch will bring it here again
 
-    async def _renew(self, served: Served, interval: float) -> None:
+    async def _renew(self, served: SimulatedNode, interval: float) -> None:
         body = machines.lease(served.name, served.uid, interval, time.time())
         try:
             try:

@@ -20,7 +20,7 @@ from pyroclast_standalone.nodes import records
 
 from .addresses import AddressPool
 from .capacity import pod_requests
-from .fleet import Fleet, Served
+from .fleet import Fleet, SimulatedNode
 from .injections import NodeState, of_pod
 from .lifecycle import Backoff, advance
 from .lives import AskProbe, ContainerLife, Effect, Kill, Phase, PodLife, Start, Terminate, born
@@ -150,7 +150,7 @@ class PodKeeper:
         elif entry.life.wake_at is not None:
             self._queue.add_at(key, entry.life.wake_at)
 
-    async def _accept(self, pod: records.Pod, node: Served) -> Entry:
+    async def _accept(self, pod: records.Pod, node: SimulatedNode) -> Entry:
         now = self._now()
         self._log.started(pod, node.name, now)
         if pod.status.start_time:
@@ -167,7 +167,7 @@ class PodKeeper:
             log.warning("pod.refused", pod=str(pod.key), node=node.name, reason=refusal.reason, message=refusal.message)
         return entry
 
-    def _count(self, node: Served) -> None:
+    def _count(self, node: SimulatedNode) -> None:
         """Before a node takes its first pod, enter those that it had before we were started."""
         if node.is_counted:
             return
@@ -180,7 +180,7 @@ class PodKeeper:
     def _host_ip(self) -> str:
         return self.fleet.shape.host_ip if self.fleet is not None else ""
 
-    async def _resume(self, pod: records.Pod, node: Served) -> Entry:
+    async def _resume(self, pod: records.Pod, node: SimulatedNode) -> Entry:
         now = self._now()
         life, running = resumed(pod, now, self._backoff)
         entry = self._entries[pod.key] = Entry(life, node.name)

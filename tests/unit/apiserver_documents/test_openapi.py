@@ -4,12 +4,12 @@ import json
 import re
 
 from pyroclast.api import builtin
-from pyroclast_standalone.apiserver.documents.openapi import Served, document
+from pyroclast_standalone.apiserver.documents.openapi import ServedResource, document
 from tests.unit.apiserver_documents import cases
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-CONFIG_MAP = Served("", "v1", "ConfigMap", "configmaps", namespaced=True, verbs=VERBS)
-WIDGET = Served(
+CONFIG_MAP = ServedResource("", "v1", "ConfigMap", "configmaps", namespaced=True, verbs=VERBS)
+WIDGET = ServedResource(
     "recorded.example.org",
     "v1",
     "W",
@@ -71,7 +71,7 @@ def test_custom_schemas_are_explained():
 
 
 def test_built_in_schemas_have_what_merging_needs():
-    pod = Served("", "v1", "Pod", "pods", namespaced=True, verbs=VERBS)
+    pod = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=VERBS)
     schemas = document("", "v1", [pod])["components"]["schemas"]
     containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
@@ -80,7 +80,7 @@ def test_built_in_schemas_have_what_merging_needs():
 
 
 def test_values_of_enumerations_are_told_of_fields_that_there_are():
-    pods = Served("", "v1", "Pod", "pods", namespaced=True, verbs=("list",))
+    pods = ServedResource("", "v1", "Pod", "pods", namespaced=True, verbs=("list",))
     schemas = document("", "v1", [pods])["components"]["schemas"]
     assert schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["restartPolicy"]["enum"] == ["Always", "Never", "OnFailure"]
     definitions = builtin.definitions()

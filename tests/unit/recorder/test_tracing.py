@@ -17,7 +17,7 @@ from pyroclast.runtime.traces import ANNOTATION, PastSpan, Traces, context_withi
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
-from pyroclast_recorder.following.spans import Told, spans_of
+from pyroclast_recorder.following.spans import JobHistory, spans_of
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.reading.queries import tries
 
@@ -60,7 +60,7 @@ def times(spans: Sequence[PastSpan]) -> list[tuple[str, float, float]]:
     ],
 )
 def test_spans_follow_each_other_without_a_hole(seen: dict[str, int], told: list[Any]) -> None:
-    found = spans_of({**ROW, **seen}, PARENT, Told())
+    found = spans_of({**ROW, **seen}, PARENT, JobHistory())
     assert times(found) == told
     assert {span.parent for span in found} == {PARENT}
     assert len({span.identity for span in found}) == len(found)
@@ -85,7 +85,7 @@ PHASES = [{"name": name, "at": at} for name, at in (("Running", 40), ("Restartin
 
 
 def test_what_happened_inside_is_a_span_each() -> None:
-    told = Told(PHASES, STEPS, [pod(0, 31), pod(1, 33), pod(0, 56, version=1), pod(1, 56, version=1)])
+    told = JobHistory(PHASES, STEPS, [pod(0, 31), pod(1, 33), pod(0, 56, version=1), pod(1, 56, version=1)])
     found = spans_of({**ROW, **WHOLE}, PARENT, told)
     assert times(found) == [
         ("job.prepare", 10, 11),
@@ -111,20 +111,22 @@ def test_what_happened_inside_is_a_span_each() -> None:
 
 
 def test_a_resumed_job_does_not_tell_again_what_was_told_at_its_first_end() -> None:
-    told = Told(PHASES, STEPS, [pod(0, 31), pod(0, 56, version=1)])
+    told = JobHistory(PHASES, STEPS, [pod(0, 31), pod(0, 56, version=1)])
     found = spans_of({**ROW, **WHOLE}, PARENT, told, since=53)
     assert times(found) == [("job.run", 53, 90), ("job.end", 90, 90), ("gang.decide", 55, 55), ("gang.bind", 56, 56)]
 
 
 def test_many_pods_are_64_events_from_the_first_to_the_last() -> None:
-    (bind,) = [span for span in spans_of({**ROW, **WHOLE}, PARENT, Told(pods=[pod(n, n) for n in range(1000)])) if span.events]
+    (bind,) = [
+        span for span in spans_of({**ROW, **WHOLE}, PARENT, JobHistory(pods=[pod(n, n) for n in range(1000)])) if span.events
+    ]
     assert (len(bind.events), bind.events[0].at, bind.events[-1].at, bind.attributes["pods"]) == (64, 0, 999, 1000)
 
 
 def test_pods_that_were_made_again_are_one_action_and_evicted_ones_none() -> None:
     pods = [pod(n, 30, finished=44) for n in range(2)] + [pod(n, 45) for n in range(2)]
     pods += [pod(2, 30, evicted_for="prod"), pod(2, 47)]
-    found = [span for span in spans_of({**ROW, **WHOLE}, PARENT, Told(pods=pods)) if span.name == "policy.action"]
+    found = [span for span in spans_of({**ROW, **WHOLE}, PARENT, JobHistory(pods=pods)) if span.name == "policy.action"]
     assert [(span.begin, span.end, span.attributes["action"], span.attributes["pods"]) for span in found] == [
         (44, 45, "RestartPod", 2)
     ]

@@ -11,7 +11,7 @@ import pytest
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Interval, Score
-from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.explaining.lengths import GRID, UNKNOWN, Basis, Lengths, kaplan_meier, keys_of, remaining
 from pyroclast_scheduler.explaining.simulation import HORIZON, World, scenario, seeds
 from pyroclast_scheduler.model.reservations import Lock, Reservation
@@ -210,12 +210,12 @@ def scene_of(tables=TABLES, reservations=None):
     outcome, cache = decide(tables, CAPACITY)
     book = WaitingBook()
     book.take(outcome.records, outcome.seen, objects.NOW, since={})
-    return Scene(book, cache.view(), reservations or {}, objects.NOW)
+    return PassInput(book, cache.view(), reservations or {}, objects.NOW)
 
 
 def pass_of(estimator, *, after=0.0, **more):
-    scene = scene_of(**more)
-    made = begin(estimator, dataclasses.replace(scene, now=scene.now + after))
+    given = scene_of(**more)
+    made = begin(estimator, dataclasses.replace(given, now=given.now + after))
     while not made.is_done:
         made.step()
     return made

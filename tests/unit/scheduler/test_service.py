@@ -160,13 +160,18 @@ async def test_a_refused_bind_is_tried_again_until_the_gang_is_whole(cluster):
         await cluster.until(all_bound(cluster, "g-"))
 
 
-async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
-    await cluster.node("n1", cpu="8")
+async def half_a_gang(cluster):
+    """A gang of four with two pods bound, as a scheduler leaves it that ends between its binds."""
     await cluster.gang("g", 4)
     target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
     for i in range(2):
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"g-w-{i}"}, "target": target}
         await cluster.client.create(PODS, body, namespace="default", name=f"g-w-{i}", subresource="binding")
+
+
+async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
+    await cluster.node("n1", cpu="8")
+    await half_a_gang(cluster)
     async with cluster.scheduler():
         await cluster.until(all_bound(cluster, "g-"))
 
@@ -174,11 +179,7 @@ async def test_half_a_gang_left_behind_is_completed_after_a_restart(cluster):
 @pytest.mark.usefixtures("impatient")
 async def test_half_a_gang_that_cannot_be_completed_is_released(cluster):
     await cluster.node("n1", cpu="2")
-    await cluster.gang("g", 4)
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    for i in range(2):
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"g-w-{i}"}, "target": target}
-        await cluster.client.create(PODS, body, namespace="default", name=f"g-w-{i}", subresource="binding")
+    await half_a_gang(cluster)
 
     async def released():  # no node is there to say that they are gone
         pods, _ = await cluster.client.list(PODS)

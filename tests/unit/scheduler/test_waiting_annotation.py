@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from contextlib import asynccontextmanager
 
 import aiohttp
 
@@ -17,6 +18,12 @@ from tests.unit.scheduler.test_service import all_bound, quiet
 def said(group):
     text = group["metadata"].get("annotations", {}).get(keys.WAITING)
     return None if text is None else json.loads(text)
+
+
+async def told(cluster):
+    """Why the gang waits, once all of its pods are known."""
+    waiting = said(await cluster.group("g"))
+    return waiting if waiting and waiting["code"] != "PodsMissing" else None
 
 
 async def listening(cluster, session):
@@ -32,17 +39,23 @@ async def listening(cluster, session):
     await cluster.until(answers)
 
 
+@asynccontextmanager
+async def asked_scheduler(cluster):
+    """A scheduler that answers; gives the session to ask it with."""
+    port = free_port()
+    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
+    async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
+        await listening(cluster, session)
+        yield session
+
+
 async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
     async with cluster.scheduler():
         await cluster.gang("g", 3, cpu="2500m")
 
-        async def told():
-            waiting = said(await cluster.group("g"))
-            return waiting if waiting and waiting["code"] != "PodsMissing" else None
-
-        waiting = await cluster.until(told)
+        waiting = await cluster.until(lambda: told(cluster))
         assert (waiting["code"], waiting["ahead"]) == ("TooFewNodes", 0)
         assert waiting["never"] is True
         assert waiting["resource"] == "cpu"
@@ -65,26 +78,19 @@ async def test_since_is_kept_over_a_restart(cluster):
     await cluster.node("n2")
     await cluster.gang("g", 3, cpu="2500m")
 
-    async def told():
-        waiting = said(await cluster.group("g"))
-        return waiting if waiting and waiting["code"] != "PodsMissing" else None
-
     async with cluster.scheduler():
-        first = await cluster.until(told)
+        first = await cluster.until(lambda: told(cluster))
     await asyncio.sleep(1.1)
     async with cluster.scheduler():
         await cluster.node("tiny", cpu="1")
         await asyncio.sleep(2.0)
-        assert (await told())["since"] == first["since"]
+        assert (await told(cluster))["since"] == first["since"]
 
 
 async def test_the_service_answers_why_a_gang_waits(cluster):
     await cluster.node("n1")
     await cluster.node("n2")
-    port = free_port()
-    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
-    async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        await listening(cluster, session)
+    async with asked_scheduler(cluster) as session:
         await cluster.gang("g", 3, cpu="2500m")
 
         async def answered():
@@ -108,10 +114,7 @@ async def test_the_service_answers_why_a_gang_waits(cluster):
 
 async def test_it_is_told_what_would_become_of_a_job_and_nothing_is_written(cluster):
     await cluster.node("n1")
-    port = free_port()
-    flags = {"enable-metrics": "true", "listen-address": f"127.0.0.1:{port}"}
-    async with cluster.scheduler(**flags), aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
-        await listening(cluster, session)
+    async with asked_scheduler(cluster) as session:
         await cluster.queue("small", capability={"cpu": "2"})
 
         async def ask(body):

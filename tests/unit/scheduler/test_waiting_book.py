@@ -10,7 +10,7 @@ import pytest
 from pyroclast.api.waiting import MOST_BYTES, Waiting, ahead_step, read_waiting, written_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, waiting_of
-from pyroclast_scheduler.explaining.book import Past, WaitingBook
+from pyroclast_scheduler.explaining.book import PastCode, WaitingBook
 from pyroclast_scheduler.model.causes import Shortage, WaitingRecord
 from tests.counts import examples
 from tests.scenarios import objects
@@ -76,7 +76,9 @@ def test_the_trail_keeps_the_last_codes_and_since_when_they_held():
 
 def test_another_leader_goes_on_with_since():
     book = taken(
-        WaitingBook(), {"a/j": record(1), "a/k": record(2, MISSING)}, since={"a/j": Past(FULL, 7.0), "a/k": Past(FULL, 8.0)}
+        WaitingBook(),
+        {"a/j": record(1), "a/k": record(2, MISSING)},
+        since={"a/j": PastCode(FULL, 7.0), "a/k": PastCode(FULL, 8.0)},
     )
     assert (book.get("a/j").since, book.get("a/k").since) == (7.0, 100.0)
 

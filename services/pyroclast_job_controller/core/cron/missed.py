@@ -10,7 +10,7 @@ from pyroclast.api.records import CronJob
 from pyroclast.lifecycle.times import parse_time
 from pyroclast_job_controller.core.cron.clock import Clock
 
-__all__ = ["MARGIN", "Due", "Missed", "ScheduleError", "due", "since", "wait"]
+__all__ = ["MARGIN", "Due", "Missed", "ScheduleError", "due", "earliest_time", "wait"]
 
 MARGIN: Final = 0.1
 """Seconds after a time of the schedule at which it is acted on, so that clocks that differ a little do not act early."""
@@ -39,7 +39,7 @@ class Due:
     missed: Missed
 
 
-def since(cron_job: CronJob, last: float | None) -> float:
+def earliest_time(cron_job: CronJob, last: float | None) -> float:
     """From when on times count: the last one that was acted on, else the CronJob's creation."""
     return last if last is not None else parse_time(cron_job.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
 

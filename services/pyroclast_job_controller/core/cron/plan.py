@@ -11,7 +11,7 @@ from pyroclast.api.records import CronJob, Job, ObjectReference
 from pyroclast.lifecycle.notices import Notice, warning
 from pyroclast_job_controller.core.cron.clock import Clock
 from pyroclast_job_controller.core.cron.jobs import is_owned, job_name
-from pyroclast_job_controller.core.cron.missed import Missed, ScheduleError, due, since, wait
+from pyroclast_job_controller.core.cron.missed import Missed, ScheduleError, due, earliest_time, wait
 from pyroclast_job_controller.core.cron.review import Review, review
 from pyroclast_job_controller.core.cron.state import CronState
 
@@ -65,7 +65,7 @@ def decide(facts: CronFacts) -> CronDecision:
 
 def plan(cron_job: CronJob, state: CronState, clock: Clock, *, now: float, names: Collection[str] = ()) -> CronPlan:
     """What to do now. `names`: the Jobs of the CronJob that there are."""
-    earliest = since(cron_job, state.last_schedule)
+    earliest = earliest_time(cron_job, state.last_schedule)
     again = wait(clock, earliest=earliest, now=now)
     try:
         found = due(clock, earliest=earliest, now=now, deadline=cron_job.spec.starting_deadline_seconds)

@@ -101,7 +101,7 @@ class Predicates:
     def open(self, session: Session) -> Extensions:
         """Register."""
         nodes = NodeFilter(session, frozenset(self.filters))
-        others = _Others(session, frozenset(self.filters), float(self._patience))
+        others = _PodFilters(session, frozenset(self.filters), float(self._patience))
 
         def moved(move: Move, sign: int) -> None:
             nodes.moved(move, sign)
@@ -117,8 +117,8 @@ class Predicates:
         )
 
 
-class _Others:
-    """What depends on where other pods are, and on claims: of each pod by itself."""
+class _PodFilters:
+    """The filters that look at each pod by itself: inter-pod affinity, topology spread, volumes and device claims."""
 
     def __init__(self, session: Session, filters: frozenset[str], patience: float) -> None:
         self._session = session

@@ -11,7 +11,7 @@ from pyroclast.api import builtin
 from .schema import definition_name
 from .values import Json, Object
 
-__all__ = ["Served", "document"]
+__all__ = ["ServedResource", "document"]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _REFERENCE: Final = "#/components/schemas/"
@@ -30,7 +30,7 @@ _METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "pu
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResource:
     """A resource that a document describes. `schema` is the openAPIV3Schema of a custom resource, None for a built-in kind."""
 
     group: str
@@ -68,7 +68,7 @@ def _content(name: str, types: Iterable[str] = _BODIES) -> Object:
     return {media: {"schema": _reference(name)} for media in types}
 
 
-def _operation(served: Served, verb: str) -> Object:
+def _operation(served: ServedResource, verb: str) -> Object:
     answer = f"{served.definition}List" if verb == "list" else served.definition
     operation: Object = {
         "operationId": f"{verb}{served.kind}",
@@ -86,7 +86,7 @@ def _operation(served: Served, verb: str) -> Object:
     return operation
 
 
-def _paths(served: Served) -> Iterator[tuple[str, Object]]:
+def _paths(served: ServedResource) -> Iterator[tuple[str, Object]]:
     root = f"/apis/{served.group}/{served.version}" if served.group else f"/api/{served.version}"
     scope = "/namespaces/{namespace}" if served.namespaced else ""
     place = [_parameter("namespace", "path")] if served.namespaced else []
@@ -99,7 +99,7 @@ def _paths(served: Served) -> Iterator[tuple[str, Object]]:
         yield f"{root}{scope}/{served.plural}/{{name}}", {**single, "parameters": [_parameter("name", "path"), *place]}
 
 
-def _custom_schemas(served: Served) -> Iterator[tuple[str, Object]]:
+def _custom_schemas(served: ServedResource) -> Iterator[tuple[str, Object]]:
     schema = dict(served.schema or {})
     properties = dict(schema.get("properties") or {})
     meta = builtin.definitions()[f"{_META}ObjectMeta"]
@@ -159,7 +159,7 @@ def _adapted(schema: Mapping[str, Json]) -> Object:
     return result
 
 
-def document(group: str, version: str, served: Iterable[Served]) -> Object:
+def document(group: str, version: str, served: Iterable[ServedResource]) -> Object:
     """The document of one group and version (the group of core kinds is empty)."""
     del group, version  # every resource says where it is
     paths: Object = {}

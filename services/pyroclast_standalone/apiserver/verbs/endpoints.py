@@ -146,8 +146,8 @@ def _schema_of(resource: Resource) -> Mapping[str, Any] | None:
     return source or None
 
 
-def _served(resource: Resource) -> openapi.Served:
-    return openapi.Served(
+def _served(resource: Resource) -> openapi.ServedResource:
+    return openapi.ServedResource(
         resource.group,
         resource.version,
         resource.kind,

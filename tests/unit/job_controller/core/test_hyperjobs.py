@@ -191,7 +191,7 @@ def test_a_change_of_one_job_of_ten_thousand_is_a_small_write_that_comes_to_the_
     changed = {**jobs, name: job(name, JobPhase.COMPLETED, succeeded=3)}
     del changed[f"h-{NAME}-1"]
     body = hyperjobs.status(later, changed, None, now=NOW + 9)["status"]
-    operations = hyperjob_sizes.operations(later, body)
+    operations = hyperjob_sizes.status_patch(later, body)
     assert len(msgspec.json.encode(operations)) < 2000
     there = msgspec.json.decode(msgspec.json.encode({"metadata": {}, "status": first}))
     assert applied(there, operations)["status"] == msgspec.json.decode(msgspec.json.encode(body))
@@ -200,10 +200,10 @@ def test_a_change_of_one_job_of_ten_thousand_is_a_small_write_that_comes_to_the_
 def test_what_is_new_as_a_whole_is_written_as_a_whole():
     each, jobs = large()
     body = hyperjobs.status(each, jobs, None, now=NOW)["status"]
-    assert hyperjob_sizes.operations(each, body) is None
+    assert hyperjob_sizes.status_patch(each, body) is None
     later = hyper_job(entry(NAME, 10_000), status=body)
     done = {name: job(name, JobPhase.COMPLETED) for name in jobs}
-    assert hyperjob_sizes.operations(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None
+    assert hyperjob_sizes.status_patch(later, hyperjobs.status(later, done, None, now=NOW)["status"]) is None
 
 
 def decided(each, *jobs, is_empty=False, namespaces=()):

@@ -28,6 +28,14 @@ def full(world: World) -> World:
     return world
 
 
+def reserving() -> World:
+    """All nodes are full, and two of them are kept for a gang of two."""
+    world = full(World(arguments="{locksPerCycle: 2}"))
+    world.job("big", 2)
+    world.step()
+    return world
+
+
 def test_one_node_a_period_is_kept_for_the_job_that_waits():
     world = full(World())
     world.job("big", 2)
@@ -41,11 +49,8 @@ def test_one_node_a_period_is_kept_for_the_job_that_waits():
 
 
 def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
-    world = full(World(arguments="{locksPerCycle: 2}"))
-    world.job("big", 2)
-    world.step()
-    free = min(world.locked)
-    world.end(f"small{free[1]}")
+    world = reserving()
+    world.end(f"small{min(world.locked)[1]}")
     world.job("late", 1)
     world.step()
     assert "late-0" not in world.binds
@@ -55,11 +60,8 @@ def test_small_jobs_keep_off_what_is_kept_and_are_told_why():
 
 
 def test_a_gang_of_another_namespace_that_nodes_are_kept_for_is_not_named():
-    world = full(World(arguments="{locksPerCycle: 2}"))
-    world.job("big", 2)
-    world.step()
-    free = min(world.locked)
-    world.end(f"small{free[1]}")
+    world = reserving()
+    world.end(f"small{min(world.locked)[1]}")
     world.job("late", 1, ns="other", pod_options={"ns": "other"})
     world.step()
     said = world.conditions["other/late"]
@@ -68,9 +70,7 @@ def test_a_gang_of_another_namespace_that_nodes_are_kept_for_is_not_named():
 
 
 def test_the_target_takes_its_nodes_and_everything_is_given_back():
-    world = full(World(arguments="{locksPerCycle: 2}"))
-    world.job("big", 2)
-    world.step()
+    world = reserving()
     for node in sorted(world.locked):
         world.end(f"small{node[1]}")
     world.step()

@@ -39,30 +39,30 @@ def pods_are_gated() -> World:
     return world
 
 
-def a_node_leaves() -> World:
+def reserving() -> World:
+    """Nodes are kept for a gang of four."""
     world = full()
     world.job("target", 4)
     world.step()
     assert world.locked
+    return world
+
+
+def a_node_leaves() -> World:
+    world = reserving()
     world.end("small3")
     world.cache.node_changed(objects.node(["n3", 4, "8Gi"]), None)
     return world
 
 
 def its_queue_is_closed() -> World:
-    world = full()
-    world.job("target", 4)
-    world.step()
-    assert world.locked
+    world = reserving()
     world.cache.queue_changed(queue("q"), queue("q", "Closed"))
     return world
 
 
 def its_queue_is_limited() -> World:
-    world = full()
-    world.job("target", 4)
-    world.step()
-    assert world.locked
+    world = reserving()
     world.cache.queue_changed(queue("q"), queue("q", capability={"cpu": 15}))
     return world
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroclast_scheduler import __main__ as program
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.replay.decide import ReplayedDecision, decided, restored
 from pyroclast_scheduler.replay.state import NotReplayable, encoded, read
 from pyroclast_scheduler.session.ports import NodeUsage, Ports, Shard
@@ -25,7 +25,7 @@ CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
 
 def written(cache, chosen, ports):
-    state = taken(cache, chosen, ports, Ours())
+    state = taken(cache, chosen, ports, CacheSettings())
     return b'{"replay": ' + b"".join(encoded(state)) + b"}"
 
 
@@ -179,7 +179,7 @@ def test_what_is_remembered_and_cannot_be_written_is_refused():
 
 async def test_the_page_shows_people_what_is_there_and_holds_what_decides_it():
     cache = small()
-    kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW), Ours()))
+    kind, body = await debug.page(cache, taken(cache, CONFIGURATION, Ports(objects.NOW), CacheSettings()))
     picture = json.loads(body)
     assert kind == "application/json"
     assert picture["jobs"]["t/g"]["tasks"] == {"Pending": 1}
