@@ -30,7 +30,7 @@ from pyroclast_scheduler.cycle import run_cycle
 from pyroclast_scheduler.explaining.annotations import Start
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.calibration import Calibration, Score
-from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.outcome import Commit
 from pyroclast_scheduler.session.ports import Ports
@@ -208,7 +208,7 @@ class _World:
     def _estimate(self, at: float) -> None:
         if not len(self.book):
             return
-        made = begin(self.estimator, Scene(self.book, self._cache.view(), {}, _EPOCH + at))
+        made = begin(self.estimator, PassInput(self.book, self._cache.view(), {}, _EPOCH + at))
         while not made.is_done:
             made.step()
         self.estimator.take(made)
@@ -249,10 +249,7 @@ class _World:
 
     def _place(self, uid: str, node: str, at: float) -> None:
         task = self._cache.tasks[uid]
-        body = msgspec.to_builtins(task.pod)
-        body["spec"]["nodeName"] = node
-        body["status"] = {"phase": "Running", "startTime": _timestamp(at)}
-        self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+        self._cache.pod_changed(task.pod, bench.running(task.pod, node, _timestamp(at)))
         name = task.job.partition("/")[2]
         self._unplaced[name] -= 1
         if not self._unplaced[name]:

@@ -23,7 +23,7 @@ from pyroclast_scheduler.explaining.annotations import Turns, is_worth_a_write, 
 from pyroclast_scheduler.explaining.answers import Answerer, answer_of, queue_rows
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.changes import Priorities, Situation
-from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.explaining.gangs import gang_of
 from pyroclast_scheduler.explaining.proofs import Prover, proved
 from pyroclast_scheduler.explaining.trials import Engine
@@ -70,10 +70,8 @@ class World:
     def _runs(self, name: str, node: str) -> None:
         self._group(name, PODS, "Running")
         for i in range(PODS):
-            body = msgspec.to_builtins(bench.pod(name, i, millis=1000 * CPU // PODS))
-            body["spec"]["nodeName"] = node
-            body["status"] = {"phase": "Running", "startTime": "2027-01-15T07:30:00Z"}
-            self.cache.pod_changed(None, msgspec.convert(body, records.Pod))
+            made = bench.pod(name, i, millis=1000 * CPU // PODS)
+            self.cache.pod_changed(None, bench.running(made, node, "2027-01-15T07:30:00Z"))
         self._running.append(name)
 
     def _waits(self) -> None:
@@ -105,9 +103,9 @@ class World:
         self.cache.prepare()
         return took
 
-    def scene(self) -> Scene:
+    def given(self) -> PassInput:
         """What a pass of estimates begins with."""
-        return Scene(self.book.copy(), self.cache.view(), {}, self.now)
+        return PassInput(self.book.copy(), self.cache.view(), {}, self.now)
 
 
 def _sessions(world: World, count: int, quiet: threading.Event) -> list[float]:
@@ -147,8 +145,8 @@ def _beside(world: World, quiet: threading.Event, is_on: threading.Event, is_ove
         return found
 
     while not is_over.is_set():
-        scene = world.scene()
-        made = begin(estimator, scene)
+        given = world.given()
+        made = begin(estimator, given)
         while not made.is_done and not is_over.is_set():
             timed(made.step)
 

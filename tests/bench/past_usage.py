@@ -122,11 +122,8 @@ class _World:
         take(self._cache, outcome)
         for uid, node in (placed for commit in commits for binds in commit.binds for placed in binds.placed):
             task = self._cache.tasks[uid]
-            body = msgspec.to_builtins(task.pod)
-            body["spec"]["nodeName"] = node
             start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            body["status"] = {"phase": "Running", "startTime": start}
-            self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+            self._cache.pod_changed(task.pod, bench.running(task.pod, node, start))
             name = task.job.partition("/")[2]
             queue = name.partition("-")[0]
             self._waiting[queue].discard(name)

@@ -201,10 +201,7 @@ class _World:
 
     def _place(self, uid: str, node: str, at: float) -> None:
         task = self._cache.tasks[uid]
-        body = msgspec.to_builtins(task.pod)
-        body["spec"]["nodeName"] = node
-        body["status"] = {"phase": "Running", "startTime": _timestamp(at)}
-        self._cache.pod_changed(task.pod, msgspec.convert(body, records.Pod))
+        self._cache.pod_changed(task.pod, bench.running(task.pod, node, _timestamp(at)))
         name = task.job.partition("/")[2]
         self.used += task.shape.request["cpu"] // 1000
         self._unplaced[name] -= 1

@@ -97,6 +97,14 @@ def pod(group_name: str, i: int, *, millis: int = 1000, spec: dict[str, object] 
     return msgspec.convert(body, records.Pod)
 
 
+def running(given: records.Pod, node_name: str, start: str) -> records.Pod:
+    """The pod as it runs on that node since `start`, a timestamp."""
+    body = msgspec.to_builtins(given)
+    body["spec"]["nodeName"] = node_name
+    body["status"] = {"phase": "Running", "startTime": start}
+    return msgspec.convert(body, records.Pod)
+
+
 def cluster(nodes: int, *, queues: int = 1) -> Cache:
     """Nodes of which some are partly used, so that scores differ."""
     cache = Cache()

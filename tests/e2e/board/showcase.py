@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.e2e.jobs.test_first_light import job
 from tests.e2e.support.cluster import Cluster, wait_until
 from tests.e2e.support.reserving import NAMED, RESERVATION
+from tests.pod_metrics import POD_METRICS_CRD
 
 __all__ = ["CONFIGURATION", "FLAGS", "NODES", "RACK", "SETTINGS", "Showcase"]
 
@@ -35,25 +36,6 @@ SIZES: Final = (8, 6, 5, 7, 4)
 
 USE: Final = {"cpu": "5200m", "memory": "19Gi"}
 """What each measured pod uses of 24 processors and 128 GiB."""
-
-METRICS: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "pods.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-    "spec": {
-        "group": "metrics.k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "pods", "singular": "pod", "kind": "PodMetrics", "listKind": "PodMetricsList"},
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
 
 
 def queue(name: str, **spec: Any) -> dict[str, Any]:
@@ -138,7 +120,7 @@ class Showcase:
         shares["batch"] = {"deserved": 32}
         for name, share in shares.items():
             self._cluster.create(json.dumps(queue(name, **share)))
-        self._cluster.create(json.dumps(METRICS))
+        self._cluster.create(json.dumps(POD_METRICS_CRD))
         self._cluster.kill("recorder")  # which would ask whether there are metrics only after minutes
         for namespace in ("vision", "speech", "serving"):
             self._cluster.make_namespace(namespace)

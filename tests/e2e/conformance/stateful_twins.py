@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from pyroclast_standalone.apiserver.documents.merge_patch import merge
 from tests.e2e.conformance.cases import Step, path_of
 from tests.e2e.conformance.compare import Difference, differences
 from tests.e2e.conformance.driver import Run, Server
@@ -187,16 +188,7 @@ async def _edited(run: Run, step: Step) -> dict[str, Any]:
     """What is there with the changes of the step merged in, or the changes alone where there is nothing."""
     target = step.target.partition("?")[0]
     name = target.removesuffix("/status").removesuffix("/scale").rpartition("/")[2]
-    return _merged(await _get(run, target) or {"metadata": {"name": name}}, step.body["edited"])
-
-
-def _merged(value: Any, change: Any) -> Any:
-    if not isinstance(change, dict):
-        return change
-    merged = dict(value) if isinstance(value, dict) else {}
-    for key, item in change.items():
-        merged[key] = _merged(merged.get(key), item)
-    return {key: item for key, item in merged.items() if item is not None}
+    return merge(await _get(run, target) or {"metadata": {"name": name}}, step.body["edited"])
 
 
 def _name(event: Any) -> str:

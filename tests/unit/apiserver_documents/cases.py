@@ -391,6 +391,17 @@ PODS = [
     ),
 ]
 REFUSED = [(NS + "/pods", p) for p in PODS]
+
+
+def _definition(schema):
+    """The creation of a CustomResourceDefinition with this schema."""
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "ys", "kind": "Y"}
+    spec = {"group": "recorded.example.org", "scope": "Namespaced", "names": names, "versions": [version]}
+    body = {"metadata": {"name": "ys.recorded.example.org"}, "spec": spec}
+    return "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body
+
+
 REFUSED += [
     (NS + "/configmaps", {"metadata": {"name": "x"}, "data": {"a b": "1", "..": "2", "..x": "3"}}),
     (NS + "/configmaps", {"metadata": {"name": "x"}, "data": {"a": 1}}),
@@ -531,109 +542,55 @@ REFUSED += [
             },
         },
     ),
-    (
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    _definition(
         {
-            "metadata": {"name": "ys.recorded.example.org"},
-            "spec": {
-                "group": "recorded.example.org",
-                "scope": "Namespaced",
-                "names": {"plural": "ys", "kind": "Y"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {
-                            "openAPIV3Schema": {
-                                "properties": {
-                                    "a": {},
-                                    "b": {"type": "array"},
-                                    "c": {"type": "foo"},
-                                    "d": {"type": "string", "pattern": "(", "default": 1},
-                                    "e": {
-                                        "type": "object",
-                                        "properties": {"x": {"type": "string"}},
-                                        "additionalProperties": True,
-                                    },
-                                }
-                            }
-                        },
-                    }
-                ],
-            },
-        },
+            "properties": {
+                "a": {},
+                "b": {"type": "array"},
+                "c": {"type": "foo"},
+                "d": {"type": "string", "pattern": "(", "default": 1},
+                "e": {
+                    "type": "object",
+                    "properties": {"x": {"type": "string"}},
+                    "additionalProperties": True,
+                },
+            }
+        }
     ),
-    (
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    _definition(
         {
-            "metadata": {"name": "ys.recorded.example.org"},
-            "spec": {
-                "group": "recorded.example.org",
-                "scope": "Namespaced",
-                "names": {"plural": "ys", "kind": "Y"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {
-                            "openAPIV3Schema": {
-                                "type": "object",
-                                "properties": {
-                                    "spec": {
-                                        "type": "object",
-                                        "properties": {
-                                            "a": {"type": "integer", "default": "x"},
-                                            "l": {"type": "array", "x-kubernetes-list-type": "map", "items": {"type": "string"}},
-                                        },
-                                        "x-kubernetes-validations": [
-                                            {"rule": "self.m > 1"},
-                                            {"rule": "self.a"},
-                                            {"rule": "self.a > 'x'"},
-                                        ],
-                                    }
-                                },
-                            }
-                        },
-                    }
-                ],
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {
+                        "a": {"type": "integer", "default": "x"},
+                        "l": {"type": "array", "x-kubernetes-list-type": "map", "items": {"type": "string"}},
+                    },
+                    "x-kubernetes-validations": [
+                        {"rule": "self.m > 1"},
+                        {"rule": "self.a"},
+                        {"rule": "self.a > 'x'"},
+                    ],
+                }
             },
-        },
+        }
     ),
-    (
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    _definition(
         {
-            "metadata": {"name": "ys.recorded.example.org"},
-            "spec": {
-                "group": "recorded.example.org",
-                "scope": "Namespaced",
-                "names": {"plural": "ys", "kind": "Y"},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {
-                            "openAPIV3Schema": {
-                                "type": "object",
-                                "properties": {
-                                    "spec": {
-                                        "type": "object",
-                                        "properties": {"a": {"type": "integer"}},
-                                        "x-kubernetes-validations": [
-                                            {"rule": "self.m > 1"},
-                                            {"rule": "self.a"},
-                                            {"rule": "self.a > 'x'", "messageExpression": "1", "reason": "Foo"},
-                                        ],
-                                    }
-                                },
-                            }
-                        },
-                    }
-                ],
+            "type": "object",
+            "properties": {
+                "spec": {
+                    "type": "object",
+                    "properties": {"a": {"type": "integer"}},
+                    "x-kubernetes-validations": [
+                        {"rule": "self.m > 1"},
+                        {"rule": "self.a"},
+                        {"rule": "self.a > 'x'", "messageExpression": "1", "reason": "Foo"},
+                    ],
+                }
             },
-        },
+        }
     ),
 ]
 WIDGET_SPEC = {

@@ -28,15 +28,21 @@ def widget(**spec):
     return {"apiVersion": "recorded.example.org/v1", "kind": "W", "metadata": {"name": "w"}, "spec": spec}
 
 
+def stored(spec):
+    """A widget as the server stores it."""
+    document = widget(**copy.deepcopy(spec))
+    WIDGET.prune(document)
+    WIDGET.default(document)
+    return document
+
+
 def refusals(verdict):
     return sorted(f"{cause['field']}: {cause['message']}" for cause in causes_of(verdict.errors))
 
 
 @given(SPECS)
 def test_dropping_and_filling_in_once_is_enough(spec):
-    document = widget(**copy.deepcopy(spec))
-    WIDGET.prune(document)
-    WIDGET.default(document)
+    document = stored(spec)
     settled = copy.deepcopy(document)
     assert WIDGET.prune(document) == []
     WIDGET.default(document)
@@ -45,9 +51,7 @@ def test_dropping_and_filling_in_once_is_enough(spec):
 
 @given(SPECS)
 def test_validation_changes_nothing_and_never_fails(spec):
-    document = widget(**copy.deepcopy(spec))
-    WIDGET.prune(document)
-    WIDGET.default(document)
+    document = stored(spec)
     before = copy.deepcopy(document)
     WIDGET.validate(document)
     WIDGET.validate(document, widget(size=1))
@@ -56,9 +60,7 @@ def test_validation_changes_nothing_and_never_fails(spec):
 
 @given(SPECS)
 def test_what_was_stored_may_be_written_again(spec):
-    document = widget(**copy.deepcopy(spec))
-    WIDGET.prune(document)
-    WIDGET.default(document)
+    document = stored(spec)
     for unfollowed in ("map", "set", "tmpl"):  # what repeats in keyed lists, and embedded objects, are checked each time
         document["spec"].pop(unfollowed, None)
     found = refusals(WIDGET.validate(copy.deepcopy(document), document))

@@ -19,6 +19,7 @@ from pyroclast.kube.basics.errors import AlreadyExists, ApiError, Conflict, Conn
 from pyroclast.kube.basics.observer import SILENT
 from pyroclast.kube.http.client import PatchKind, encode
 from pyroclast.lifecycle.times import format_time
+from pyroclast_standalone.apiserver.documents.merge_patch import merge
 
 EPOCH = 1_700_000_000.0
 LATENCY = 0.002
@@ -71,7 +72,7 @@ class MemoryServer:
                 wanted = (body.get("metadata") or {}).get(field)
                 if wanted and wanted != there["metadata"][field]:
                     raise Conflict(409, "Conflict", f"{field} of {key} is {there['metadata'][field]}, not {wanted}")
-            item = _merged(there, {name: value for name, value in body.items() if name == "status"} if subresource else body)
+            item = merge(there, {name: value for name, value in body.items() if name == "status"} if subresource else body)
         if item == there:
             return copy.deepcopy(there)
         if item.get("spec") != there.get("spec"):
@@ -216,18 +217,6 @@ class MemoryClient:
 def _selects(selector: str, item: dict[str, Any]) -> bool:
     labels = item["metadata"].get("labels") or {}
     return selector[1:] not in labels if selector.startswith("!") else not selector or selector in labels
-
-
-def _merged(old: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    result = copy.deepcopy(old) if isinstance(old, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merged(result.get(name), value)
-    return result
 
 
 def _json_patched(old: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,15 +5,8 @@ import pytest
 from pyroclast.api.types import COMMANDS, EVENTS, QUEUES, Key
 from pyroclast.kube.basics.errors import ConnectionFailed
 
-from .cluster import NS, running_cluster
+from .cluster import NS
 from .test_controller import command, told
-
-
-@pytest.fixture
-async def cluster():
-    async with running_cluster() as running:
-        running.holding.add("all")
-        yield running
 
 
 async def all_told(cluster):

@@ -7,18 +7,16 @@ import pytest
 from pyroclast.api.types import COMMANDS, JOBS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 
-from .cluster import NS, running_cluster, task
+from .cluster import NS, task
 from .test_controller import command
 
 GRACE = 1
 
 
 @pytest.fixture
-async def cluster():
-    async with running_cluster() as running:
-        running.holding.add("all")
-        running.lost.add("n1")
-        yield running
+def cluster(cluster):
+    cluster.lost.add("n1")
+    return cluster
 
 
 async def node(cluster, name, ready):

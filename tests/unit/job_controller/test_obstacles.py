@@ -15,17 +15,10 @@ from pyroclast_job_controller.job import controller as jobs
 from pyroclast_job_controller.job import memory
 from pyroclast_job_controller.job.pod_actions import PodActions
 
-from .cluster import NS, running_cluster, task
+from .cluster import NS, task
 from .test_controller import command, told
 
 HOLD = {"metadata": {"finalizers": ["example.com/hold"]}}
-
-
-@pytest.fixture
-async def cluster():
-    async with running_cluster() as running:
-        running.holding.add("all")
-        yield running
 
 
 async def test_a_podgroup_that_a_finalizer_holds_is_waited_for_and_named(cluster):

@@ -2,22 +2,13 @@
 
 import base64
 
-import pytest
-
 from pyroclast.api.types import CONFIG_MAPS, JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES, Key
 from pyroclast.kube.http.client import Client, PatchKind
 
-from .cluster import NS, running_cluster, task
+from .cluster import NS, task
 from .test_controller import command, told
 
 NAMES = {"svc": [], "ssh": []}
-
-
-@pytest.fixture
-async def cluster():
-    async with running_cluster() as running:
-        running.holding.add("all")
-        yield running
 
 
 async def data_of(cluster, name="j-ssh"):

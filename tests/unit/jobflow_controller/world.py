@@ -30,6 +30,7 @@ from pyroclast_jobflow_controller.caches import Caches
 from pyroclast_jobflow_controller.metrics import FlowMetrics
 from pyroclast_jobflow_controller.settings import JobFlowSettings
 from pyroclast_jobflow_controller.shared import Shared
+from pyroclast_standalone.apiserver.documents.merge_patch import merge
 from tests.unit.ending import ended
 
 NS = "n"
@@ -182,7 +183,7 @@ class World:
         parts = ("status",) if subresource else ("metadata", "spec")
         for part in parts:
             if part in patch:
-                body = {**body, part: _merged(body.get(part) or {}, patch[part])}
+                body = {**body, part: merge(body.get(part) or {}, patch[part])}
         if body["metadata"].get("deletionTimestamp") and not body["metadata"].get("finalizers"):
             self.objects[kind, key] = body
             body["metadata"]["finalizers"] = []
@@ -257,19 +258,6 @@ def _store_of(caches: Caches, kind: ResourceType) -> Any:
 
 def _is_owned(body: Mapping[str, Any], owner: str) -> bool:
     return any(each["uid"] == owner for each in body["metadata"].get("ownerReferences", ()))
-
-
-def _merged(old: Any, patch: Any) -> Any:
-    """A JSON merge patch."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(old) if isinstance(old, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        else:
-            result[name] = _merged(result.get(name), value)
-    return result
 
 
 def _plain(body: Any) -> Any:

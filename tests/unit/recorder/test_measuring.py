@@ -21,6 +21,7 @@ from pyroclast_recorder.following.measuring import POD_METRICS
 from pyroclast_recorder.metrics import RecorderMetrics
 from pyroclast_recorder.reading.efficiency import measured_of, use_of
 from pyroclast_recorder.settings import RecorderSettings
+from tests.pod_metrics import POD_METRICS_CRD
 
 from .conftest import ON_SQLITE
 from .test_recording import Laboratory, ended, laboratory, pod
@@ -88,28 +89,9 @@ def test_what_nobody_measured_is_left_open() -> None:
     assert (memory["usedHours"], memory["peak"], memory["efficiency"], memory["peakPod"]) == (1.0, "1Gi", "25%", "w-1")
 
 
-VERSION = {
-    "name": "v1beta1",
-    "served": True,
-    "storage": True,
-    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-}
-CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "pods.metrics.k8s.io", "annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
-    "spec": {
-        "group": "metrics.k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "pods", "singular": "pod", "kind": "PodMetrics", "listKind": "PodMetricsList"},
-        "versions": [VERSION],
-    },
-}
-
-
 @ON_SQLITE
 async def test_a_metrics_api_is_asked_again_and_again(laboratory: Laboratory) -> None:
-    await laboratory.client.create(CRDS, CRD)
+    await laboratory.client.create(CRDS, POD_METRICS_CRD)
     await laboratory.server.settle()
     await laboratory.put(pod("a"))
     await laboratory.put(pod("b"))

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from pyroclast.runtime.traces import ANNOTATION, PastSpan, SpanEvent, Traces, context_of, context_within
 
@@ -25,34 +27,42 @@ def test_a_broken_context_is_none() -> None:
     assert context_of({}) == ""
 
 
-async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> None:
-    received = bytearray()
+@asynccontextmanager
+async def collecting() -> AsyncIterator[tuple[Traces, list[bytes]]]:
+    """Traces, and the bodies that reached their collector; all that was traced is there afterwards."""
+    received: list[bytes] = []
 
-    async def collector(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"POST /v1/traces ")
         length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
-        received.extend(await reader.readexactly(length))
+        received.append(await reader.readexactly(length))
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(collector, "127.0.0.1", 0)
+    server = await asyncio.start_server(collect, "127.0.0.1", 0)
     traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    with traces.span("admission", parent=PARENT, job="ns/a"):
-        carried = traces.annotations()
-        assert carried[ANNOTATION].startswith("00-0af7651916cd43dd8448eb211c80319c-")
-        assert carried[ANNOTATION] != PARENT
-    with traces.span("reconcile", parent=context_of(carried)) as span:
-        span.set_attribute("phase", "Running")
-        assert traces.annotations()[ANNOTATION][:36] == carried[ANNOTATION][:36]
-    assert traces.annotations() == {}
+    yield traces, received
     await asyncio.to_thread(traces.close)
     server.close()
     await server.wait_closed()
-    assert b"admission" in received
-    assert b"reconcile" in received
-    assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in received
+
+
+async def test_spans_of_one_object_are_one_trace_and_reach_the_collector() -> None:
+    async with collecting() as (traces, received):
+        with traces.span("admission", parent=PARENT, job="ns/a"):
+            carried = traces.annotations()
+            assert carried[ANNOTATION].startswith("00-0af7651916cd43dd8448eb211c80319c-")
+            assert carried[ANNOTATION] != PARENT
+        with traces.span("reconcile", parent=context_of(carried)) as span:
+            span.set_attribute("phase", "Running")
+            assert traces.annotations()[ANNOTATION][:36] == carried[ANNOTATION][:36]
+        assert traces.annotations() == {}
+    sent = b"".join(received)
+    assert b"admission" in sent
+    assert b"reconcile" in sent
+    assert bytes.fromhex("0af7651916cd43dd8448eb211c80319c") in sent
 
 
 def test_what_belongs_to_a_span_is_known_before_that_is_over() -> None:
@@ -64,26 +74,12 @@ def test_what_belongs_to_a_span_is_known_before_that_is_over() -> None:
 
 
 async def test_spans_of_the_past_keep_their_ids_and_times() -> None:
-    received: list[bytes] = []
-
-    async def collector(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
-        received.append(await reader.readexactly(length))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(collector, "127.0.0.1", 0)
-    traces = Traces("prog", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-    event = SpanEvent("bound", 1001.25, {"pod": "train-0"})
-    span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"}, [event])
-    first = PastSpan("flow.run", "", "uid flow.run", 1000.5, 2000.0)
-    for _ in range(2):
-        assert await asyncio.to_thread(traces.send, [span, first])
-    await asyncio.to_thread(traces.close)
-    server.close()
-    await server.wait_closed()
+    async with collecting() as (traces, received):
+        event = SpanEvent("bound", 1001.25, {"pod": "train-0"})
+        span = PastSpan("job.run", PARENT, "uid job.run", 1000.5, 2000.0, {"queue": "q"}, [event])
+        first = PastSpan("flow.run", "", "uid flow.run", 1000.5, 2000.0)
+        for _ in range(2):
+            assert await asyncio.to_thread(traces.send, [span, first])
     assert received[0] == received[1], "sent again, it is the same span"
     _, trace, number, _ = context_within("uid flow.run").split("-")
     assert bytes.fromhex(trace) in received[0]
