@@ -1,4 +1,4 @@
-"""The words of an expression, and the refusal of one that cannot be read."""
+"""The tokens of an expression, and the error for an expression that cannot be parsed."""
 
 from __future__ import annotations
 

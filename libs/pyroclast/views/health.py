@@ -14,7 +14,7 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def nodes_of(pods: Iterable[Pod]) -> int:
-    """On how many nodes the pods are that have not ended."""
+    """How many nodes have at least one of the pods that have not ended."""
     at_work = (pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED)
     return len({name for pod in at_work if (name := (pod.get("spec") or {}).get("nodeName"))})
 

@@ -42,7 +42,7 @@ def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Itera
 
 
 def queue_lines(answer: Row) -> list[str]:
-    """The text for people."""
+    """The explanation of a queue as lines for a terminal."""
     lines = [f"queue {answer['metadata']['name']} is {answer['state'] or 'not looked at yet'}: {_counts(answer)}"]
     if answer["oldestSeconds"] is not None:
         lines.append(f"oldest   waits for {human_duration(answer['oldestSeconds'])}")

@@ -69,11 +69,11 @@ class Pages:
         return self.cluster.all_namespaces if is_past else self.cluster.namespaces
 
     async def page(self, followed: Followed) -> Page | None:
-        """The page; None where there is none, or none that may be seen.
+        """The page; None where there is no such page, or where the user may not see it.
 
         Raises:
             BadRequest: a parameter cannot be understood.
-            RecorderAway: it is a page of the past.
+            RecorderAway: the page shows the past, which the recorder has, and the recorder does not answer.
         """
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
         first, *rest = followed.path.removeprefix("/").split("/")

@@ -73,7 +73,7 @@ class PlainPodController:
                 return
 
     async def reconcile(self, key: Key) -> None:
-        """See to it that the pod of `key` has a group that is as it says, and is told so."""
+        """Create or update the PodGroup of the pod of `key`, and annotate the pod with its name."""
         pod = self._pods.get(key)
         if pod is None:
             return

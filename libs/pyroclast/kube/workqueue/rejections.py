@@ -53,7 +53,7 @@ class Refusals(Generic[K]):
         self._refused: OrderedDict[K, _Refusal] = OrderedDict()  # what was refused longest ago first
 
     def left(self, key: K) -> float:
-        """Seconds until `key` may be tried again. An object that has gone, or was made anew, was refused nothing."""
+        """Seconds until `key` may be tried again; 0 for an object that was deleted, or created again, since the refusal."""
         known = self._refused.get(key)
         return 0.0 if known is None or known.uid != _uid(self._about(key)) else max(0.0, known.until - _time())
 

@@ -54,7 +54,7 @@ class Amounts:
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of all."""
+    """The sum of the amounts, resource by resource."""
     cpu = memory = 0
     others: dict[str, int] = {}
     for part in parts:

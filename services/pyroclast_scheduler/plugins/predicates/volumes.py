@@ -152,7 +152,7 @@ class Volumes:
         return found
 
     def moved(self, move: Move, sign: int) -> None:
-        """Keep or give back what pods with claims take."""
+        """Take the volumes of pods that were placed, or give them back when the placement is undone."""
         if not move.plan.shape.has_claims:
             return
         users = self._counted()
