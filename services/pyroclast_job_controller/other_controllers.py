@@ -19,7 +19,7 @@ from pyroclast_job_controller.cron.controller import CronController
 from pyroclast_job_controller.hyperjob.controller import HyperJobController
 from pyroclast_job_controller.hypernode.discovery import DiscoveryController
 from pyroclast_job_controller.hypernode.status import HyperNodeStatusController
-from pyroclast_job_controller.hypernode.watched import Watched, configuration_key
+from pyroclast_job_controller.hypernode.watched import HyperNodeCaches, configuration_key
 from pyroclast_job_controller.settings import ControllerSettings
 from pyroclast_job_controller.sharding.controller import ShardingController
 from pyroclast_job_controller.shared import Shared
@@ -49,7 +49,7 @@ def _cron_jobs(service: Service, settings: ControllerSettings, shared: Shared) -
 
 def _hyper_nodes(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
     counts, sources = work_queue(service, shared, "hypernode"), work_queue(service, shared, "discovery")
-    watched = Watched(shared, configuration_key(settings.controller_configmap, settings.lease_namespace))
+    watched = HyperNodeCaches(shared, configuration_key(settings.controller_configmap, settings.lease_namespace))
     status = HyperNodeStatusController(shared, counts, watched)
     discovery = DiscoveryController(shared, sources, watched)
     return [

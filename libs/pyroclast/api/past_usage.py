@@ -18,7 +18,9 @@ class BadPastUsage(ValueError):
 
 
 class PastUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`held`: the amounts that were held on average, as quantities by resource; the past counts less the longer ago it is.
+    """What a queue and its submitters used in the past, as the annotation of the queue says it.
+
+    `held`: the amounts that were held on average, as quantities by resource; the past counts less the longer ago it is.
 
     `users`: the same by submitter, of those who held most. `half_life`: the time after which something counts half; a duration.
     """

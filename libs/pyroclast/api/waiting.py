@@ -13,7 +13,9 @@ _DIGITS: Final = (1, 2, 5)
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """`never`: waiting alone does not help. `since`: the code holds; `seen`: a session looked at it then; API timestamps.
+    """Why a PodGroup waits, as its annotation says it.
+
+    `never`: waiting alone does not help. `since`: the code holds; `seen`: a session looked at it then; API timestamps.
 
     `resource`: the one that is short; the gang or pod `asks` for so much of it, the queue or cluster `has` so much in use and
     `may` use so much. `ahead`: how many wait before it in its queue; `first`: the first of them, where it is of the same

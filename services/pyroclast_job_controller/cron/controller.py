@@ -37,7 +37,10 @@ _REFUSED: Final = 60.0
 
 @dataclass(slots=True)
 class CronMemory(Memory):
-    """`acted`: the time that was acted on last, until the status tells of it, as the Job may go before."""
+    """What the controller remembers of a CronJob between two reconciles.
+
+    `acted`: the time that was acted on last, until the status tells of it, as the Job may go before.
+    """
 
     acted: float | None = None
 

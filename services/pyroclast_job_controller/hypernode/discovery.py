@@ -20,7 +20,7 @@ from pyroclast.lifecycle.hypernodes import labels, ufm
 from pyroclast.lifecycle.hypernodes.configuration import ConfigurationError, Source, read_sources
 from pyroclast.lifecycle.hypernodes.discovered import Found, changes
 from pyroclast_job_controller.hypernode.ufm import Credentials, UfmError, fetch_ports
-from pyroclast_job_controller.hypernode.watched import Watched
+from pyroclast_job_controller.hypernode.watched import HyperNodeCaches
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["DiscoveryController"]
@@ -40,7 +40,7 @@ class DiscoveryController:
         watched: nodes, HyperNodes, and the configuration.
     """
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: HyperNodeCaches) -> None:
         self._client, self._recorder, self._shards = shared.client, shared.recorder, shared.shards
         self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
         self._refusals: Refusals[Key] = Refusals(shared.recorder, lambda key: watched.about(key) or watched.about_source(key))

@@ -13,7 +13,7 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.kube.http.response_records import record_of
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.hypernodes.members import depends_on_nodes, node_count
-from pyroclast_job_controller.hypernode.watched import Watched
+from pyroclast_job_controller.hypernode.watched import HyperNodeCaches
 from pyroclast_job_controller.shared import Shared
 
 __all__ = ["HyperNodeStatusController"]
@@ -27,7 +27,7 @@ _GATHERING: Final = 1.0
 class HyperNodeStatusController:
     """Counts when a HyperNode changes, and when nodes do that its patterns or labels may select."""
 
-    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: Watched) -> None:
+    def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: HyperNodeCaches) -> None:
         self._client, self._clock = shared.client, shared.clock
         self._gathered_until = -_GATHERING  # by then all HyperNodes are counted anew anyway
         self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes

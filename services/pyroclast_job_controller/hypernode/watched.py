@@ -12,7 +12,7 @@ from pyroclast.kube.watch.own_writes import Recent
 from pyroclast.kube.workqueue.rejections import subjects_of
 from pyroclast_job_controller.shared import Shared
 
-__all__ = ["Watched", "configuration_key"]
+__all__ = ["HyperNodeCaches", "configuration_key"]
 
 
 def configuration_key(name: str, namespace: str) -> Key:
@@ -21,10 +21,12 @@ def configuration_key(name: str, namespace: str) -> Key:
     return Key(os.environ.get("KUBE_POD_NAMESPACE") or namespace, name or f"{release}-controller-configmap")
 
 
-class Watched:
-    """Args:
-    shared: the ways out; runs the informers.
-    configuration: the key of the ConfigMap.
+class HyperNodeCaches:
+    """The informers of the HyperNode controllers.
+
+    Args:
+        shared: runs the informers, and has the client.
+        configuration: the key of the ConfigMap.
     """
 
     def __init__(self, shared: Shared, configuration: Key) -> None:

@@ -104,7 +104,7 @@ class JobMemory(Memory):
     def snapshot(self, now: float, group: PodGroup | None = None) -> Remembered:
         """For a decision at `now`, in seconds since the epoch. `group`: the PodGroup, if there is one."""
         self.seats(group)
-        if not seating.awaits(group):
+        if not seating.awaits_placement(group):
             self.asked_since = None
         elif self.asked_since is None:
             self.asked_since = now

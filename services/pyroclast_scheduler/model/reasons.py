@@ -42,7 +42,9 @@ class DomainLimit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Refusal:
-    """`nodes`: which nodes are refused for `reason`. `is_last`: what comes after this is not asked of a node already refused.
+    """The nodes that a filter refuses to a pod, with the reason.
+
+    `nodes`: which nodes are refused for `reason`. `is_last`: what comes after this is not asked of a node already refused.
 
     `is_steady`: it stays as it is while more equal pods are placed where it lets them, as far as `limit` goes.
     """

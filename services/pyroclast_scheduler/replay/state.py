@@ -48,7 +48,9 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`rows`: names of nodes in the order of the table; those that are not among `nodes` are known from their pods alone.
+    """All that one session begins with, so that its decisions can be repeated.
+
+    `rows`: names of nodes in the order of the table; those that are not among `nodes` are known from their pods alone.
 
     `pods` stand in the order in which they came, PodGroups with the status that is being written. `objects`: by name of the
     record's type, what plugins asked for, our own writes on their way included. `assumed`: by UID, the kind of an assumption and

@@ -9,7 +9,7 @@ from pyroclast.api.waiting_reasons import PendingReason, reason_of
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.session.outcome import WaitingTask
 
-__all__ = ["HOLD_SECONDS", "reason_said", "seconds_of_pod", "seconds_of_reason"]
+__all__ = ["HOLD_SECONDS", "seconds_of_pod", "seconds_of_reason", "waiting_reason"]
 
 HOLD_SECONDS: Final = 1.0
 _ORDER_SECONDS: Final = 10.0
@@ -39,6 +39,6 @@ def seconds_of_pod(waiting: WaitingTask, group: Group | None) -> float:
     return _MADE_SECONDS if maker is not None and maker.kind == JOBS.kind else _EARLY_SECONDS
 
 
-def reason_said(status: GroupStatus) -> str:
+def waiting_reason(status: GroupStatus) -> str:
     """Why a group waits, by its conditions; empty where they do not say."""
     return next(filter(None, (reason_of(each.message) for each in status.conditions)), "")

@@ -32,7 +32,7 @@ from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import Debounce
-from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, reason_said, seconds_of_pod, seconds_of_reason
+from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, seconds_of_pod, seconds_of_reason, waiting_reason
 from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
 from pyroclast_scheduler.shell.patches import (
     group_patch,
@@ -204,7 +204,7 @@ class Writer:
                     self._cache.groups.believe(key, status)  # the next session takes it up before it is written
                 counts = (status.running, status.succeeded, status.failed)
                 is_count = counts != (group.status.running, group.status.succeeded, group.status.failed)
-                hold = _COUNT_SECONDS if is_count else seconds_of_reason(reason_said(group.status), reason_said(status))
+                hold = _COUNT_SECONDS if is_count else seconds_of_reason(waiting_reason(group.status), waiting_reason(status))
                 says = tuple(reason_class(each.reason, each.message) for each in status.conditions)
                 self._groups.wish(key, status, now, hold=hold, mark="counts" if is_count else says)
         bare = {
@@ -276,7 +276,7 @@ class Writer:
             else:
                 is_now = note.kind != "Warning" or note.job in preempting
                 group = self._cache.groups.written(note.job)
-                hold = HOLD_SECONDS if group is None else seconds_of_reason(reason_said(group.status), reason_of(note.message))
+                hold = HOLD_SECONDS if group is None else seconds_of_reason(waiting_reason(group.status), reason_of(note.message))
                 self._notes.wish(slot, note, now, hold=0.0 if is_now else hold, mark=mark)
 
     async def _release_due(self) -> None:

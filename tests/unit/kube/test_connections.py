@@ -13,7 +13,7 @@ from aiohttp import web
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.deadline import Deadline
 from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError, NotFound
-from pyroclast.kube.credentials.authorization import Fixed
+from pyroclast.kube.credentials.authorization import StaticCredentials
 from pyroclast.kube.credentials.certificates import Pem
 from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
@@ -97,7 +97,7 @@ async def test_a_large_body_arrives_whole(server: FaultServer, client: Client) -
 
 
 async def test_credentials_of_several_lines_are_not_sent(server: FaultServer) -> None:
-    config = ClusterConfig(server.url, credentials=Fixed("Bearer a\r\nX-Evil: 1"))
+    config = ClusterConfig(server.url, credentials=StaticCredentials("Bearer a\r\nX-Evil: 1"))
     async with Client(config) as client:
         with pytest.raises(ConnectionFailed, match="Authorization is not one line of text") as caught:
             await client.request("GET", ONE, once=True)
@@ -141,7 +141,10 @@ async def test_a_proxy_makes_a_tunnel_to_a_server_with_tls(tmp_path: Path) -> No
     async with serving(handle, authority.tls(tmp_path)) as url, await asyncio.start_server(proxy, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         config = ClusterConfig(
-            url, authority=Pem(data=authority.pem), credentials=Fixed.token("secret"), proxy=f"http://127.0.0.1:{port}"
+            url,
+            authority=Pem(data=authority.pem),
+            credentials=StaticCredentials.token("secret"),
+            proxy=f"http://127.0.0.1:{port}",
         )
         async with Client(config) as client:
             for _ in range(2):

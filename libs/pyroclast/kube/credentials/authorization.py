@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from pyroclast.kube.basics.errors import ConnectionFailed
 from pyroclast.kube.credentials.certificates import Identity
 
-__all__ = ["Anonymous", "Credentials", "Fixed", "TokenFile"]
+__all__ = ["Anonymous", "Credentials", "StaticCredentials", "TokenFile"]
 
 TOKEN_FILE_CHECK_SECONDS: Final = 10.0  # a projected token is replaced minutes before the old one ends
 
@@ -27,7 +27,7 @@ class Credentials(Protocol):
         """The value of the header, empty for none; `refused` is the one that the server has just refused."""
 
 
-class Fixed:
+class StaticCredentials:
     """A header that never changes."""
 
     identity: Identity | None = None
@@ -40,17 +40,17 @@ class Fixed:
         return self._header
 
     @classmethod
-    def token(cls, token: str) -> Fixed:
+    def token(cls, token: str) -> StaticCredentials:
         """A bearer token."""
         return cls(f"Bearer {token}")
 
     @classmethod
-    def password(cls, user: str, password: str) -> Fixed:
+    def password(cls, user: str, password: str) -> StaticCredentials:
         """HTTP basic authentication."""
         return cls("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
 
 
-class Anonymous(Fixed):
+class Anonymous(StaticCredentials):
     """No header: a client certificate, or nothing at all."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from pyroclast.kube.basics.yaml_files import NotYaml, read_yaml
-from pyroclast.kube.credentials.authorization import Anonymous, Credentials, Fixed, TokenFile
+from pyroclast.kube.credentials.authorization import Anonymous, Credentials, StaticCredentials, TokenFile
 from pyroclast.kube.credentials.certificates import NO_PEM, Identity, Pem, load_identity
 
 __all__ = ["ClusterConfig", "ConfigError", "configuration_files", "find_config", "load_config"]
@@ -239,9 +239,9 @@ def _credentials(user: Mapping[str, Any], path: Path, files: Sequence[Path], con
     if file := user.get("tokenFile"):
         return TokenFile(path.parent / str(file))
     if token := user.get("token"):
-        return Fixed.token(str(token))
+        return StaticCredentials.token(str(token))
     if "username" in user and "password" in user:
-        return Fixed.password(str(user["username"]), str(user["password"]))
+        return StaticCredentials.password(str(user["username"]), str(user["password"]))
     if "exec" in user or "auth-provider" in user:
         try:
             from pyroclast.kube.credentials.cloud import CloudCredentials  # noqa: PLC0415 - 0.5 s and 70 MB that few need

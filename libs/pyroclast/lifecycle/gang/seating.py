@@ -16,7 +16,7 @@ from pyroclast.lifecycle.gang.size import min_available
 from pyroclast.lifecycle.seats.contract import Placement, Seat, Seats, SeatsError, encode, nodes_of, parse_placement, parse_seats
 from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 
-__all__ = ["ANSWER_SECONDS", "Seated", "awaits", "closing", "placement_of", "seated", "seats_of", "standing"]
+__all__ = ["ANSWER_SECONDS", "Seated", "awaits_placement", "closing", "placement_of", "seated", "seats_of", "standing"]
 
 ANSWER_SECONDS: Final = 10.0
 """How long pods that are made again or anew wait until the scheduler has said where they go: then they are bound as ever."""
@@ -57,7 +57,7 @@ def standing(group: PodGroup | None) -> str:
     return f"{group.metadata.uid}:{seats.generation}:{'placed' if placement is not None and placement.seats() else ''}"
 
 
-def awaits(group: PodGroup | None) -> bool:
+def awaits_placement(group: PodGroup | None) -> bool:
     """Whether `group` asks for seats, and the scheduler has not said where they are: no pod is created meanwhile."""
     seats = seats_of(group)
     return group is not None and seats is not None and bool(seats.asked) and placement_of(group, seats) is None

@@ -178,7 +178,7 @@ def _synchronise(facts: JobFacts, *, idle: bool) -> JobDecision:
     effects = _wanted(facts, blocked=bool(obstacle) or facts.memory.held or is_early)
     if effects and not idle:
         return JobDecision(effects, conclusive=False, obstacle=obstacle)
-    awaits = seating.awaits(facts.group)
+    awaits = seating.awaits_placement(facts.group)
     if is_early or ((effects or awaits) and phase is JobPhase.RESTARTING):
         change = None  # pods of before may still be there
     complete = not (effects or obstacle or facts.memory.held or is_early or awaits)
@@ -231,7 +231,7 @@ def _wanted(facts: JobFacts, *, blocked: bool) -> tuple[Effect, ...]:
         return (*going, *prepared)
     awaited = volumes.examine(job, facts.claims).awaited
     following = plan.plan(job, facts.pods)
-    if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits(facts.group):
+    if blocked or awaited or not podgroups.is_admitted(facts.group) or seating.awaits_placement(facts.group):
         return tuple(dataclasses.replace(following, missing=()).effects())
     found = seating.seated(job, facts.group, facts.pods, following.missing, remembered.seated)
     following = dataclasses.replace(following, missing=found.slots)

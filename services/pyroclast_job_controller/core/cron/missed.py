@@ -32,7 +32,10 @@ class Missed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """`earliest`: from when on times count. `time`: the most recent one, None when there is none. In seconds since the epoch."""
+    """The scheduled time that a CronJob has to act on.
+
+    `earliest`: from when on times count. `time`: the most recent one, None when there is none. In seconds since the epoch.
+    """
 
     earliest: float
     time: float | None

@@ -22,7 +22,10 @@ _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadline
 
 @dataclass(frozen=True, slots=True)
 class CronPlan:
-    """`time`: make the Job for that time, None: make none. `replace`: Jobs that go first. `again`: seconds, None for never."""
+    """What to do for a CronJob now, and when to look again.
+
+    `time`: make the Job for that time, None: make none. `replace`: Jobs that go first. `again`: seconds, None for never.
+    """
 
     time: float | None = None
     replace: tuple[ObjectReference, ...] = ()

@@ -16,7 +16,10 @@ __all__ = ["Review", "review"]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """`prune`: finished Jobs that are more than are kept. They may go once `state` is written, as they vouch for it."""
+    """What the Jobs of a CronJob change in its status, and which of them are deleted.
+
+    `prune`: finished Jobs that are more than are kept. They may go once `state` is written, as they vouch for it.
+    """
 
     state: CronState
     notices: tuple[Notice, ...]

@@ -63,7 +63,10 @@ class VgpuNames:
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfiguration:
-    """`known`: the first whose models match counts."""
+    """How cards can be shared and divided, and the resource names by which pods ask for them.
+
+    `known`: the first whose models match counts.
+    """
 
     names: VgpuNames = VgpuNames()
     chips: tuple[Chip, ...] = ()

@@ -18,7 +18,10 @@ _MOST: Final = 1024  # cards of a node: what says more is a mistake, and would f
 
 @dataclass(frozen=True, slots=True)
 class GpuShare:
-    """`by_number`: whole cards; else parts of the memory of one."""
+    """Sharing of GPUs by memory, or by whole cards.
+
+    `by_number`: whole cards; else parts of the memory of one.
+    """
 
     by_number: bool
 

@@ -41,7 +41,9 @@ class _Wish:
 
 @dataclass(frozen=True, slots=True)
 class Vgpu:
-    """`policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones.
+    """Sharing of NVIDIA GPUs as virtual GPUs (vGPU).
+
+    `policy`: binpack fills cards up, spread takes idle ones, empty takes the last ones.
 
     `configuration`: names of resources, and how cards can be cut.
     """

@@ -17,14 +17,20 @@ class Anything(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Predicate(Anything, frozen=True):
-    """`status`: why not. `code`: how final that is."""
+    """The extender's answer to a predicate.
+
+    `status`: why not. `code`: how final that is.
+    """
 
     status: str | None = None
     code: int | None = None
 
 
 class Scores(Anything, frozen=True):
-    """`node_score`: by name of the node."""
+    """The extender's scores of nodes.
+
+    `node_score`: by name of the node.
+    """
 
     node_score: dict[str, float] | None = None
     error_message: str | None = None
@@ -37,14 +43,20 @@ class Victim(Anything, frozen=True):
 
 
 class Victims(Anything, frozen=True):
-    """`status`: 0 is no opinion."""
+    """The pods that the extender would evict.
+
+    `status`: 0 is no opinion.
+    """
 
     status: int | None = None
     victims: list[Victim] | None = None
 
 
 class Enqueueable(Anything, frozen=True):
-    """`status`: above 0 yes, below 0 no."""
+    """Whether the extender lets a job enter phase Inqueue.
+
+    `status`: above 0 yes, below 0 no.
+    """
 
     status: int | None = None
 

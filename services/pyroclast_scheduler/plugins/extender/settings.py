@@ -29,7 +29,9 @@ VERBS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`verbs`: the last part of the address of each hook that is used. `is_ignorable`: decisions go on when it does not answer.
+    """The arguments of the plugin.
+
+    `verbs`: the last part of the address of each hook that is used. `is_ignorable`: decisions go on when it does not answer.
 
     `managed`: resources that it cares for; empty: it cares for every pod. `timeout` in seconds.
     """

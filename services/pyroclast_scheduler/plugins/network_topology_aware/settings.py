@@ -14,7 +14,10 @@ _PREFIX = "hypernode.binpack"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`resources`: weights by name, cpu and memory among them. `fading`: how much less a tier counts than the one below it."""
+    """The arguments of the plugin.
+
+    `resources`: weights by name, cpu and memory among them. `fading`: how much less a tier counts than the one below it.
+    """
 
     weight: int = 1
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})

@@ -18,7 +18,10 @@ __all__ = ["NumaAware"]
 
 
 class NumaAware:
-    """`weight`: how much it counts on how few NUMA nodes a pod would be."""
+    """Places pods with exclusive CPUs on nodes whose topology manager accepts them.
+
+    `weight`: how much it counts on how few NUMA nodes a pod would be.
+    """
 
     watches = (Watch(NUMATOPOLOGIES, records.Numatopology, is_of_node=True),)
 

@@ -20,7 +20,9 @@ _MILLIS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`policy`: that of the pod, empty where it has none. `counts`: by container the CPUs for its own use, 0 where it shares.
+    """The exclusive CPUs that a pod asks for, and its NUMA policy.
+
+    `policy`: that of the pod, empty where it has none. `counts`: by container the CPUs for its own use, 0 where it shares.
 
     `names`: of the containers. Init containers do not count.
     """

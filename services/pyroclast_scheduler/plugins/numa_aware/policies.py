@@ -17,7 +17,10 @@ ALIGNING: Final = frozenset({NumaPolicy.BEST_EFFORT, NumaPolicy.RESTRICTED, Numa
 
 
 class Examined(NamedTuple):
-    """`failed`: the position of the first container that is not admitted, None if all are. `spread`: on how many NUMA nodes."""
+    """Whether the topology manager of a node would admit a pod.
+
+    `failed`: the position of the first container that is not admitted, None if all are. `spread`: on how many NUMA nodes.
+    """
 
     failed: int | None
     spread: int

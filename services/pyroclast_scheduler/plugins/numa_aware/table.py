@@ -13,7 +13,7 @@ from pyroclast_scheduler.model.reasons import Code, Refusal
 from pyroclast_scheduler.plugins.numa_aware.layouts import Inside
 from pyroclast_scheduler.plugins.numa_aware.policies import ALIGNING
 
-__all__ = ["NO_CPUS", "Profile", "Table", "why_not"]
+__all__ = ["NO_CPUS", "Profile", "Table", "policy_refusal"]
 
 NO_CPUS: Final = "cpu allocatable map is empty"
 
@@ -28,7 +28,7 @@ class Profile(NamedTuple):
     has_cpus: bool = False
 
 
-def why_not(profile: Profile, policy: str) -> str | None:
+def policy_refusal(profile: Profile, policy: str) -> str | None:
     """Why a pod of that NUMA policy cannot go to such a node, whatever is free there; None if that must be looked into."""
     if not profile.is_sound:
         return "numa info is malformed"
@@ -43,7 +43,10 @@ def why_not(profile: Profile, policy: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """`by_row`: the inside of each node, None where nothing is known; `profiles`: which nodes are alike."""
+    """The NUMA topology of all nodes, by row of the snapshot.
+
+    `by_row`: the inside of each node, None where nothing is known; `profiles`: which nodes are alike.
+    """
 
     by_row: Sequence[Inside | None]
     profiles: Mapping[Profile, Bools]
@@ -66,7 +69,7 @@ class Table:
         """The nodes that pods of a NUMA policy cannot go to, by reason; none for pods without one."""
         masks: dict[str, Bools] = {}
         for profile, mask in self.profiles.items() if policy else ():
-            why = why_not(profile, policy)
+            why = policy_refusal(profile, policy)
             if why is not None:
                 masks[why] = masks[why] | mask if why in masks else mask
         return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
@@ -76,7 +79,7 @@ class Table:
         masks = [
             mask
             for profile, mask in self.profiles.items()
-            if (why_not(profile, policy) is None if policy else profile.is_static and profile.policy in ALIGNING)
+            if (policy_refusal(profile, policy) is None if policy else profile.is_static and profile.policy in ALIGNING)
         ]
         return np.logical_or.reduce(masks) if masks else None
 

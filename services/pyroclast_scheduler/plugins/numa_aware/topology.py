@@ -9,7 +9,9 @@ __all__ = ["Layout"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """`numa`, `sockets`, `cores`: the CPUs of each, by ascending number; `numa_ids`: the numbers of the NUMA nodes.
+    """The CPUs of a node: their NUMA nodes, sockets and cores.
+
+    `numa`, `sockets`, `cores`: the CPUs of each, by ascending number; `numa_ids`: the numbers of the NUMA nodes.
 
     `socket_of`: for each core the position of its socket. `cpus`: all of them; `totals`: how many each NUMA node has. Positions
     in `numa` are what sets of NUMA nodes are made of. Compared by identity: nodes of one make share theirs.

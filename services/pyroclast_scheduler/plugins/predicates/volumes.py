@@ -64,7 +64,10 @@ class _Wishes:
 
 
 class Volumes:
-    """`patience`: how many seconds a pod may wait on its node for its volumes to be made."""
+    """The filter for volumes: where the claims of a pod allow it to run.
+
+    `patience`: how many seconds a pod may wait on its node for its volumes to be made.
+    """
 
     def __init__(self, session: Session, *, patience: float) -> None:
         self._session = session

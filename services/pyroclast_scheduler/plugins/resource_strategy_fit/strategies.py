@@ -17,7 +17,10 @@ MOST: Final = "MostAllocated"
 
 
 class Strategy(NamedTuple):
-    """`kind`: LEAST spreads, MOST fills up; anything else scores nothing but weighs."""
+    """How the use of one resource is scored.
+
+    `kind`: LEAST spreads, MOST fills up; anything else scores nothing but weighs.
+    """
 
     kind: str
     weight: float

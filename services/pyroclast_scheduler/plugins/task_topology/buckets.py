@@ -20,7 +20,10 @@ _MEBI = 2**20
 
 @dataclass(slots=True)
 class Bucket:
-    """`waiting`: tasks without a node, by UID with what each asks for; `placed`: how many are on each node."""
+    """Tasks of a job that should run on the same node.
+
+    `waiting`: tasks without a node, by UID with what each asks for; `placed`: how many are on each node.
+    """
 
     index: int
     waiting: dict[str, Ints] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from pyroclast_scheduler.plugins.numa_aware.hints import best
 from pyroclast_scheduler.plugins.numa_aware.layouts import layout_of, read
 from pyroclast_scheduler.plugins.numa_aware.pods import Wanted, wanted
 from pyroclast_scheduler.plugins.numa_aware.policies import assigned, examined
-from pyroclast_scheduler.plugins.numa_aware.table import Profile, why_not
+from pyroclast_scheduler.plugins.numa_aware.table import Profile, policy_refusal
 from pyroclast_scheduler.plugins.numa_aware.topology import Layout
 from tests.scenarios import numa, objects
 
@@ -184,7 +184,7 @@ PROFILES = {
 
 @pytest.mark.parametrize(("profile", "want"), PROFILES.values(), ids=PROFILES.keys())
 def test_a_node_is_refused_for_what_it_is(profile, want):
-    assert why_not(profile, "restricted") == want
+    assert policy_refusal(profile, "restricted") == want
 
 
 MALFORMED = {
