@@ -38,6 +38,11 @@ svg.picture text.cell{fill:#000}
 """
 """A document carries it; a page has it in a stylesheet of its own, since its policy allows no style inside."""
 
+_BACKGROUND: Final = """\
+svg.picture{background:#fff}
+@media(prefers-color-scheme:dark){svg.picture{background:#1a202c}}
+"""
+
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -51,8 +56,8 @@ class Picture:
     elements: tuple[str, ...]
 
     def document(self) -> str:
-        """A complete SVG document."""
-        return self._written(f"<style>{STYLE}</style>")
+        """A complete SVG document. Its background follows the colours of the text: a page around it may be light or dark."""
+        return self._written(f"<style>{STYLE}{_BACKGROUND}</style>")
 
     def inline(self) -> str:
         """The element `svg` for a page that has `STYLE` in a stylesheet, without the line of the title: there is a heading."""

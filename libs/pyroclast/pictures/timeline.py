@@ -52,7 +52,7 @@ def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
         top = HEAD + index * LANE_HEIGHT
         parts.append(text(8, top + 12, lane.name))
         parts += [_bar(lane.name, span, left + span.begin * scale, top, (span.end - span.begin) * scale) for span in lane.spans]
-    return Picture(title, left + WIDTH + 24, height, tuple(parts))
+    return Picture(title, left + WIDTH + 32, height, tuple(parts))
 
 
 def _bar(name: str, span: Span, x: float, top: float, width: float) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from pyroclast.api.crds import custom_resource_definitions
+from pyroclast.pictures.timeline import Lane, Span, timeline
 from pyroclast.runtime.durations import format_duration
 from tests.unit.chart.values_schema import SCHEMA, SETTINGS, VALUES
 from tests.unit.docs.pages import DOCS, ROOT
@@ -124,11 +125,22 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
+def timeline_picture() -> str:
+    """The timeline of a gang: it waits as a whole, and one pod pulls its image longer than the others."""
+    lanes = []
+    for index in range(4):
+        ready = 58 if index == 2 else 46 + index
+        spans = (Span("waiting", 0, 42), Span("starting", 42, ready), Span("running", ready, 150))
+        lanes.append(Lane(f"train-worker-{index}", spans))
+    return timeline("default/train", lanes).document() + "\n"
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "fields.md": fields_page,
     "chart-values.md": values_page,
     "settings.md": settings_page,
     "../tutorials/notebook.md": notebook_page,
+    "../how-to/gang-timeline.svg": timeline_picture,
 }
 """What makes each page, by its path from the reference."""
 

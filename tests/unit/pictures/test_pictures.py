@@ -178,3 +178,11 @@ def test_a_page_leaves_out_the_line_of_the_title():
     inline = ET.fromstring(queue_bars("queues", [QueueBar("a", "cpu", 1)]).inline())
     top = float(inline.attrib["viewBox"].split()[1])
     assert [each.text for each in inline.iter(f"{SVG}text") if float(each.attrib["y"]) < top] == ["queues"]
+
+
+def test_a_document_has_the_background_that_its_texts_are_made_for():
+    style = drawn(flow_graph("one", [], {})).find(f"{SVG}style").text
+    _, light, dark = style.split("@media(prefers-color-scheme:dark)")
+    assert light.rstrip().endswith("svg.picture{background:#fff}")
+    assert dark.rstrip() == "{svg.picture{background:#1a202c}}"
+    assert "background" not in flow_graph("one", [], {}).inline()
