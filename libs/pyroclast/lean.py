@@ -1,9 +1,12 @@
 """Loads structlog and aiohttp without the work that our processes have no use for.
 
 structlog imports rich, where it is installed, for a kind of traceback that we do not print: 0.1 s and 7 MB for each process.
-aiohttp reads the authorities that the system trusts, twice, in the time of all its code, though our API servers have their own.
-Modules are objects that stay: to look for garbage among them as often as Python does takes a tenth of the time of loading, and
-once more to do so when the process ends, when all of its memory is given back anyway.
+
+aiohttp reads the CAs that the system trusts twice, although our API servers have their own. That takes as long as all of its
+code.
+
+Modules stay in memory. Python's search for garbage among them takes a tenth of the time of loading, and again when the process
+ends.
 """
 
 from __future__ import annotations

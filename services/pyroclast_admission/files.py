@@ -42,7 +42,7 @@ class FileWatcher:
             self._content = content
 
     async def run(self) -> None:
-        """Look again and again until cancelled; each new problem is said once."""
+        """Check the file again and again until cancelled; each new problem is logged once."""
         complaint = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_SECONDS)

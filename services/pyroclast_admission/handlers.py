@@ -43,8 +43,8 @@ class Mode(Enum):
 class Webhook:
     """One webhook.
 
-    `name` is what the API server calls it in its messages; `operations` are those it is asked about; `unexpected` is said
-    of any other one, which is let pass where it is empty.
+    `name` is what the API server calls it in its messages; `operations` are those it is asked about; `unexpected` denies
+    any other one, which is allowed where it is empty.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Webhook:
 
 
 def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
-    """The answer of `webhook`; requests about another resource or operation are denied in the original's words."""
+    """The answer of `webhook`; requests about another resource or operation are denied in Volcano's words."""
     resource = webhook.resource
     expected = f"{resource.group} {resource.version} {resource.plural}"
     if review.resource != expected:

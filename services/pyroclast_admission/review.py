@@ -47,7 +47,7 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What to reply. `code` and `reason` are set for a denial that is neither the original's nor about fields."""
+    """What to reply. `code` and `reason` are set for a denial that is neither Volcano's nor about fields."""
 
     verdict: Verdict = ALLOWED
     patch: Patch = []

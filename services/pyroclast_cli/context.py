@@ -19,7 +19,7 @@ class Failure(Exception):
     """A command cannot do what it was asked for; the message is for the user.
 
     Attributes:
-        status: the exit status of a command that the original does not have; the others always end alike.
+        status: the exit status of a command that Volcano does not have; the others always end alike.
     """
 
     def __init__(self, message: str, *, status: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""Command-line flags by the rules of pflag, which the users of the original's programs know: parsing and the usage table."""
+"""Command-line flags by the rules of pflag, which the users of Volcano's programs know: parsing and the usage table."""
 
 from __future__ import annotations
 

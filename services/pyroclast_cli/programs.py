@@ -59,7 +59,7 @@ async def _list_commands(context: Context) -> None:
 
 
 LIST: Final = Leaf(
-    "commands", "list all commands: `--help` shows those of the original alone", _list_commands, needs_cluster=False, is_ours=True
+    "commands", "list all commands: `--help` shows those of Volcano alone", _list_commands, needs_cluster=False, is_ours=True
 )
 
 

@@ -1,4 +1,4 @@
-"""The tree of commands: help texts, dispatch, errors and exit statuses, as the original's programs have them."""
+"""The tree of commands: help texts, dispatch, errors and exit statuses, as Volcano's programs have them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usag
 
 __all__ = ["Group", "Leaf", "Node", "first_word", "run"]
 
-FAILED: Final = 255  # exit(-1) of the original
+FAILED: Final = 255  # exit(-1) of Volcano
 USAGE_ERROR: Final = 1
 INTERRUPTED: Final = 130
 ORIGINAL: Final = "vcctl"
@@ -32,7 +32,7 @@ CONTEXT: Final = Flag("context", "", "", "the context of the kubeconfig, by defa
 class Leaf:
     """A command that does something.
 
-    `failure` is how the errors of the original's commands begin, which go to standard output; the errors of commands that
+    `failure` is how the errors of Volcano's commands begin, which go to standard output; the errors of commands that
     only we have, `is_ours`, go to standard error. `needs_cluster`: it talks to the API server.
     """
 
@@ -63,7 +63,7 @@ class Group:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the original has none of its commands."""
+        """Whether Volcano has none of its commands."""
         return all(child.is_ours for child in self.children)
 
 

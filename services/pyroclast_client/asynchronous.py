@@ -131,7 +131,7 @@ class AsyncClient:
     ) -> AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]:
         """Submit a Job: the call of a task, a model, a dict, the path of a manifest or its text.
 
-        It is checked by the rules of the server before any request. Submitting the same under the same name again finds
+        The rules of the server check it before any request. Submitting the same under the same name again finds
         what is there.
 
         Args:

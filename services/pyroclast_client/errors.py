@@ -161,7 +161,7 @@ class ResultGone(PyroclastError):
 
 
 class ForgedResult(PyroclastError):
-    """A result that does not carry the seal of its Job, index and pod. It was not unpickled."""
+    """A result that does not carry the seal of its Job, index and pod. The client did not unpickle it."""
 
 
 class VersionMismatch(PyroclastError):

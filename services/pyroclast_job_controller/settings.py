@@ -1,4 +1,4 @@
-"""The job controller's settings: the original's flags, with its defaults."""
+"""The job controller's settings: Volcano's flags, with its defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jobflow controller's settings: the original's flags, with its defaults."""
+"""The jobflow controller's settings: Volcano's flags, with its defaults."""
 
 from __future__ import annotations
 

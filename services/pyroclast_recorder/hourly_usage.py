@@ -43,8 +43,8 @@ class Share(NamedTuple):
 def held(pod: Row) -> Held | None:
     """What the row of a pod tells; None if it was never bound.
 
-    The clock of a node counts only inside what was seen by the clock of the API server: not before the pod was bound or seen to
-    run, not after it was seen to have ended. Without a word of the node the middle between both is taken.
+    The clock of a node counts only between two moments by the clock of the API server: when the pod was bound or seen to run,
+    and when it was seen to have ended. If the node says nothing, the middle between both counts.
     """
     begin, high = pod["bound"], pod["released_high"]
     if begin is None:

@@ -37,7 +37,7 @@ def bin_seconds(half_life: float) -> int:
 def past_usage(rows: Iterable[Used], now: int, half_life: float) -> dict[str, PastUsage]:
     """By queue, the average amounts that it and its users held, those who held most first.
 
-    The average is over all of the past, each second weighted by 2^(-age / half-life): who held 8 GPUs for ever is at 8, and who
+    The average is over all of the past, each second weighted by 2^(-age / half-life). Who held 8 GPUs for ever is at 8, and who
     held 8 GPUs until one half-life ago is at 4.
     """
     width = bin_seconds(half_life)

@@ -23,7 +23,7 @@ from pyroclast_scheduler.session.session_close import close
 
 __all__ = ["Culprit", "find_culprit", "find_failing_plugin", "run_cycle"]
 
-# what tunes a cache and a pool of workers of the original's
+# what tunes a cache and a pool of workers of Volcano's
 _WITHOUT_EFFECT: Final = frozenset({"predicateErrorCacheEnable", "topologyAwarePreemptWorkerNum"})
 _CULPRITS: Final = {Sort.JOB: "podgroup", Sort.QUEUE: "queue", Sort.NODE: "node", Sort.OBJECT: "object"}
 

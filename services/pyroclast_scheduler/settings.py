@@ -1,4 +1,4 @@
-"""The scheduler's settings: the original's flags, with its defaults."""
+"""The scheduler's settings: Volcano's flags, with its defaults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SchedulerSettings(LeaderElectionSettings):
         description="place gangs whose PodGroups ask for it before their pods exist; needs all nodes, so no sharding",
     )
     cache_dumper: bool = Field(default=True, description="no effect: see /debug/snapshot")
-    cache_dump_dir: str = Field("/tmp", description="no effect")  # noqa: S108 - the original's default
+    cache_dump_dir: str = Field("/tmp", description="no effect")  # noqa: S108 - Volcano's default
     resync_period: Duration = Field(timedelta(), description="no effect: watches are followed and checked")
     minimum_feasible_nodes: int = Field(100, description="no effect: every node is looked at")
     minimum_percentage_nodes_to_find: int = Field(5, description="no effect: every node is looked at")

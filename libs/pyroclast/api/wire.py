@@ -1,7 +1,7 @@
 """The base of all models of our kinds, and the field types they are made of.
 
-Separate from the kinds because what a field looks like on the wire (names, formats, quantities, embedded schemas) is said once,
-here; the CRDs are drawn from it.
+Separate from the kinds: one place defines how a field looks on the wire (names, formats, quantities, embedded schemas). The CRDs
+are generated from it.
 """
 
 from __future__ import annotations

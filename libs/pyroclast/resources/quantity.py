@@ -1,7 +1,7 @@
 """Kubernetes quantities: exact parsing, arithmetic and canonical printing.
 
 A quantity is a whole number of nanos and the family of suffixes it prints with. Nothing is lost and nothing overflows: the
-integers are unbounded, where the original library keeps 64 bits and prints `1000E` as `1`.
+integers are unbounded, where the library of Kubernetes keeps 64 bits and prints `1000E` as `1`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["MAX_VALUE", "ZERO", "Format", "Quantity", "QuantityError", "from_millis", "from_value", "parse"]
 
 MAX_VALUE: Final = 2**63 - 1
-"""What a quantity with a binary suffix is capped at, as the original does."""
+"""What a quantity with a binary suffix is capped at, as Kubernetes does."""
 
 _NANOS: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
@@ -147,7 +147,7 @@ def _parse(text: str) -> Quantity:
     digits = whole + (fraction or "")
     multiplier, exponent, family = _interpret(suffix)
     if not digits and (exponent < -9 or multiplier >= 1024**5):
-        raise QuantityError(_NUMERIC_WRONG)  # elsewhere no digits mean zero, as the original reads them
+        raise QuantityError(_NUMERIC_WRONG)  # elsewhere no digits mean zero, as Kubernetes reads them
     nanos = _scale_to_nanos(int(digits or "0") * multiplier, exponent - len(fraction or ""))
     if family is Format.BINARY_SI:
         nanos = min(nanos, MAX_VALUE * _NANOS)

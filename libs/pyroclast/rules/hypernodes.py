@@ -15,7 +15,7 @@ __all__ = ["validate"]
 
 
 def validate(hyper_node: Mapping[str, Any]) -> Verdict:
-    """The verdict on a new or changed HyperNode. The message shows paths as the original does, causes show the real ones."""
+    """The verdict on a new or changed HyperNode. The message shows paths as Volcano does, causes show the real ones."""
     spec = mapping(hyper_node.get("spec"))
     members = spec.get("members")
     if not members:

@@ -1,4 +1,4 @@
-"""Regular expressions of RE2, which Go and the original use: what is legal, with Go's words for what is not.
+"""Regular expressions of RE2, which Go and Volcano use: what is legal, with Go's words for what is not.
 
 There is no look-around and there are no back-references, so that matching is linear; the `re` of Python has both and
 takes another syntax, so expressions are read here.

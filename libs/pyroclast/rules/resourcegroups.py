@@ -98,7 +98,7 @@ def _unquoted(word: str) -> str:
 
 
 def _read_toleration(toleration: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys are taken in the original's lower case and in that of Kubernetes."""
+    """Keys are taken in Volcano's lower case and in that of Kubernetes."""
     names = {"key": "key", "operator": "operator", "value": "value", "effect": "effect", "tolerationseconds": "tolerationSeconds"}
     return {names[key.lower()]: value for key, value in toleration.items() if key.lower() in names and value is not None}
 

@@ -1,4 +1,4 @@
-"""What rules find, and the verdict that follows: allowed, or denied in the original's sentence with a cause per field."""
+"""What rules find, and the verdict that follows: allowed, or denied in Volcano's sentence with a cause per field."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Patch: TypeAlias = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `sentence` is the original's, with the blanks and semicolons that it has inside a message.
+    """One thing that is wrong. `sentence` is Volcano's, with the blanks and semicolons that it has inside a message.
 
-    `extra` marks what the original would not have reported, because it stopped before; `about_fields` is false for what
+    `extra` marks what Volcano would not have reported, because it stopped before; `about_fields` is false for what
     no change of the object can mend (a closed queue). `errors` say the same per field.
     """
 
@@ -35,7 +35,7 @@ class Finding:
 class Verdict:
     """The answer to one request. An empty `message` allows it.
 
-    Causes make it a 422 Invalid, else it is the original's plain 400. Warnings are for what is legal but surely not meant.
+    Causes make it a 422 Invalid, else it is Volcano's plain 400. Warnings are for what is legal but surely not meant.
     """
 
     message: str = ""
@@ -59,7 +59,7 @@ ALLOWED = Verdict()
 
 
 def denied(message: str, *, warnings: tuple[str, ...] = ()) -> Verdict:
-    """A denial that is not about fields: code and sentence as the original's."""
+    """A denial that is not about fields: code and sentence as Volcano's."""
     return Verdict(message, (), warnings)
 
 
@@ -69,14 +69,14 @@ def found(sentence: str, *errors: FieldError) -> Finding:
 
 
 def first_only(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, all but the first marked as extra: where the original stops at the first one."""
+    """The findings, all but the first marked as extra: where Volcano stops at the first one."""
     return [replace(finding, extra=True) if index else finding for index, finding in enumerate(findings)]
 
 
 def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), trim: bool = True) -> Verdict:
     """One verdict for all findings.
 
-    The message starts with what the original would have said, to the letter (its sentences stand one after the other
+    The message starts with what Volcano would have said, to the letter (its sentences stand one after the other
     with nothing between), then come the sentences that it would not have reached.
     """
     if not findings:

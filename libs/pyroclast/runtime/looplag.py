@@ -16,7 +16,7 @@ PERIOD_SECONDS: Final = 0.02
 async def measure_lag(observe: Callable[[float, float], None]) -> None:
     """Call `observe` after each of a series of short sleeps, until cancelled.
 
-    It is told by how many seconds the sleep took too long, and for how many of these, at most, this process was at work itself
+    `observe` gets by how many seconds the sleep was too long, and for how many of these, at most, this process was at work itself
     rather than waiting for a core.
     """
     loop = asyncio.get_running_loop()

@@ -106,7 +106,7 @@ def with_trail(answer: Mapping[str, Any], causes: Sequence[Mapping[str, Any]] | 
 
 
 def _code(cause: Mapping[str, Any]) -> str:
-    """The code of a cause that the recorder kept; the original's reasons carry it in their message."""
+    """The code of a cause that the recorder kept; Volcano's reasons carry it in their message."""
     return str(cause["name"]) if cause["name"] in set(PendingReason) else reason_of(cause.get("message") or "")
 
 

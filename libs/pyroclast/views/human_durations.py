@@ -15,7 +15,7 @@ YEAR: Final = 365 * DAY
 
 
 def human_duration(seconds: float, *, keeps_zero_days: bool = False) -> str:
-    """A duration in at most two units. `keeps_zero_days`: write `5y0d` as the original's tables of Jobs do, else `5y`."""
+    """A duration in at most two units. `keeps_zero_days`: write `5y0d` as Volcano's tables of Jobs do, else `5y`."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole == -1 else "<invalid>"

@@ -1,9 +1,9 @@
 """Telling the API server whom to trust: the bundle goes into our webhook configurations, and goes there again when it is lost.
 
-Each is written twice. kube-apiserver keeps what it made of a configuration until that configuration changes again, and it may
-be making it while the change arrives: what it then keeps is the state before the change, without our bundle, for good. So
-CONFIRM_SECONDS after the bundle was seen in a configuration, its digest is written beside it as an annotation: a look that
-misses this second change still sees the first one.
+Each is written twice. kube-apiserver compiles a configuration and keeps the result until the configuration changes again. When
+a change arrives while it compiles, it keeps the state before the change, without our bundle, for good. So CONFIRM_SECONDS after
+the bundle was seen in a configuration, its digest is written beside it as an annotation: a look that misses this second change
+still sees the first one.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class BundleInjector:
             informer.on_change(lambda _old, _new: self._wake.set())
 
     def trust(self, bundle: bytes) -> None:
-        """From now on the API server shall trust `bundle` (PEM)."""
+        """Have the API server trust `bundle` (PEM) from now on."""
         self._bundle = base64.b64encode(bundle).decode()
         self._wake.set()
 

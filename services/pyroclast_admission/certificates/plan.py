@@ -1,9 +1,9 @@
 """When which certificate is replaced. Pure: from what there is and the time to the next step.
 
-An authority is replaced in three steps, each of which all callers and replicas have long seen before the next one is
-taken: the new authority is added to the bundle; the serving certificate is issued by it; the old one is dropped. At no
-moment does a server show a certificate that a caller does not trust. What step comes next follows from the certificates
-themselves, so nothing else needs to be kept, and every replica comes to the same conclusion.
+An authority is replaced in three steps: the new authority is added to the bundle, the serving certificate is issued by it, and
+the old one is dropped. All callers and replicas have seen a step long before the next one is taken. At no moment does a server
+show a certificate that a caller does not trust. What step comes next follows from the certificates themselves, so nothing else
+needs to be kept, and every replica comes to the same conclusion.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The commands of the original, with its bytes: names of flags, texts, tables and exit statuses."""
+"""The commands of Volcano, with its bytes: names of flags, texts, tables and exit statuses."""

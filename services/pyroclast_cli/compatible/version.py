@@ -1,4 +1,4 @@
-"""`vcctl version`: the six lines of the original, with Python's version in place of Go's."""
+"""`vcctl version`: the six lines of Volcano, with Python's version in place of Go's."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ async def explained(
 
     `body`: a Job that is asked about and does not exist.
 
-    A board that does not answer is said, and objects must do.
+    When the board does not answer, a line on standard error says so, and objects of the API server must do.
 
     Raises:
         Failure: what was given as its URL is none.

@@ -30,7 +30,7 @@ KIND_OF_NAME: Final[Mapping[str, ResourceType]] = {
     "jobflow": JOB_FLOWS,
     "jobtemplate": JOB_TEMPLATES,
 }
-"""Of what the flag `--name` of a group of the original is."""
+"""Of what the flag `--name` of a group of Volcano is."""
 
 KIND_OF_FLAG: Final[Mapping[str, ResourceType]] = {"namespace": NAMESPACES, "queue": QUEUES, "flow": JOB_FLOWS}
 SLASHES: Final[Mapping[str, ResourceType]] = {"queue/": QUEUES, "node/": NODES, "job/": JOBS, "flow/": JOB_FLOWS}

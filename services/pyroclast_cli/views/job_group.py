@@ -1,4 +1,4 @@
-"""`vcctl job`: the commands of the original, and `explain`."""
+"""`vcctl job`: the commands of Volcano, and `explain`."""
 
 from __future__ import annotations
 

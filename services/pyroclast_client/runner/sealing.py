@@ -1,7 +1,7 @@
 """Results on their way back: sealed by HMAC, in a termination message, in frames of a log, or in a store.
 
 Runs in pods too, so it knows only the standard library. A seal binds the content, its kind and its place to the key of the Job,
-to the index, and to the uid of the pod: whoever lacks the key can neither make a result nor pass one off for another.
+to the index, and to the uid of the pod. Whoever lacks the key can neither make a result nor pass one off for another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The state machine of a Queue: what each action means in each state, and how a child queue follows its parent.
 
-A queue is marked as closed by its parent by its own step alone, only when its parent is seen shut, and before its state: so no
-crash leaves a mark that a closing by hand could be mistaken for.
+A step of its own marks a queue as closed by its parent: only when the parent is seen shut, and before the state is written. So no
+crash leaves a mark that looks like a closing by hand.
 """
 
 from __future__ import annotations

@@ -46,10 +46,10 @@ class CronMemory(Memory):
 
 
 class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
-    """All that has to be known of a CronJob is in its status and in its Jobs.
+    """The controller of CronJobs. All that it has to know of a CronJob is in its status and in its Jobs.
 
-    A Job bears the time it is for in its name, so none is made twice; its time counts as acted on as soon as the Job is seen, so
-    a status that could not be written is made up for. Finished Jobs are deleted only once the status tells of them.
+    The name of a Job carries its scheduled time, so none is made twice. That time counts as acted on as soon as the Job is
+    seen, even if the status could not be written. Finished Jobs are deleted only once the status tells of them.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], creator: JobCreator) -> None:

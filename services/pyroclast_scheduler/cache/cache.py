@@ -50,8 +50,8 @@ _PART = 250  # jobs whose facts are worked out, or that are roused, in one go: 2
 class Cache:
     """Keeps the picture. Events come in here, and snapshots go out.
 
-    `pods` takes what the scheduler decided about pods, `groups` has PodGroups and the statuses that are being written, `natives`
-    has those of Kubernetes itself, `seats` has places of pods that do not exist yet, and `objects` what plugins watch. `wakes`
+    `pods` takes what the scheduler decided about pods. `groups` has PodGroups and the statuses that are being written, `natives`
+    those of Kubernetes itself. `seats` has places of pods that do not exist yet, and `objects` what plugins watch. `wakes`
     says which waiting jobs the next session looks at. `now`: seconds, for the deadlines of assumptions.
 
     `is_shared`: other schedulers work with the same queues, and the PodGroups of their pods are theirs.

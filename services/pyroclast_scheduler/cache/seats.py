@@ -1,7 +1,7 @@
 """The table of seats: places for pods that do not exist yet, each a task like any pod until its pod is there.
 
-All of it follows from what the API server shows, so that a scheduler that starts anew finds the same: a seat is *used* when the
-PodGroup has it placed and no pod of its name exists; it is *open*, to be placed, while the PodGroup is Pending and has no pods,
+All of it follows from what the API server shows, so that a scheduler that starts anew finds the same. A seat is *used* when the
+PodGroup has it placed and no pod of its name exists. It is *open*, to be placed, while the PodGroup is Pending and has no pods,
 or while the PodGroup asks for it anew and no placement answers that. What was decided and is not written yet is *claimed*.
 """
 
@@ -92,7 +92,7 @@ class _Gang:
 
 
 class SeatTable:
-    """Keeps seats by PodGroup. `problems`: by key, why what a PodGroup says of seats is not heeded.
+    """Keeps seats by PodGroup. `problems`: by key, why what a PodGroup says of seats counts for nothing.
 
     `is_enabled`: whether open seats are placed; those that were placed count in any case.
     """

@@ -63,8 +63,8 @@ class LostSearches:
 class Lost:
     """Kept for one action. `book`: what goes on to that of the next session, once it is closed.
 
-    Tasks of one shape, role and priority are of one kind, unless other pods or their claims tell them apart: those of one job,
-    and of jobs of one kind while they have what they began with.
+    Tasks of one shape, role and priority are of one kind, unless other pods or their claims tell them apart. That holds within
+    one job, and among jobs of one kind while they have what they began with.
     """
 
     def __init__(self, session: Session, book: LostSearches | None = None) -> None:

@@ -33,7 +33,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a job waits. `sentence`: what the original says of it, where it is true; `explain` gives the numbers, in words.
+    """Why a job waits. `sentence`: what Volcano says of it, where it is true; `explain` gives the numbers, in words.
 
     `short`: the resources that are short. `instead`: the cause where the order of the queue is to blame, asked for when the
     session ends, None if it is not. `holder`: the key of the job that nodes are kept for. `retry_when`: of a job that is not let

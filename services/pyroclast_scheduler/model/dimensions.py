@@ -53,8 +53,8 @@ class Dimensions:
     """Rows of the columns by resource name. Rows 0, 1, 2 are cpu, memory and pods.
 
     Others are given to what nodes have and queues limit, so that nobody else makes the columns grow. All that has no row of its
-    own counts in row UNKNOWN, of which no node has anything. Pods may hold some of it, of nodes that had it once: there nobody
-    fits who so much as names any of it, as for any resource of which a node has too little for those that are there.
+    own counts in row UNKNOWN, of which no node has anything. Pods may hold some of it on nodes that had it
+    once. No pod that asks for any of it fits there, as for any resource of which a node has less than its pods hold.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -156,8 +156,8 @@ def counted_of(names: Iterable[str]) -> list[str]:
 def amounts_of(resources: Mapping[str, object]) -> dict[str, int]:
     """A Kubernetes resource list in stored units: cpu in milli-cores, memory in bytes, pods plain, scalars in thousandths.
 
-    Names that the scheduler does not count (`storage`, `count/…`) are left out, and those that say how much of a card is wanted:
-    no node has an amount of these, what is left is for the plugin deviceshare to know.
+    Names that the scheduler does not count (`storage`, `count/…`) are left out. So are those that say how much of a card is
+    wanted: no node has an amount of these, and the plugin deviceshare counts what is left.
 
     Raises:
         ValueError: a quantity is malformed, negative or absurdly large; the text names the resource.

@@ -153,7 +153,7 @@ class JobFacts:
 
     @property
     def declared_seconds(self) -> float | None:
-        """The same in seconds; None where nothing readable above 0 is said."""
+        """The same in seconds; None where it is not readable, or not above 0."""
         text = self.running_estimate
         try:
             seconds = durations.nanoseconds(text) / 1e9 if text else 0.0

@@ -54,9 +54,12 @@ def kind_of(
 
     `minded`: the labels of pods that decide where pods go, where no plugin reads others; None: all may.
 
-    It is if a pod has a place or is promised one, waits behind a gate, or has reasons of its own to be here or there: claims that
-    are made for it or on devices, or that it minds the names of others; if a pod asks for nothing, as these are placed one by
-    one; and if a number is too large to be written.
+    A job is the only one of its kind if one of these holds:
+
+    - one of its pods has a place or is promised one, or waits behind a gate;
+    - a pod has claims made for it or claims on devices, or minds the names of other pods;
+    - a pod asks for nothing, as such pods are placed one by one;
+    - a number is too large to be written.
     """
     counts: Counter[tuple[object, ...]] = Counter()
     dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))

@@ -24,9 +24,9 @@ class Columns:
     """What nodes have and what is taken.
 
     Idle is allocatable − used and may be negative; what will be idle adds what is being released and takes what is promised.
-    `has_shifts` is False only while nothing is being released or promised. Shapes: (dimensions, nodes) for the first four, (2,
-    nodes) for `non_zero` (cpu and memory, where a container that asks for nothing counts 100m and 200Mi), (nodes,) for
-    `pod_count`, the number of pods on the node or promised to it.
+    `has_shifts` is False only while nothing is being released or promised. Shapes: (dimensions, nodes) for the first four.
+    `non_zero`: (2, nodes), cpu and memory, where a container that asks for nothing counts 100m and 200Mi. `pod_count`:
+    (nodes,), the number of pods on the node or promised to it.
     """
 
     allocatable: Ints

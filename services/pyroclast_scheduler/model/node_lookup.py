@@ -66,7 +66,7 @@ class NodeLookup:
 
 
 def literal_of(pattern: str) -> str:
-    """A text that is in everything in which `pattern` is found, the longest that is easily seen; empty where none is."""
+    """A literal that every match of `pattern` contains: the longest that is found without parsing; empty where there is none."""
     if any(each in pattern for each in ("(?", "[", "{")):
         return ""
     best, run, depth, at = "", "", 0, 0

@@ -1,6 +1,6 @@
 """The hash ring of a StatefulSet of schedulers: which of them a pod, a PodGroup or a node belongs to.
 
-Points and texts are the original's, so that members of both agree while one replaces the other.
+Points and texts are Volcano's, so that members of both agree while one replaces the other.
 """
 
 from __future__ import annotations

@@ -24,15 +24,16 @@ __all__ = ["Snapshot"]
 
 @dataclass(slots=True)
 class Snapshot:
-    """`names`, `nodes`, `is_ready`, `stamps` and the columns have one entry per row of the node table.
+    """The state of the cluster that one session decides on.
 
-    Rows of which `is_ready` is False are free or placeholders. `residents` are the pods on each node that take room.
-    `is_coupled`: some pod cares where others are. `jobs` are those that a session has to look at; `lines` those at rest of each
-    kind that it has to ask too, oldest first, with others among them that are not in line any more; `let_in` those with pods that
-    went through their queue's gate and wait for a place; `all_jobs` all of them by key, `queue_sums` what the jobs of each queue
-    have and want together. Pods that are `held` wait because a bind of them was refused a moment ago; `refused` are those whose
-    bind was refused and that have no node yet. `features` goes from session to session. `objects` are those that plugins asked
-    for. `touched`: rows where others could go for a pod than when the snapshot of the `number` before was taken; None: anywhere.
+    `names`, `nodes`, `is_ready`, `stamps` and the columns have one entry per row of the node table. Rows of which `is_ready` is
+    False are free or placeholders. `residents` are the pods on each node that take room. `is_coupled`: some pod cares where
+    others are. `jobs`: those that a session has to look at. `lines`: the waiting jobs of each kind that it may ask too, oldest
+    first; some of them do not wait any more. `let_in`: jobs with pods that went through their queue's gate and wait for a
+    place. `all_jobs`: all of them by key. `queue_sums`: what the jobs of each queue have and want together. Pods that are
+    `held` wait because a bind of them was refused a moment ago; `refused` are those whose bind was refused and that have no
+    node yet. `features` goes from session to session. `objects` are those that plugins asked for. `touched`: rows where others
+    could go for a pod than when the snapshot of the `number` before was taken; None: anywhere.
     """
 
     dimensions: Dimensions

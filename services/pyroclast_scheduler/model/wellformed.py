@@ -1,7 +1,7 @@
 """Whether what pods say about other pods and nodes has the form that the API gives it.
 
-An API server lets nothing else in. It is asked for all the same, once per shape: affinity is read as plain JSON, and a pod whose
-affinity cannot be read must be left out by itself, not met while others are placed.
+An API server lets nothing else in. The scheduler checks it all the same, once per shape. It reads affinity as plain JSON, and
+leaves out a pod whose affinity cannot be read before it places others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Placing k equal pods in one go, exactly as placing them one after another would.
 
-That is: each time the best node, the lowest row on ties. Why it is exact: a node's next score is all that a greedy loop sees of
-it, so pods leave the nodes' queues of scores in the order of the running minimum of each queue; and only the k nodes that score
-best at first can ever be picked.
+That is: each time the best node, the lowest row on ties. It is exact for two reasons. A greedy loop sees of a node only its
+next score, so pods leave the nodes' queues of scores in the order of the running minimum of each queue. And only the k nodes
+that score best at first can ever be picked.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ __all__ = ["Load"]
 class Load:
     """Arrays (dimensions, nodes, depth): the last axis counts pods of the shape that come one after another.
 
-    `rows` says which nodes, an array (nodes, 1). `taken` is what is taken with 0, 1, … such pods, one longer than the others;
-    `used` what is taken before the first, second, … comes, `after` what is taken once it is there; `non_zero_after` the same of
-    cpu and memory, with what counts for a container that asks for nothing.
+    `rows`: which nodes, an array (nodes, 1). `taken`: what is taken with 0, 1, … such pods, one longer than the others. `used`:
+    what is taken before the first, second, … comes. `after`: what is taken once it is there. `non_zero_after`: the same of cpu
+    and memory, with what counts for a container that asks for nothing.
     """
 
     __slots__ = ("_allocatable", "_columns", "after", "non_zero_after", "rows", "taken", "used")

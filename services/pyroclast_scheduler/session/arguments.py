@@ -1,4 +1,4 @@
-"""Typed access to the free-form arguments of plugins and actions, with the original's leniency.
+"""Typed access to the free-form arguments of plugins and actions, with Volcano's leniency.
 
 A missing key keeps the default silently; a value of the wrong type, or out of range, keeps it too and is noted as a warning.
 """

@@ -1,6 +1,6 @@
 """The scheduler's configuration file: actions, tiers of plugins with flags and arguments, arguments of actions.
 
-Same form as the original's. A file that cannot be used raises `BadConfiguration` with line and reason; what is merely unknown
+Same form as Volcano's. A file that cannot be used raises `BadConfiguration` with line and reason; what is merely unknown
 is a warning.
 """
 

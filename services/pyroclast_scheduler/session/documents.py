@@ -1,4 +1,4 @@
-"""YAML as the original's parser takes it: what plain words mean, one document of several, and where things stand."""
+"""YAML as Volcano's parser takes it: what plain words mean, one document of several, and where things stand."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class MinimumRunTime:
         self._is_any = self._default > 0 or any(queue.facts.minimum_run_time for queue in session.queues.values())
 
     def protects(self, task: Task, owner: Job, job: Job) -> bool:
-        """Whether `task` of `owner` must stay although `job` wants its place. It is noted for `job`, which waits for the time."""
+        """Whether `task` of `owner` must stay although `job` wants its place. If so, `job` waits for the time."""
         if not self._is_any:
             return False
         queue = owner.facts.queue

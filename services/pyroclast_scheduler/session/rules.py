@@ -1,6 +1,6 @@
 """The rules by which what several plugins say becomes one answer: tiers in order, plugins in order inside a tier.
 
-They are the original's, and stand apart from the session because they hold no state of their own.
+They are Volcano's, and stand apart from the session because they hold no state of their own.
 """
 
 from __future__ import annotations

@@ -324,7 +324,7 @@ class Session(Rules):
         self.report.faults.add(Fault.of(kind, record, reason))
 
     def refuse(self, job: Job, cause: Cause) -> None:
-        """Say why `job` is not let in; what is said first stands."""
+        """Say why `job` is not let in; the first reason stands."""
         if job.cause is None:
             job.cause = cause
 

@@ -8,7 +8,7 @@ from typing import Final
 
 __all__ = ["LARGEST_ANSWER", "HttpExtender"]
 
-LARGEST_ANSWER: Final = 10 * 2**20  # bytes, as the original reads at the most
+LARGEST_ANSWER: Final = 10 * 2**20  # bytes, as Volcano reads at the most
 
 
 class HttpExtender:

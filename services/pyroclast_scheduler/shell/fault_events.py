@@ -22,7 +22,7 @@ _ALWAYS: Final = frozenset(kind.kind for kind in (NODES, PODS, POD_GROUPS, QUEUE
 
 
 class FaultReports:
-    """Remembers what was reported, so that it is said once as long as it stands."""
+    """Reports each fault once as long as it lasts."""
 
     def __init__(self, recorder: EventRecorder, metrics: SchedulerMetrics) -> None:
         self._recorder = recorder

@@ -1,4 +1,4 @@
-"""The scheduler's metrics, under the original's names, labels and buckets."""
+"""The scheduler's metrics, under Volcano's names, labels and buckets."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ _SECONDS: Final = 10.0
 class ShardKeeper:
     """Says which nodes a session may use, and writes that into the status of our NodeShard; `run` must be running.
 
-    A node is used once our status names it, and named until no session and no bind of ours uses it any more: so no node is
-    used by two schedulers that both keep to this.
+    We use a node once our status names it. The status names it until no session and no bind of ours uses it any more. So two
+    schedulers that both keep to this never use the same node.
     """
 
     def __init__(

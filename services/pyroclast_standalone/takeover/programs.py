@@ -1,6 +1,7 @@
 """Asks our own programs which flags they know and what they make of a scheduler configuration.
 
-They are asked as processes: services never import each other, and a program's answer is always that of the version installed.
+The takeover asks them as processes: services never import each other, and a program's answer is always that of the version
+installed.
 """
 
 from __future__ import annotations

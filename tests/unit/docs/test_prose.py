@@ -2,10 +2,13 @@
 
 import pytest
 
-from tests.unit.docs.pages import PAGES
-from tests.unit.docs.prose import MOST_WORDS, faults, sentences
+from tests.unit.docs.pages import PAGES, ROOT
+from tests.unit.docs.prose import MOST_WORDS, MOST_WORDS_OF_DOCSTRING, docstrings, faults, sentences
 
 CHECKED = {page: text for page, text in PAGES.items() if page != "CHANGELOG.md"}
+MODULES = [file for folder in ("libs", "services") for file in sorted((ROOT / folder).rglob("*.py"))]
+LISTS = {"extension_points.Extensions"}
+"""Docstrings that are lists of names, each with a phrase of its own."""
 UNRELEASED = PAGES["CHANGELOG.md"].partition("## [Unreleased]\n")[2].partition("\n## ")[0]
 
 
@@ -24,7 +27,31 @@ def test_a_change_is_one_sentence():
     assert [change for change in changes if len(list(sentences(change))) != 1 or not change.endswith(".")] == []
 
 
-@pytest.mark.parametrize("bad", [" ".join(["word"] * (MOST_WORDS + 1)), "You simply run it.", "- In order to stop,\n  wait."])
+def test_public_docstrings_have_short_sentences_and_plain_words():
+    texts = [(name, text) for file in MODULES for name, text in docstrings(file) if name not in LISTS]
+    assert len(texts) > 5000
+    wrong = [(name, fault) for name, text in texts for fault in faults(text, most=MOST_WORDS_OF_DOCSTRING)]
+    assert wrong == []
+
+
+def test_sections_and_tables_of_a_docstring_are_no_prose(tmp_path):
+    file = tmp_path / "module.py"
+    lines = ["It adds.", "", "    simply  a table", "", "Args:", "    a: it is simply a number."]
+    file.write_text(
+        '"""Sums."""\n\ndef add(a):\n    """' + "\n    ".join(lines) + '\n    """\n\ndef _hidden():\n    """Simply."""\n'
+    )
+    assert [(name, text.strip()) for name, text in docstrings(file)] == [("module", "Sums."), ("module.add", "It adds.")]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        " ".join(["word"] * (MOST_WORDS + 1)),
+        "You simply run it.",
+        "- In order to stop,\n  wait.",
+        "It is written by the controller.",
+    ],
+)
 def test_long_sentences_and_words_that_are_not_used_are_found(bad):
     assert len(faults(bad)) == 1
 

@@ -134,7 +134,7 @@ def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         ("workrs: 1", "file FILE: workrs is not a setting; --help lists all"),
         ("config: other", "file FILE: config is not a setting; --help lists all"),
         ("- a", "file FILE: not a mapping of flag names to values"),
-        ("a: [", "file FILE, line 2: not YAML: did not find expected node content"),
+        ("a: [", "file FILE: not YAML: did not find expected node content, line 2"),
         (None, "file FILE (--config): No such file or directory"),
     ],
 )

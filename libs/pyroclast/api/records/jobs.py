@@ -1,7 +1,7 @@
 """The records of Job, CronJob and Command.
 
-Pod templates and claims stay raw JSON (`msgspec.Raw`), which is a view of the bytes that were decoded: decode an object from
-bytes of its own, not from a page of a list, or the page stays in memory.
+Pod templates and claims stay raw JSON (`msgspec.Raw`), which is a view of the bytes that were decoded. So decode each object from
+bytes of its own: otherwise a whole page of a list stays in memory.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ T = TypeVar("T")
 async def first_answer(ask: Callable[[], Coroutine[Any, Any, T]], patience: float, most: int) -> tuple[float, T]:
     """The first answer to up to `most` equal requests, and when (by the loop's clock) the one that it answers was begun.
 
-    Each is begun when none of those before was answered for `patience` seconds: one that hangs is not waited for, and one that is
-    only slow is not thrown away, with its connection, to be made anew on a server that has too much to do already. Sending the
-    request twice must do no harm. The others are cancelled.
+    The next request begins when those before have been without an answer for `patience` seconds. So nobody waits for one that
+    hangs. A slow one goes on, since a new connection would cost a busy server more. Sending the request twice must do no harm.
+    The first answer cancels the others.
 
     Raises:
         KubeError: all that were begun failed. What the server said goes before that it said nothing.

@@ -69,7 +69,7 @@ class _Given:
 class CloudCredentials:
     """What the user of a kubeconfig's current context gets from its plugin or provider: a token, or a client certificate.
 
-    It is asked by one at a time, for all who wait, and again only when what it gave ends or is refused.
+    One caller at a time asks it, for all who wait, and again only when what it gave ends or the server refuses it.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ def record_of(answer: dict[str, Any], record: type[R]) -> R:
 
 
 def readable(answer: dict[str, Any], record: type[R]) -> R | None:
-    """`answer` as `record`; None when it does not fit, as a watch leaves such an object out: who made it so shall not end us."""
+    """`answer` as `record`; None when it does not fit. A watch leaves such an object out too: it must not stop this program."""
     try:
         return msgspec.convert(answer, record, strict=False)
     except msgspec.ValidationError as error:

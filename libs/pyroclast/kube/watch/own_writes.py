@@ -87,7 +87,7 @@ class Recent(Generic[T]):
     def members(self, group: str) -> Mapping[str, T]:
         """The objects of a group by name, as far as we know, all of one namespace.
 
-        It is kept here between calls, by increments: a caller asks for it anew each time.
+        The answer stays here between calls and is updated with each change: a caller asks for it anew each time.
         """
         view = self._views.get(group)
         if view is None:

@@ -17,8 +17,8 @@ K = TypeVar("K", bound=Hashable)
 class ShardedQueue(Generic[K]):
     """Takes keys as a `WorkQueue` does, and leaves out those of shards that are led elsewhere.
 
-    Each shard has a queue and workers of its own: when it is given up, its keys, delays and failures end with it, and no key of
-    another shard is lost because its worker was stopped.
+    Each shard has a queue and workers of its own. When a shard is given up, its keys, delays and failures end with it, and no
+    key of another shard is lost because its worker was stopped.
 
     Args:
         name: for logs and metrics.

@@ -21,8 +21,8 @@ async def run_workers(
 ) -> None:
     """Reconcile the keys of `queue`, so many at a time, until it is closed and empty, or this is cancelled.
 
-    A key whose reconciliation raises is tried again later, with a delay that doubles, or that the API server asked for; it never
-    ends the worker. What does not pass by itself is said by `refusals`, which also knows when the key is tried again: not before,
+    A key whose reconciliation raises is tried again later, with a delay that doubles, or that the API server asked for; it
+    never ends the worker. `refusals` records permanent errors as Events. It also knows when the key is tried again: not before,
     whatever else happens to its object.
     """
     async with asyncio.TaskGroup() as group:

@@ -155,9 +155,9 @@ class Report:
 class FlowDecision:
     """What is to be done about a flow now.
 
-    `report` gives what its status should be, as far as it is known before the effects, and is worked out when `status` or
-    `notices` are asked for: a decision with effects is followed by another, and the turn of a status may not have come. `phase`
-    is the one of that status. `probes` are to be kept running; `exit_codes` are Jobs whose pods have to be asked how they ended;
+    `report` gives the status to write, as far as it is known before the effects. It is only computed when `status` or `notices`
+    are read, since a decision with effects is followed by another one, which may write the status instead. `phase` is the one
+    of that status. `probes` are to be kept running; `exit_codes` are Jobs whose pods have to be asked how they ended;
     `recheck_at` in seconds since the epoch; `waits_for_status`: decide again once the status has been written.
     """
 

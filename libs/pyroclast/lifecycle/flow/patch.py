@@ -1,7 +1,7 @@
 """Patching the spec of a template for one flow: Kubernetes' strategic merge, with the rules that flows promise.
 
-The rules are a tree: at each place of a Job's spec it says whether the value is replaced, merged as a map, or merged as a list of
-items that are matched by a key. What the tree does not name is replaced in a Job and merged as its type says in a pod.
+The rules are a tree. At each place of a Job's spec it says how a value is merged: replaced, as a map, or as a list of items that
+are matched by a key. What the tree does not name is replaced in a Job and merged as its type says in a pod.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lifecycle of a Job, pure: what is to be done, given all that is known of it. No I/O, no clock, no randomness.
 
-A phase is entered by a write of the status alone, which raises the version where pods of before must not come back; the work of
-a phase (releasing pods, giving up the PodGroup, removing plugin objects) is done in the phase, from what is seen there. So a
-crash at any point leaves a state from which the same work follows again.
+A phase is entered by a write of the status alone. That write raises the version where earlier pods must not come back. The work
+of a phase is to release pods, give up the PodGroup and remove plugin objects. The decision in the phase does it, from what it
+sees there. So a crash at any point leaves a state from which the same work follows again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def armed(response: Response) -> Notice:
 
 def unscheduled(job: Job, group: PodGroup | None) -> Notice | None:
     """Why the gang is not placed: its PodGroup is still going, or what the newest condition of that says; None when it is
-    placed, or nothing is said.
+    placed, or there is no such condition.
     """
     if group is not None and group.metadata.is_terminating and group.metadata.finalizers and not job.metadata.is_terminating:
         held = ", ".join(group.metadata.finalizers)

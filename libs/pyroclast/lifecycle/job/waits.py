@@ -56,12 +56,12 @@ def closed_queue(facts: JobFacts) -> str:
 
 
 def missing_claim(name: str) -> str:
-    """That the claim of that name is not there, in the original's words."""
+    """That the claim of that name is not there, in Volcano's words."""
     return f"pvc {name} is not found, the job will be in the Pending state until the PVC is created"
 
 
 def newest_condition(group: PodGroup | None) -> tuple[str, str] | None:
-    """Type and message of what was said last of a gang that is not placed; None when it is placed, or nothing is said."""
+    """Type and message of the newest condition of a gang that is not placed; None when it is placed, or has no condition."""
     conditions = [condition for condition in group.status.conditions if condition.status == "True"] if group else []
     current = next((condition for condition in conditions if condition.reason in _CURRENT), None)
     if current is not None:

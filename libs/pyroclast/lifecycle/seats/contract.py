@@ -127,7 +127,7 @@ class Placement(Wire, frozen=True, kw_only=True):
         return {seat: node for seat, node in self.answers().items() if node}
 
     def answers(self) -> dict[Seat, str]:
-        """The node of each seat of which something is said; empty for one that got none."""
+        """The node of each seat that the placement names; empty for a seat without a node."""
         found: dict[Seat, str] = {}
         for role, runs in self.nodes.items():
             index = 0

@@ -38,7 +38,7 @@ def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOW
 
 
 def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """Everything wrong with the entries. The first sentence is the original's; it says nothing of duplicates."""
+    """Everything wrong with the entries. The first sentence is Volcano's; it says nothing of duplicates."""
     entries: dict[str, tuple[int, Mapping[str, Any]]] = {}
     latest: dict[str, tuple[int, Mapping[str, Any]]] = {}
     duplicates: list[Finding] = []
@@ -50,7 +50,7 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
             sentence = f"flows[{first[0]}] and flows[{index}] are both named {name}, but differ"
             error = invalid(f"spec.flows[{index}].name", name, f"{sentence}; name each template once")
             duplicates.append(Finding(f"{sentence};", (error,), extra=True))
-    yield from _check_graph(latest)  # of entries with one name the original takes the last
+    yield from _check_graph(latest)  # of entries with one name Volcano takes the last
     yield from duplicates
     yield from _check_generated_names(entries)
     for index, entry in entries.values():

@@ -42,7 +42,7 @@ def validate_create(
     `pod_level_resources`: whether the cluster knows resources of whole pods; `plugins`: names of the job plugins that there are;
     `priority_classes`: those of the PriorityClasses, None where they are not known.
 
-    Every fault is named at once. What the original says, in its order, begins the message.
+    Every fault is named at once. What Volcano says, in its order, begins the message.
     """
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
@@ -66,7 +66,7 @@ def check_spec(
     pod_level_resources: bool = True,
     plugins: Collection[str] = BUILT_IN,
 ) -> list[Finding]:
-    """Everything wrong with the spec of a Job at `path`, in the order of the original.
+    """Everything wrong with the spec of a Job at `path`, in the order of Volcano.
 
     Without `queues` it is a template: rules that need the job's final name or its queue are left out.
     """
@@ -101,7 +101,7 @@ def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
 def _check_tasks(
     tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Findings per task. The original stops at the first name that stands there twice: all but its replicas is extra then."""
+    """Findings per task. Volcano stops at the first name that stands there twice: all but its replicas is extra then."""
     findings: list[Finding] = []
     first_with: dict[str, int] = {}
     stopped = False
@@ -141,7 +141,7 @@ def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: 
 
 
 def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tasks that the original looks at: up to the first one, inclusive, with the name of another before it."""
+    """The tasks that Volcano looks at: up to the first one, inclusive, with the name of another before it."""
     names: set[str] = set()
     for index, task in enumerate(tasks):
         if (name := text(task.get("name"))) in names:

@@ -16,7 +16,7 @@ MILLIS_PER_CORE = 1000
 
 
 def check_numa(task: Mapping[str, Any], index: int, path: str) -> Sequence[Finding]:
-    """Containers of the task at `path` that ask for no whole number of cores; the original names the first one only."""
+    """Containers of the task at `path` that ask for no whole number of cores; Volcano names the first one only."""
     if text(task.get("topologyPolicy")) in ("", "none"):
         return ()
     return first_only(_check(mapping(mapping(task.get("template")).get("spec")), index, f"{path}.template.spec"))

@@ -33,7 +33,7 @@ _NEITHER = "either event and exitCode should be specified"
 _STAR = "if there's * here, no other policy should be here"
 
 _Fault: TypeAlias = tuple[str, FieldError, int]
-"""The original's sentence, the error of the field, and how many events it knew before."""
+"""Volcano's sentence, the error of the field, and how many events it knew before."""
 
 
 _Seen: TypeAlias = dict[str | int, int]
@@ -43,7 +43,7 @@ _Seen: TypeAlias = dict[str | int, int]
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
     """Everything wrong with the list at `path`.
 
-    `said_path` is how the original's sentences call it (without indices). It stops at the first policy at fault, so that it
+    `said_path` is how Volcano's sentences call it (without indices). It stops at the first policy at fault, so that it
     knows the events before that only; the faults of the others are extra findings.
     """
     if not policies:
@@ -70,7 +70,7 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
 
 
 def _as_said(faults: list[_Fault]) -> Finding:
-    """The finding that the original puts into one message."""
+    """The finding that Volcano puts into one message."""
     count = len(faults)
     lines = "".join(f"\t* {sentence}\n" for sentence, *_ in faults)
     head = f"{count} error{'s' if count > 1 else ''} occurred:\n{lines}\n"

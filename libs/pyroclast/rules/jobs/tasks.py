@@ -53,7 +53,7 @@ def check_task(
 
 
 def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Sequence[Finding]:
-    """The name of a pod with the number of the task, which the original looks at; fine if the last one's name is."""
+    """The name of a pod with the number of the task, which Volcano looks at; fine if the last one's name is."""
     shown, last = f"{job_name}-{task_name}-{index}", _last_pod(job_name, task_name, replicas)
     problems = qualified_name(shown)
     if not problems or not qualified_name(last):

@@ -51,5 +51,5 @@ def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
 
 
 def said_of_duration(error: FieldError) -> Finding:
-    """The finding of such an error, which the original does not report."""
+    """The finding of such an error, which Volcano does not report."""
     return Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)

@@ -26,7 +26,7 @@ SHOWN_FIELDS = 5
 
 
 def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
-    """The verdict on changing `old` to `job`. Metadata and status are free, and nothing is said of an unchanged spec."""
+    """The verdict on changing `old` to `job`. Metadata and status are free, and an unchanged spec has no findings."""
     spec, before = mapping(job.get("spec")), mapping(old.get("spec"))
     if spec == before:
         return ALLOWED
@@ -64,7 +64,7 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
     if available is not None and available > replicas:
         sentence = f"'minAvailable' must be <= 'replicas' in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
-    if faults := check_partitions(task, path, job_name):  # what the original says of partitions is one sentence here
+    if faults := check_partitions(task, path, job_name):  # what Volcano says of partitions is one sentence here
         said = "".join(each.sentence for each in faults if not each.extra)
         yield found(said, *(error for each in faults for error in each.errors))
 

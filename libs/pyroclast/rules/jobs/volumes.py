@@ -18,7 +18,7 @@ _CONFLICT = (
 
 
 def check_volumes(volumes: Json, path: str) -> Sequence[Finding]:
-    """Everything wrong with the volumes at `path`; the original names the first fault only."""
+    """Everything wrong with the volumes at `path`; Volcano names the first fault only."""
     return first_only(_check(volumes, path)) if volumes else ()
 
 

@@ -1,7 +1,7 @@
 """Rules of pods and of templates of pods: what a real API server would say of one.
 
 Every function appends to a list of errors. `options` tells whose pods they are: ADMISSION judges templates of tasks, before
-defaults are filled in and as the original does; SERVER judges pods as the current API server does.
+defaults are filled in and as Volcano does; SERVER judges pods as the current API server does.
 """
 
 from __future__ import annotations

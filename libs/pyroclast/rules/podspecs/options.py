@@ -1,6 +1,6 @@
-"""What differs between the pods that an API server checks itself and the templates that admission checks for the original.
+"""What differs between the pods that an API server checks itself and the templates that admission checks as Volcano does.
 
-The original is built with an older library, and sees templates to which no defaults have been added.
+Volcano is built with an older library, and sees templates to which no defaults have been added.
 """
 
 from __future__ import annotations
@@ -29,6 +29,6 @@ class Options:
 
 
 ADMISSION: Final = Options(has_defaults=False, current=False)
-"""Templates of tasks, as the original judges them."""
+"""Templates of tasks, as Volcano judges them."""
 SERVER: Final = Options(has_defaults=True, current=True)
 """Pods, as the current API server judges them."""

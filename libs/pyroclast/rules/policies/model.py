@@ -11,7 +11,7 @@ __all__ = ["MutatingPolicy", "Mutation", "ValidatingPolicy", "Validation"]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """One check. `expression` must be true; `message` is said when it is not, or what `said` (CEL) gives.
+    """One check. `expression` must be true; `message` is the message when it is not, or what `said` (CEL) gives.
 
     `rule` tells in words what is checked, for the documentation; `operations` are those it is for, all when empty.
     """

@@ -79,7 +79,7 @@ def _check_descendants(queue: QueueView, children: list[QueueView], queues: Queu
 def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue: QueueView) -> Iterator[Finding]:
     """Shares of the queues below `parent` that are more than its own; `queue` is the one that is written.
 
-    As the original, told are the sums up to the first queue with which they are too much, what it meets first foremost.
+    As Volcano, told are the sums up to the first queue with which they are too much, what it meets first foremost.
     """
     excesses = []
     for share, path, of in _SHARES:

@@ -32,7 +32,7 @@ class QueueLimits:
 
 
 def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
-    """The verdict on a new Queue. Every fault is named at once; the message starts as the original's."""
+    """The verdict on a new Queue. Every fault is named at once; the message starts as Volcano's."""
     view = QueueView.of(queue)
     errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues), *check_budget(view.budget)]
     placed = list(check_parent(view, queues, limits.max_depth))
@@ -78,7 +78,7 @@ def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verd
 
 
 def _own(errors: list[FieldError]) -> Iterator[Finding]:
-    """One finding for all errors of the queue's own fields: the original says them together, each under `requestBody`."""
+    """One finding for all errors of the queue's own fields: Volcano says them together, each under `requestBody`."""
     if errors:
         said = field_verdict([error.under("requestBody") for error in errors]).message
         yield Finding(said, tuple(errors))

@@ -38,7 +38,7 @@ class CronFacts:
     """What is known of a CronJob at one moment.
 
     `jobs`: those that belong to it or that its status names, by name; `acted`: the time of the schedule that was acted on last,
-    if the status may not tell of it yet; `clock`: its schedule, None while it makes no Jobs; `notices`: what is said of that.
+    if the status may not tell of it yet; `clock`: its schedule, None while it makes no Jobs; `notices`: the Events about that.
     """
 
     cron_job: CronJob

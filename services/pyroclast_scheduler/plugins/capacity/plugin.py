@@ -38,7 +38,7 @@ __all__ = ["Capacity"]
 class Capacity:
     """Arguments: `ancestorReclaimLevel` (0): how many queues above a queue may stand for it when it reclaims, and protect it.
 
-    `capacity.DynamicResourceAllocationEnable` (true): heed limits on devices; `capacity.DRAConsumableCapacityEnable` (false): on
+    `capacity.DynamicResourceAllocationEnable` (true): obey limits on devices; `capacity.DRAConsumableCapacityEnable` (false): on
     what they have too. The flag `enableHierarchy` makes a tree of the queues.
     """
 

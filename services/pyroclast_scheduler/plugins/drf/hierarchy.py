@@ -1,6 +1,6 @@
 """Hierarchical dominant resource fairness: shares of the branches of a tree of queues, whose leaves are jobs.
 
-Source: the rules of `docs/design/hdrf.md` of the original, as its code has them. A branch counts what its children have, each
+Source: the rules of `docs/design/hdrf.md` of Volcano, as its code has them. A branch counts what its children have, each
 scaled down to the smallest dominant share among those that still want more, so that a saturated child does not hold it back.
 """
 

@@ -1,4 +1,4 @@
-"""What an extender is told of tasks, jobs, nodes and queues: the fields of the original's own objects, under their Go names."""
+"""What an extender is told of tasks, jobs, nodes and queues: the fields of Volcano's own objects, under their Go names."""
 
 from __future__ import annotations
 

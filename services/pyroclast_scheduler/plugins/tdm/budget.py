@@ -15,7 +15,7 @@ _DEFAULT = 1
 def most_evictions(job: Job) -> int:
     """With a budget what it leaves, without one a single pod.
 
-    A job that runs fewer pods than its minimum loses none: the original lets one go.
+    A job that runs fewer pods than its minimum loses none: Volcano lets one go.
     """
     annotations = job.facts.group.metadata.annotations
     tasks = len(job.facts.tasks)

@@ -27,7 +27,7 @@ from pyroclast_scheduler.session.statement import Move
 __all__ = ["Usage"]
 
 _MEMORY: Final = "usage"
-_WINDOW: Final = "10m"  # the one over which the original averages
+_WINDOW: Final = "10m"  # the one over which Volcano averages
 _STALE_SECONDS: Final = 300.0
 _DEFAULT_INTERVAL: Final = 30.0
 _DEFAULT_THRESHOLD: Final = 80

@@ -41,7 +41,7 @@ class Plugins:
 
     @property
     def mutating(self) -> list[Guard]:
-        """In order; `require_namespace` comes first, so that nothing else is said about a namespace that is not there."""
+        """In order; `require_namespace` comes first, so that no other plugin complains about a namespace that is not there."""
         return [self.require_namespace, self._node_taint, self._pod, self._priority_class]
 
     def require_namespace(self, review: Review) -> None:

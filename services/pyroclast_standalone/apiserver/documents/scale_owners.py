@@ -1,7 +1,7 @@
 """Who owns the replicas of an object, as its Scale tells it, and back: the real server does not find its own writers again.
 
-A plain writer's entry is known by the version it writes. The Scale has another, so that what was owned through the object
-counts as taken over by each scaling, even one that changes nothing; and of two entries of one writer only the later is read.
+A plain writer's entry is known by the version it writes. The Scale has another, so that each scaling takes over what was
+owned through the object, even one that changes nothing. Of two entries of one writer only the later is read.
 """
 
 from __future__ import annotations

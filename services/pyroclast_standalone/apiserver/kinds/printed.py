@@ -1,7 +1,7 @@
 """Rows of built-in kinds, made from a table of data: which columns a kind has, and what stands in their cells.
 
-An entry of `data/columns.yaml` says what a column is (name, type, format, priority, and its description, or by `doc` the field
-whose description it is), and of its cells, unless the rules of the kind make them:
+An entry of `data/columns.yaml` defines a column: name, type, format, priority, and its description, or by `doc` the field whose
+description it is. It also defines the cells, unless the rules of the kind make them:
 
 * `at`: the JSONPath of what is shown, `as`: how: `value` (the first that is found), `text`, `flag`, `count`, `list`, `few`,
   `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`; `else`: what stands for nothing;

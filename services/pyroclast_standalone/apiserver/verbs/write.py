@@ -1,8 +1,8 @@
 """The write pipeline: create, update and patch, in the order in which the real server takes its steps.
 
 decode → system fields of the request → managedFields → mutating admission → what the kind prepares → validation → validating
-admission → guards and commit. Between the last read of the store and the commit nothing waits; where admission had to wait, the
-commit checks that the object is still the one that was read, and the change is made anew when it is not.
+admission → guards and commit. Between the last read of the store and the commit nothing waits. Where admission had to wait, the
+commit checks that the object is still the one that was read. If it is not, the change is made anew.
 """
 
 from __future__ import annotations
