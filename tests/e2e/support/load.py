@@ -63,7 +63,9 @@ class Load:
         assert not self.refused, f"{len(self.refused)} times, first: {self.refused[0]}"
         assert audit.created("jobs", self.namespace) == Counter(self.names)
         wait_until(lambda: self.phases() == {"Completed": len(self.names)}, "all Jobs to complete", seconds=END_SECONDS)
-        assert audit.created("pods", self.namespace) == Counter(f"{name}-worker-0" for name in self.names)
+        pods = audit.created("pods", self.namespace)  # not those that the API server made although it ran out of time
+        assert set(pods) <= {f"{name}-worker-0" for name in self.names}
+        assert not [name for name, count in pods.items() if count > 1]
 
     def phases(self) -> Counter[str]:
         done = self._kubectl("get", "vcjob", "-o", "json")
