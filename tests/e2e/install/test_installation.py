@@ -171,7 +171,7 @@ def test_the_chart_from_installation_to_its_end(whole: Whole, helm: Path, tmp_pa
     with it.gone_at_last(), _old_tree() as older:
         names = _from_installation_to_the_end(it, older)
         phases = it.phases(names)
-    _forget_what_the_newer_wrote(it)
+    _forget_what_the_newer_wrote(it, older)
     whole.await_as_before(before, besides="default")
     assert it.phases(names) == phases, "Jobs outlive the release"
 
@@ -195,7 +195,7 @@ def test_no_job_is_lost_while_programs_are_replaced(whole: Whole, helm: Path, tm
                 it.helm("rollback", RELEASE, "--wait", "--timeout", HELM_SECONDS)
         pauses = Audit(it.server.audit_log, []).handovers(NAMESPACE)
         del pauses["pyroclast-recorder"]  # it keeps a file: the old one ends before the new one starts
-    _forget_what_the_newer_wrote(it)
+    _forget_what_the_newer_wrote(it, older)
     whole.await_as_before(before)
     assert len(pauses) >= 3, "of controllers, flows and scheduler"
     assert all(each and max(each) <= LEADERSHIP_SECONDS for each in pauses.values()), pauses
@@ -208,8 +208,9 @@ def _old_tree() -> Iterator[Path]:
         yield unpacked(Path(folder)) or ROOT
 
 
-def _forget_what_the_newer_wrote(it: Release) -> None:
-    it.run("kubectl", "delete", "configmap", *WRITTEN_BY_THE_NEWER, "-n", NAMESPACE, "--ignore-not-found")
+def _forget_what_the_newer_wrote(it: Release, older: Path) -> None:
+    if older != ROOT:
+        it.run("kubectl", "delete", "configmap", *WRITTEN_BY_THE_NEWER, "-n", NAMESPACE, "--ignore-not-found")
 
 
 def _generation(it: Release, program: str) -> int:
