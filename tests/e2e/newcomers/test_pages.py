@@ -1,0 +1,31 @@
+"""The API server takes every manifest that a page of the documentation shows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.e2e.newcomers.test_half_hour import clean_up
+from tests.e2e.support.cluster import Cluster, KubectlError
+from tests.unit.docs.test_manifests import FOUND
+
+
+@pytest.mark.parametrize("page", FOUND)
+def test_the_manifests_of_a_page_can_be_applied(cluster: Cluster, namespace: str, page: str) -> None:
+    objects = [{**each, "metadata": {**each["metadata"], "namespace": ""}} for each in FOUND[page]]
+    unserved = sorted({each["apiVersion"] for each in objects if not is_served(cluster, each["apiVersion"])})
+    if unserved:
+        pytest.skip(f"this control plane does not serve {', '.join(unserved)}")
+    made = [answer for each in objects for answer in cluster.create(json.dumps(each), namespace)]
+    assert [each["metadata"]["name"] for each in made] == [each["metadata"]["name"] for each in objects]
+    cluster.kubectl("delete", "jobflow,cronjob.batch.volcano.sh,vcjob,job.batch", "--all", "-n", namespace)
+    clean_up(cluster, objects)
+
+
+def is_served(cluster: Cluster, api_version: str) -> bool:
+    """Whether the API server knows the version of the group; that of Kubernetes itself it always does."""
+    try:
+        return "/" not in api_version or bool(cluster.kubectl("get", "--raw", f"/apis/{api_version}"))
+    except KubectlError:
+        return False
