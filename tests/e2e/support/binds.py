@@ -5,23 +5,19 @@ It has the audit log say of each pod what the log alone does not: its UID, its n
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
-import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.resources import quantity
-from tests.control_plane.certificates import Certificates
-from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.webhooks import pod_rule, serving_webhook
 
-__all__ = ["HOOK", "REFUSAL", "Binds", "review_handler", "watched_binds"]
+__all__ = ["HOOK", "REFUSAL", "Binds", "watched_binds"]
 
 HOOK = "binds.example.com"
 """What the annotations of the audit log begin with."""
@@ -103,70 +99,10 @@ def _told(request: Json) -> dict[str, str]:
 def watched_binds(cluster: Cluster, folder: Path) -> Iterator[Binds]:
     """The webhook, asked by the API server of `cluster` from now on about all pods; `folder` takes its keys."""
     binds = Binds()
-    pki = Certificates(folder)
-    pki.server("binds")
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(pki.certificate_of("binds"), pki.key_of("binds"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), review_handler(binds.answer))
-    server.daemon_threads, server.block_on_close = True, False
-    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        url = f"https://127.0.0.1:{server.server_address[1]}/"
-        cluster.create(json.dumps(_configuration(url, pki.ca.read_bytes())))
+    rules = [pod_rule("pods", "CREATE", "DELETE"), pod_rule("pods/binding", "CREATE"), pod_rule("pods/status", "UPDATE")]
+    hook = {"name": HOOK, "rules": rules, "timeoutSeconds": 30}
+    with serving_webhook(cluster, folder, "Validating", hook, binds.answer, seen=lambda: binds.seen):
         try:
-            wait_until(lambda: _is_asked(cluster, binds), "the API server to ask about pods")
             yield binds
         finally:
             binds.let_go()
-            cluster.kubectl("delete", "validatingwebhookconfiguration", HOOK)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _is_asked(cluster: Cluster, binds: Binds) -> bool:
-    before = binds.seen
-    cluster.kubectl("run", "probe", "-n", "default", "--image=a", "--dry-run=server")
-    return binds.seen > before
-
-
-def _configuration(url: str, authority: bytes) -> Json:
-    def rule(resource: str, *operations: str) -> Json:
-        return {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
-
-    hook = {
-        "name": HOOK,
-        "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
-        "rules": [rule("pods", "CREATE", "DELETE"), rule("pods/binding", "CREATE"), rule("pods/status", "UPDATE")],
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
-        "timeoutSeconds": 30,
-        "admissionReviewVersions": ["v1"],
-    }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
-    return {**kind, "metadata": {"name": HOOK}, "webhooks": [hook]}
-
-
-def review_handler(answer: Callable[[Json], Json]) -> type[BaseHTTPRequestHandler]:
-    """What serves a webhook: `answer` makes the response to the request of a review."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer(review["request"])}
-            data = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing on standard error."""
-
-    return Handler

@@ -6,16 +6,12 @@ import base64
 import contextlib
 import itertools
 import json
-import ssl
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from tests.control_plane.certificates import Certificates
-from tests.e2e.support.binds import review_handler
-from tests.e2e.support.cluster import Cluster, wait_until
+from tests.e2e.support.cluster import Cluster
+from tests.e2e.support.webhooks import pod_rule, serving_webhook
 
 __all__ = ["sidecars"]
 
@@ -40,46 +36,12 @@ def sidecars(cluster: Cluster, folder: Path, namespace: str, *, every: int) -> I
         patch = [{"op": "add", "path": "/spec/containers/-", "value": SIDECAR}]
         return response | {"patchType": "JSONPatch", "patch": base64.b64encode(json.dumps(patch).encode()).decode()}
 
-    pki = Certificates(folder)
-    pki.server("sidecars")
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    tls.load_cert_chain(pki.certificate_of("sidecars"), pki.key_of("sidecars"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), review_handler(answer))
-    server.daemon_threads, server.block_on_close = True, False
-    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        url = f"https://127.0.0.1:{server.server_address[1]}/"
-        cluster.create(json.dumps(_configuration(url, pki.ca.read_bytes(), namespace)))
-        try:
-            wait_until(lambda: _is_asked(cluster, namespace, seen), "the API server to ask about pods")
-            added.clear()
-            yield added
-        finally:
-            cluster.kubectl("delete", "mutatingwebhookconfiguration", HOOK)
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _is_asked(cluster: Cluster, namespace: str, seen: list[str]) -> bool:
-    before = len(seen)
-    cluster.kubectl("run", "probe", "-n", namespace, "--image=a", "--dry-run=server")
-    return len(seen) > before
-
-
-def _configuration(url: str, authority: bytes, namespace: str) -> dict[str, Any]:
     hook = {
         "name": HOOK,
-        "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
-        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+        "rules": [pod_rule("pods", "CREATE")],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "failurePolicy": "Fail",
-        "sideEffects": "None",
         "timeoutSeconds": 10,
-        "admissionReviewVersions": ["v1"],
     }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration"}
-    return {**kind, "metadata": {"name": HOOK}, "webhooks": [hook]}
+    with serving_webhook(cluster, folder, "Mutating", hook, answer, seen=lambda: len(seen), namespace=namespace):
+        added.clear()
+        yield added

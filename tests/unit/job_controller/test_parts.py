@@ -1,8 +1,6 @@
 """Small parts of the controller: pace, selection, batches, settings, and what the process costs."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
@@ -111,14 +109,6 @@ def test_what_may_pass_and_what_will_not():
     ending = Forbidden(403, "Forbidden", "x", details={"causes": [{"reason": "NamespaceTerminating"}]})
     assert is_terminating_namespace(ending)
     assert not is_terminating_namespace(Forbidden(403, "Forbidden", "x"))
-
-
-def test_a_wrong_flag_is_one_line():
-    command = [sys.executable, "-m", "pyroclast_job_controller", "--worker-threadz=3"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "--worker-threadz" in result.stderr
 
 
 async def test_a_thousand_are_not_asked_for_at_the_same_time() -> None:
