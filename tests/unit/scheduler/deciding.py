@@ -14,12 +14,18 @@ from pyroclast_scheduler.session.outcome import Commit, Outcome
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 
-__all__ = ["committed", "configured", "decided", "evicted", "placed"]
+__all__ = ["committed", "configured", "decided", "evicted", "one_tier", "placed"]
 
 
 def configured(text: str, plugins: Mapping[str, Any] | None = None) -> Configuration:
     """The configuration that a text says. `plugins`: others than all of ours."""
     return parse(text, actions=registry.actions(), plugins=plugins or registry.plugins())
+
+
+def one_tier(plugins: Iterable[str], actions: str = "enqueue, allocate, backfill") -> Configuration:
+    """A configuration with these plugins in one tier: names, or mappings in YAML's short form where they have arguments."""
+    entries = ", ".join(each if each.startswith("{") else f"{{name: {each}}}" for each in plugins)
+    return configured(f'actions: "{actions}"\ntiers:\n- plugins: [{entries}]\n')
 
 
 def committed(

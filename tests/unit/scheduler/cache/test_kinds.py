@@ -16,7 +16,7 @@ from pyroclast_scheduler.session.ports import Ports
 from pyroclast_scheduler.session.session import Session
 from tests.scenarios import objects
 from tests.scenarios.taking import take, take_statuses
-from tests.unit.scheduler.deciding import committed, decided
+from tests.unit.scheduler.deciding import committed, decided, one_tier
 
 FILLING = ("priority", "gang", "predicates", "overcommit", "proportion", "nodeorder")
 
@@ -25,8 +25,7 @@ class World:
     """Jobs of one queue and a node, under some plugins and actions."""
 
     def __init__(self, actions="enqueue, allocate, backfill", plugins=FILLING):
-        text = f"actions: '{actions}'\ntiers:\n- plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]\n"
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = one_tier(plugins, actions)
         self.cache = Cache()
         self.queue()
         self.nodes, self.pods = {}, {}

@@ -4,27 +4,19 @@ import msgspec
 import pytest
 
 from pyroclast.api import keys, records
-from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.session.configuration import parse
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-from tests.unit.scheduler.deciding import decided
+from tests.unit.scheduler.deciding import decided, one_tier
 
 PLUGINS = ("gang", "predicates", "proportion", "nodeorder")
-
-
-def configured(*plugins):
-    entries = ", ".join(each if each.startswith("{") else f"{{name: {each}}}" for each in plugins)
-    text = f'actions: "enqueue, allocate, backfill"\ntiers:\n- plugins: [{entries}]\n'
-    return parse(text, actions=registry.actions(), plugins=registry.plugins())
 
 
 class World:
     """A cluster that sessions look at until nothing more is to be done."""
 
     def __init__(self, *plugins, queues=()):
-        self.configuration = configured(*plugins)
+        self.configuration = one_tier(plugins)
         self.cache = Cache()
         for each in queues or (objects.queue(["q"]),):
             self.cache.queue_changed(None, each)
@@ -206,7 +198,7 @@ def test_a_configuration_without_gang_has_gangs_without_their_members_tried():
     world.node("n", 8)
     world.job("g", 1, minimum=3)
     assert world.settled() == {}
-    world.configuration = configured(*PLUGINS[1:])
+    world.configuration = one_tier(PLUGINS[1:])
     world.cache.stale()
     assert world.settled() == {"g-0": "n"}
 

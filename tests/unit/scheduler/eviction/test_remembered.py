@@ -6,7 +6,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.eviction.victims import Residents
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-from tests.unit.scheduler.deciding import committed, configured, evicted
+from tests.unit.scheduler.deciding import committed, configured, evicted, one_tier
 
 NODES = 6
 
@@ -15,8 +15,7 @@ class World:
     """Nodes of two cpu, each full of two pods of a job of its own; `waits` asks for one cpu and matters as much as they do."""
 
     def __init__(self, monkeypatch, plugins="priority gang predicates"):
-        text = f"actions: allocate, preempt\ntiers: [plugins: [{', '.join(f'{{name: {name}}}' for name in plugins.split())}]]"
-        self.configuration = configured(text)
+        self.configuration = one_tier(plugins.split(), "allocate, preempt")
         self.cache, self.memory, self.rows = Cache(), {}, set()
         self.cache.queue_changed(None, objects.queue(["q"]))
         for rank in range(3):

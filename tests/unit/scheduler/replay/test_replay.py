@@ -19,7 +19,7 @@ from pyroclast_scheduler.shell import debug
 from tests.counts import ONE_IN, examples
 from tests.scenarios import __main__ as scenarios
 from tests.scenarios import objects, runner
-from tests.unit.scheduler.deciding import committed, configured
+from tests.unit.scheduler.deciding import committed, one_tier
 
 CASES = sorted((Path(scenarios.__file__).parent / "cases").glob("*.yaml"))
 
@@ -65,7 +65,7 @@ def test_cycles_of_every_scenario_are_decided_alike(path, monkeypatch):
 
 ACTIONS = "enqueue, allocate, backfill, preempt, reclaim, gangpreempt, gangreclaim"
 PLUGINS = ["priority", "gang", "conformance", "drf", "predicates", "proportion", "nodeorder", "binpack", "sla", "tdm", "pdb"]
-CONFIGURATION = configured(f'actions: "{ACTIONS}"\ntiers:\n- plugins: [{", ".join(f"{{name: {name}}}" for name in PLUGINS)}]\n')
+CONFIGURATION = one_tier(PLUGINS, ACTIONS)
 AMOUNT = st.integers(1, 8)
 
 

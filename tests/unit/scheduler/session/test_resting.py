@@ -15,7 +15,7 @@ from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vo
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-from tests.unit.scheduler.deciding import decided
+from tests.unit.scheduler.deciding import decided, one_tier
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 
@@ -34,8 +34,7 @@ class World:
     """Jobs of one queue in a small cluster, under some plugins."""
 
     def __init__(self, plugins=PLUGINS, actions="enqueue, allocate, backfill"):
-        text = f"actions: '{actions}'\ntiers:\n- plugins: [{', '.join(f'{{name: {name}}}' for name in plugins)}]\n"
-        self.configuration = parse(text, actions=registry.actions(), plugins=registry.plugins())
+        self.configuration = one_tier(plugins, actions)
         self.cache = Cache()
         self.known = {}
         self.queue("q")
