@@ -22,11 +22,11 @@ class BoardSettings(ServiceSettings):
     """What can be set."""
 
     kube_api_qps: float = Field(100.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(100, ge=0, description="how many of them at once")
-    listen_address: Address = Field(":8084", description="where to serve /metrics")
+    kube_api_burst: int = Field(100, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    listen_address: Address = Field(":8084", description="address of /metrics")
     page_address: Address = Field(":8091", description="where to serve the pages")
     page_cert_file: str = Field("", description="certificate to serve the pages with over TLS; empty: plain HTTP")
-    page_key_file: str = Field("", description="its key")
+    page_key_file: str = Field("", description="key of --page-cert-file")
     login: Literal["token", "proxy", "local"] = Field(
         "token",
         description="token: users show a token of the cluster; proxy: an authenticating proxy names them in headers; "
@@ -53,9 +53,10 @@ class BoardSettings(ServiceSettings):
     session_key_file: str = Field(
         "", description="file whose content seals sessions, the same for all replicas; empty: a random one"
     )
-    session_time: Duration = Field(timedelta(hours=12), description="after which a user must log in again")
+    session_time: Duration = Field(timedelta(hours=12), description="time after which a user must log in again")
     review_period: Duration = Field(
-        timedelta(minutes=1), description="after which the API server is asked again who a user is and what that user may see"
+        timedelta(minutes=1),
+        description="time after which the API server is asked again who a user is and what that user may see",
     )
     recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
     recorder_token_file: str = Field("", description="file with a token for the recorder")

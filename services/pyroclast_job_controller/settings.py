@@ -24,26 +24,28 @@ class ControllerSettings(LeaderElectionSettings):
 
     leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
-    listen_address: str = Field(":8081", description="where to serve /metrics")
+    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    listen_address: str = Field(":8081", description="address of /metrics")
     controllers: Controllers = Field(DEFAULT, description="which controllers run: name, -name, or * for all")
-    worker_threads: int = Field(16, ge=1, description="how many Jobs are looked at at once")
-    worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues")
-    worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job")
-    worker_threads_for_gc: int = Field(5, ge=1, description="how many finished Jobs")
-    worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs")
+    worker_threads: int = Field(16, ge=1, description="how many Jobs are reconciled at the same time")
+    worker_threads_for_queue: int = Field(5, ge=1, description="how many Queues are reconciled at the same time")
+    worker_threads_for_podgroup: int = Field(5, ge=1, description="how many pods without a Job are reconciled at the same time")
+    worker_threads_for_gc: int = Field(5, ge=1, description="how many finished Jobs are reconciled at the same time")
+    worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs are reconciled at the same time")
     place_before_pods: bool = Field(
-        default=False, description="have the scheduler place simple gangs before their pods exist, where it does so too"
+        default=False, description="have the scheduler place simple gangs before their pods exist; set it for the scheduler too"
     )
     publish_native_groups: bool = Field(
         default=False, description="show the gang of each new Job as a PodGroup of scheduling.k8s.io too, where that is served"
     )
-    worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs")
-    max_requeue_num: int = Field(15, description="how often what is refused is tried before it is given up; negative: for ever")
+    worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs are reconciled at the same time")
+    max_requeue_num: int = Field(
+        15, description="refused tries after which a Job is terminated or a Command for a queue dropped; negative: no limit"
+    )
     give_up_lost_pods_after: Duration = Field(
         timedelta(),
         ge=timedelta(),
-        description="delete pods of Jobs for good that should have ended so long ago and whose node is lost; 0s: never",
+        description="delete pods of Jobs for good whose node is lost and that should have ended so long ago; 0s: never",
     )
     in_process_webhooks: CommaSeparated = Field(
         (),
@@ -60,9 +62,11 @@ class ControllerSettings(LeaderElectionSettings):
         DEFAULT_SHARES, description="name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes of a scheduler; may be repeated"
     )
     shard_sync_period: Duration = Field(timedelta(seconds=60), description="how often nodes are divided among schedulers")
-    enable_node_event_trigger: bool = Field(default=True, description="divide them also when nodes or their loads change")
-    sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that goes before --scheduler-configs")
-    sharding_configmap_namespace: str = Field("volcano-system", description="where it is")
+    enable_node_event_trigger: bool = Field(
+        default=True, description="divide nodes among schedulers also when nodes or their loads change"
+    )
+    sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that overrides --scheduler-configs")
+    sharding_configmap_namespace: str = Field("volcano-system", description="namespace of --sharding-configmap")
 
     @field_validator("in_process_webhooks")
     @classmethod

@@ -24,12 +24,12 @@ class JobFlowSettings(LeaderElectionSettings):
 
     leader_elect_resource_name: str = Field("pyroclast-jobflow-controller", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
-    listen_address: str = Field(":8081", description="where to serve /metrics")
+    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    listen_address: str = Field(":8081", description="address of /metrics")
     controllers: Controllers = Field(("*",), description="which controllers run: name, -name, or * for all")
-    worker_threads: int = Field(8, ge=1, description="how many JobFlows are looked at at once")
+    worker_threads: int = Field(8, ge=1, description="how many JobFlows are reconciled at the same time")
     max_requeue_num: int = Field(
-        15, description="after how many refusals of a Job an Event says so; it is tried on, but rarely; negative: no Event"
+        15, description="number of refused tries to create a Job after which an Event says so; negative: no Event"
     )
     scheduler_name: str = Field("volcano", description="the scheduler of Jobs that name none, where their defaults are set here")
     in_process_webhooks: CommaSeparated = Field(

@@ -21,9 +21,9 @@ class RecorderSettings(LeaderElectionSettings):
     leader_elect_resource_name: str = Field("pyroclast-recorder", description="name of the Lease")
     leader_elect_shards: int = Field(1, ge=1, le=1, description="always 1: one replica records all")
     kube_api_qps: float = Field(100.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(100, ge=0, description="how many of them at once")
-    listen_address: Address = Field(":8083", description="where to serve /metrics")
-    api_address: Address = Field(":8090", description="where to answer questions about history and usage")
+    kube_api_burst: int = Field(100, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    listen_address: Address = Field(":8083", description="address of /metrics")
+    api_address: Address = Field(":8090", description="address of the HTTP API for history and usage")
     database_url: str = Field(
         "sqlite:///pyroclast-history.db",
         description="sqlite:///PATH, or postgresql://USER:PASSWORD@HOST/NAME, best given as the variable",
@@ -35,13 +35,13 @@ class RecorderSettings(LeaderElectionSettings):
     keep_pods: Duration = Field(timedelta(days=90), description="how long pods and causes are kept after their end")
     keep_jobs: Duration = Field(timedelta(days=400), description="how long Jobs are kept after they were removed")
     keep_usage: Duration = Field(timedelta(days=5 * 365), description="how long the usage of an hour is kept")
-    keep_minutes: Duration = Field(timedelta(days=14), description="how long is kept what queues had in each minute")
+    keep_minutes: Duration = Field(timedelta(days=14), description="how long the usage of queues in each minute is kept")
 
     budget_period: Duration = Field(
-        timedelta(minutes=1), description="how often what queues spent of their budgets is written to them at most; 0 for never"
+        timedelta(minutes=1), description="shortest time between two writes of what a queue spent of its budget; 0: never"
     )
     metrics_period: Duration = Field(
-        timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0 to leave that"
+        timedelta(seconds=60), description="how often metrics.k8s.io is asked what pods use; 0: never"
     )
 
     past_usage_half_life: Duration = Field(

@@ -18,10 +18,12 @@ class SchedulerSettings(LeaderElectionSettings):
 
     leader_elect_resource_name: str = Field("volcano", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(2000, ge=0, description="how many of them at once")
+    kube_api_burst: int = Field(2000, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
     scheduler_name: Names = Field(("volcano",), description="name by which pods ask for this scheduler; may be repeated")
-    scheduler_conf: str = Field("", description="configuration file with actions and plugins; followed when it changes")
-    disable_default_scheduler_config: bool = Field(default=False, description="end when that file cannot be used")
+    scheduler_conf: str = Field("", description="configuration file with actions and plugins; reloaded when it changes")
+    disable_default_scheduler_config: bool = Field(
+        default=False, description="end when the file of --scheduler-conf cannot be used"
+    )
     schedule_period: Duration = Field(timedelta(seconds=1), description="longest time between two cycles")
     default_queue: str = Field("default", description="queue of PodGroups that name none; made at start")
     priority_class: bool = Field(default=True, description="take PriorityClasses into account")

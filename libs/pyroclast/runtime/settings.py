@@ -50,27 +50,35 @@ class ServiceSettings(BaseSettings):
     )
 
     config: str = Field("", description="file with settings (YAML: flag names and values)")
-    kubeconfig: str = Field("", description="how to reach the API server; in a pod of the cluster its service account serves")
+    kubeconfig: str = Field("", description="kubeconfig of the API server; empty: the service account of the pod")
     master: str = Field("", description="URL of the API server; overrides the kubeconfig")
     kube_api_qps: float = Field(0.0, ge=0, description="requests per second to the API server, 0 for no limit")
-    kube_api_burst: int = Field(0, ge=0, description="how many of them at once")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="how much is logged")
-    log_format: Literal["auto", "json", "console"] = Field("auto", description="auto is console on a terminal, else json")
+    kube_api_burst: int = Field(0, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="least level of the lines that are logged"
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="form of the log; auto: console on a terminal, else json"
+    )
     enable_healthz: bool = Field(default=False, description="serve /healthz, /livez and /readyz")
-    healthz_address: Address = Field(":11251", description="where to serve them")
+    healthz_address: Address = Field(":11251", description="address of /healthz, /livez and /readyz")
     enable_metrics: bool = Field(default=False, description="serve /metrics")
-    listen_address: Address = Field(":8080", description="where to serve it")
-    ca_cert_file: str = Field("", description="CA of client certificates; with the two below, health is served over TLS")
+    listen_address: Address = Field(":8080", description="address of /metrics")
+    ca_cert_file: str = Field(
+        "", description="CA of client certificates; with a serving certificate and key, health is served over TLS"
+    )
     tls_cert_file: str = Field("", description="serving certificate")
-    tls_private_key_file: str = Field("", description="its key")
+    tls_private_key_file: str = Field("", description="key of the serving certificate")
     otel_endpoint: str = Field("", description="URL of an OTLP/HTTP collector for traces")
     shutdown_delay_duration: Duration = Field(
         timedelta(0),
-        description="how long it goes on when asked to stop, though not ready, so that callers move on",
+        description="how long it still serves after SIGTERM, while not ready, so that callers move on",
     )
-    graceful_shutdown_time: Duration = Field(timedelta(seconds=30), description="how long stopping may take after that")
+    graceful_shutdown_time: Duration = Field(
+        timedelta(seconds=30), description="how long stopping may take after --shutdown-delay-duration"
+    )
     uvloop: bool = Field(default=True, description="use the faster event loop where it is installed")
-    feature_gates: FeatureGates = Field({}, description="Gate=true,Other=false")
+    feature_gates: FeatureGates = Field({}, description="feature gates of Kubernetes, as Gate=true,Other=false")
 
     @property
     def metrics_listen_address(self) -> str:
@@ -94,17 +102,19 @@ class LeaderElectionSettings(ServiceSettings):
     """Settings of services of which one replica at a time works (or one per shard)."""
 
     leader_elect: bool = Field(default=True, description="work only while holding the Lease")
-    leader_elect_lease_duration: Duration = Field(timedelta(seconds=15), description="after which another replica takes over")
-    leader_elect_renew_deadline: Duration = Field(timedelta(seconds=10), description="after which we stop without renewal")
-    leader_elect_retry_period: Duration = Field(timedelta(seconds=2), description="between two renewals")
+    leader_elect_lease_duration: Duration = Field(
+        timedelta(seconds=15), description="time without renewal after which another replica takes the Lease"
+    )
+    leader_elect_renew_deadline: Duration = Field(
+        timedelta(seconds=10), description="time without renewal after which the leader stops"
+    )
+    leader_elect_retry_period: Duration = Field(timedelta(seconds=2), description="time between two renewals of the Lease")
     leader_elect_resource_lock: Literal["leases"] = Field("leases", description="kind of the lock")
     leader_elect_resource_namespace: str = Field("volcano-system", description="namespace of the Lease")
     leader_elect_resource_name: str = Field("", description="name of the Lease")
-    leader_elect_identity: str = Field(
-        "", description="who we are in the Lease; a random name when empty, as no two processes may have the same at a time"
-    )
+    leader_elect_identity: str = Field("", description="holder of the Lease, different for each process; empty: a random name")
     leader_elect_wait_for: CommaSeparated = Field(
-        (), description="Leases of other programs for the same work, as NAMESPACE/NAME: nothing is done while they are held"
+        (), description="Leases of other programs for the same work, as NAMESPACE/NAME: it waits while one of them is held"
     )
     lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; wins when set")
     leader_elect_shards: int = Field(1, ge=1, le=64, description="into how many parts the work is divided among replicas")

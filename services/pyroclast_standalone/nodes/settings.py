@@ -23,27 +23,28 @@ class NodesSettings(ServiceSettings):
     """Which nodes there are and how they run pods."""
 
     nodes: int = Field(4, ge=0, le=5000, description="how many nodes to register")
-    name_prefix: str = Field("node-", description="their names are this and a number from 0")
-    cpu: str = Field("8", description="what each offers")
-    memory: str = Field("16Gi", description="what each offers")
-    pods: int = Field(110, ge=1, description="how many pods each takes")
-    resource: Names = Field((), description="what each offers besides, as nvidia.com/gpu=8; may be repeated")
-    label: Names = Field((), description="a label of each, as zone=a; may be repeated")
+    name_prefix: str = Field("node-", description="prefix of the names of nodes, before a number from 0")
+    cpu: str = Field("8", description="cpu of each node")
+    memory: str = Field("16Gi", description="memory of each node")
+    pods: int = Field(110, ge=1, description="how many pods each node takes")
+    resource: Names = Field((), description="another resource of each node, as nvidia.com/gpu=8; may be repeated")
+    label: Names = Field((), description="a label of each node, as zone=a; may be repeated")
     mode: Literal["simulated", "process"] = Field(
-        "simulated", description="simulated: commands are only reckoned with; process: they run as processes of this machine"
+        "simulated",
+        description="simulated: containers run for the time that their command would take; process: they run on this machine",
     )
     data_dir: str = Field("", description="where process mode keeps the state of its containers; needed there")
     pod_log: str = Field("", description="file to append a line of JSON to when a pod starts and when it has ended")
     node_ip: str = Field("127.0.0.1", description="address at which the API server reaches the nodes, for logs")
-    kubelet_port: int = Field(0, ge=0, le=65535, description="port for that; 0: any free one")
+    kubelet_port: int = Field(0, ge=0, le=65535, description="port of --node-ip, for logs; 0: any free one")
     pod_network: str = Field(
         "", description="network of pod addresses (default 10.128.0.0/9; loopback 127.64.0.0/10 for processes)"
     )
     restart_backoff: Duration = Field(
-        timedelta(seconds=10), description="delay before the second restart of a container; doubles"
+        timedelta(seconds=10), description="delay before the second restart of a container; doubles with each further one"
     )
     unknown_command: Duration = Field(
-        timedelta(seconds=1), description="how long commands take that the simulation does not know"
+        timedelta(seconds=1), description="how long a command takes that the simulation does not know"
     )
 
     @field_validator("cpu", "memory")

@@ -159,7 +159,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
             read(flag)
         assert caught.value.code == 0
     out = capsys.readouterr().out
-    assert "--leader-elect-lease-duration  after which another replica takes over (default 15s)" in out
+    assert "--leader-elect-lease-duration  time without renewal after which another replica takes the Lease (default 15s)" in out
     assert out.splitlines()[-1].startswith("prog 0.")
 
 
