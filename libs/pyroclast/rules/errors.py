@@ -127,7 +127,7 @@ def not_found(path: str, value: Json, detail: str = "") -> FieldError:
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The field may not be set here."""
+    """The error of a field that may not be set here."""
     return FieldError(path, ErrorType.FORBIDDEN, detail)
 
 

@@ -52,10 +52,10 @@ class Server:
         )
 
     async def find(self, context: Context) -> str:
-        """Where it is; empty where nobody says.
+        """The URL of the server; empty where neither flag, variable nor file names one.
 
         Raises:
-            Failure: what was said is no URL.
+            Failure: the name given is no URL.
         """
         given = context.text(self.name) or os.environ.get(self.variable, "")
         if not given:

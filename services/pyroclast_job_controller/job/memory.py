@@ -164,7 +164,7 @@ class JobMemory(Memory):
             self.occurrences = [occurrence for occurrence in self.occurrences if occurrence not in occurrences]
 
     def arm(self, responses: tuple[Response, ...]) -> list[Response]:
-        """The time of `responses` runs, and of no others; which of them are new."""
+        """Let the delays of `responses` run, and of no others; return those that did not run before."""
         known = {(response.occurrence, response.action) for response in self.armed}
         self.armed = responses
         return [response for response in responses if (response.occurrence, response.action) not in known]

@@ -32,7 +32,7 @@ class Domains:
         return self._found[node]
 
     def note(self, node: str, labels: Mapping[str, str]) -> None:
-        """A node was seen."""
+        """Remember the labels of a node, by which HyperNodes select it."""
         if self._labels.get(node) != labels:
             self._labels[node] = labels
             self._found.pop(node, None)

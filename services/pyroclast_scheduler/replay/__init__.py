@@ -1,1 +1,1 @@
-"""Deciding a `/debug/snapshot` again: the whole state that a session begins with, written down and taken up."""
+"""Repeating the decisions of a saved `/debug/snapshot`: writing the state that a session begins with, and reading it again."""

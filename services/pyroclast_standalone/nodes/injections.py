@@ -47,7 +47,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """What is asked for on one pod. Times are seconds."""
+    """The failures that the annotations of one pod ask for. Times are seconds."""
 
     run_for: float | None = None
     fail_after: float | None = None

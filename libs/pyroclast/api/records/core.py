@@ -31,7 +31,7 @@ __all__ = [
 
 
 class NamespaceStatus(Wire, frozen=True, kw_only=True):
-    """Active or Terminating."""
+    """The phase of a namespace: Active or Terminating."""
 
     phase: str = ""
 

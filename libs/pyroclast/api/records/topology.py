@@ -66,7 +66,7 @@ class HyperNodeSpec(Wire, frozen=True, kw_only=True):
 
 
 class HyperNodeStatus(Wire, frozen=True, kw_only=True):
-    """How many nodes are below."""
+    """How many nodes belong to a HyperNode, directly or by its members."""
 
     node_count: int = 0
 
