@@ -19,6 +19,7 @@ def test_the_manifests_of_a_page_can_be_applied(cluster: Cluster, namespace: str
         pytest.skip(f"this control plane does not serve {', '.join(unserved)}")
     made = [answer for each in objects for answer in cluster.create(json.dumps(each), namespace)]
     assert [each["metadata"]["name"] for each in made] == [each["metadata"]["name"] for each in objects]
+    cluster.kubectl("annotate", "jobflow", "--all", "-n", namespace, "flow.volcano.sh/force-delete=true")
     cluster.kubectl("delete", "jobflow,cronjob.batch.volcano.sh,vcjob,job.batch", "--all", "-n", namespace)
     clean_up(cluster, objects)
 

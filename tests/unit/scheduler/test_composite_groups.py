@@ -15,7 +15,7 @@ from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers.composite import composite_key
 from pyroclast_scheduler.model.ring import Ring
 from pyroclast_scheduler.model.tasks import native_key
-from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.replay.decide import decided as decided_again
 from pyroclast_scheduler.replay.state import encoded, read
 from pyroclast_scheduler.session.ports import Ports
@@ -500,6 +500,6 @@ def test_a_snapshot_decides_again_what_was_decided():
     add(cache, CASES["each group in a rack of its own"].tree)
     cache.pod_changed(None, pod("x", "g", scheduler="default-scheduler"))
     cache.pod_changed(pod("x", "g", scheduler="default-scheduler"), None)
-    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), CacheSettings()))) + b"}")
     again = decided_again(state)
     assert len(again.binds) == 4

@@ -9,7 +9,7 @@ import pytest
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.tasks import native_key
-from pyroclast_scheduler.replay.capture import Ours, taken
+from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.replay.decide import decided as decided_again
 from pyroclast_scheduler.replay.state import encoded, read
 from pyroclast_scheduler.session.ports import Ports
@@ -330,7 +330,7 @@ def test_a_session_over_it_can_be_decided_again():
     cache.pod_changed(None, pod("x", scheduler="default-scheduler"))
     outcome, _ = decided(cache, SETTINGS)
     cache.groups.believe(KEY, outcome.statuses[KEY])
-    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), Ours()))) + b"}")
+    state = read(b'{"replay": ' + b"".join(encoded(taken(cache, SETTINGS, Ports(objects.NOW), CacheSettings()))) + b"}")
     again = decided_again(state)
     shown = cache.groups.current(KEY)
     assert shown is not None
