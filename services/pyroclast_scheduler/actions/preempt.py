@@ -12,7 +12,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.infeasible import Lost, LostSearches
-from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import try_in_order, make_room, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
@@ -52,9 +52,9 @@ def execute(session: Session, arguments: Arguments) -> None:
         return
     lost = Lost(session, book)
     against_others = partial(_against_others, session, residents, lost, dry_run)
+    against_itself = partial(_against_itself, session, residents, dry_run)
     for _, jobs in waiting:
-        for job in sorted(take_turns(session, jobs, against_others), key=lambda job: job.facts.key):
-            _against_itself(session, residents, job, dry_run)
+        try_in_order(session, take_turns(session, jobs, against_others), against_itself)
     lost.close()
     if session.asked_for.time or session.asked_for.services:
         del session.ports.memory[_MEMORY]  # without any change others may go in the next session
@@ -72,8 +72,9 @@ def _against_others(session: Session, residents: Residents, lost: Lost, dry_run:
     return make_room(session, job, take)
 
 
-def _against_itself(session: Session, residents: Residents, job: Job, dry_run: DryRun | None) -> None:
-    tasks = _waiting(session, job)
+def _against_itself(session: Session, residents: Residents, dry_run: DryRun | None, job: Job) -> bool:
+    """Whether it got anything."""
+    tasks, has_any = _waiting(session, job), False
     while tasks:
         session.reorder(tasks)
         task = tasks.popleft()
@@ -86,8 +87,10 @@ def _against_itself(session: Session, residents: Residents, job: Job, dry_run: D
         statement = session.statement()
         if not _Attempt(session, residents, job, task, keep, dry_run, where=own).succeeds(statement):
             statement.discard()
-            return
+            break
         statement.commit()
+        has_any = True
+    return has_any
 
 
 @dataclass(frozen=True, slots=True)

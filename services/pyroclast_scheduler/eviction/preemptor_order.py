@@ -16,7 +16,7 @@ from pyroclast_scheduler.session.label_domains import in_each_domain
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["make_room", "starving", "take_turns"]
+__all__ = ["try_in_order", "make_room", "starving", "take_turns"]
 
 
 def starving(session: Session, *, passes: Callable[[Job], bool] = lambda _: True) -> list[tuple[Queue, list[Job]]]:
@@ -73,6 +73,11 @@ def _taken(
 
 
 def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
+    """Let `makes_room` try for each of `jobs` in their order, in each domain where it may be; see `try_in_order`."""
+    return try_in_order(session, jobs, lambda job: in_each_domain(session, job, makes_room))
+
+
+def try_in_order(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job], bool]) -> list[Job]:
     """Let `makes_room` try for each of `jobs` in their order, and for the followers of those that got something; all of them.
 
     Where a job got nothing, none of its kind does until another job got something.
@@ -92,7 +97,7 @@ def take_turns(session: Session, jobs: Iterable[Job], makes_room: Callable[[Job]
         kind = session.kind(job)
         if kind is not None and kind in hopeless:
             continue
-        if not in_each_domain(session, job, makes_room):
+        if not makes_room(job):
             hopeless.add(kind)
             continue
         hopeless.clear()

@@ -15,7 +15,7 @@ from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vo
 from pyroclast_scheduler.session.ports import Ports
 from tests.scenarios import objects
 from tests.scenarios.taking import take
-from tests.unit.scheduler.deciding import decided, one_tier
+from tests.unit.scheduler.deciding import committed, configured, decided, evicted, one_tier
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 
@@ -436,3 +436,25 @@ def test_in_which_order_jobs_come_to_a_session_does_not_decide_whose_pods_get_ro
     for i in range(2):
         world.goes(f"a-{i}")
     assert world.session()[2].promised == {"t-b-0": "n"}, "as a session over all jobs decides, which goes by name"
+
+
+def test_the_next_of_a_kind_is_tried_also_after_one_got_room_for_a_pod_alone():
+    world = World()
+    world.configuration = configured(
+        "actions: 'allocate, preempt, reclaim'\n"
+        "tiers: [{plugins: [{name: gang}]}, {plugins: [{name: drf}, {name: predicates}, {name: proportion}]}]"
+    )
+    world.queue("q", weight=100)
+    world.queue("other", reclaimable=False)
+    world.node("n", 4)
+    for name in ("v", "w"):
+        world.cache.group_changed(None, objects.pod_group([name, "other", 1, {}]))
+        world.cache.pod_changed(None, objects.pod([f"{name}-0", name, "n", 2, "1Gi", {"pre": True}]))
+    for name in ("a", "b"):
+        world.job(name, 2, size=2)
+    world.settled()
+    world.queue("other")
+    world.node("m", 3)
+    outcome, commits = committed(world.cache, world.configuration)
+    assert set(outcome.promised) == {"t-a-0", "t-b-0", "t-b-1"}, "the second has less and so comes first when others go"
+    assert sorted(evicted(commits)) == ["v-0", "w-0"]
