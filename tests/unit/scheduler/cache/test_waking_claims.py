@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.objects import merged
 from tests.counts import ONE_IN
 from tests.scenarios import claims, objects, storage
 
-from .test_waking import NODES, World, walk
+from .test_waking import MOST_JOBS, NODES, World, walk
 
 WORLDS = {
     "filling": ("allocate", "proportion"),
@@ -161,7 +161,7 @@ class ClaimWorld(World):
             super().change()
             return
         claims_change = [self.claims_missing, self.volumes_change, self.slice_changes, self.limit_changes, self.class_changes]
-        leave = [self.pod_goes] * 2 + [self.job_goes] * (1 if len(self.jobs) < 20 else 6)
+        leave = [self.pod_goes] * 2 + [self.job_goes] * (1 if len(self.jobs) < MOST_JOBS else 6)
         self.random.choice([*claims_change, *leave, *[self.devices_are_given_back] * 3, *[self.jobs_come] * 3])()
 
     def _is_bound(self, uid, node, preparations):
