@@ -10,8 +10,9 @@ __all__ = ["KeptPlace"]
 
 
 class KeptPlace(NamedTuple):
-    """A place on `node` for a pod of a job of `queue`."""
+    """A place on `node` for a pod of a job of `queue`. `is_coming`: what is there now goes first."""
 
     task: TaskFacts
     node: str
     queue: str
+    is_coming: bool

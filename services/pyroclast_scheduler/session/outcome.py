@@ -128,12 +128,12 @@ class Outcome:
     were at rest before, which it looked at or has the next one look at. `rests`: which are not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that.
-    `promised`: by UID, the node that a pod gets once what goes there is gone. `kept`: by UID, these places, and those that gangs
-    which wait for them have already: for other jobs of the session they were taken. `incomplete`: PodGroups that hold places
-    without being ready, with tasks that wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None
-    before the session ended. `released`: jobs that had one when the session began. `queues`: what each queue has allocated.
-    `faults`: objects that make no sense to plugins. `records`: by PodGroup, why it waits; of those that were seen and have none,
-    none waits. `ranked_by`: the plugins whose ranks the places of jobs begin with.
+    `kept`: by UID, the places that pods get once what goes there is gone, and those that gangs which wait for them have already:
+    for other jobs of the session they were taken. `incomplete`: PodGroups that hold places without being ready, with tasks that
+    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None before the session ended. `released`: jobs
+    that had one when the session began. `queues`: what each queue has allocated. `faults`: objects that make no sense to plugins.
+    `records`: by PodGroup, why it waits; of those that were seen and have none, none waits. `ranked_by`: the plugins whose ranks
+    the places of jobs begin with.
     """
 
     seen: set[str] = field(default_factory=set)
@@ -152,7 +152,11 @@ class Outcome:
     released: frozenset[str] = frozenset()
     measures: Measures = field(default_factory=Measures)
     let_in: list[TaskFacts] = field(default_factory=list)
-    promised: dict[str, str] = field(default_factory=dict)
     kept: dict[str, KeptPlace] = field(default_factory=dict)
     records: dict[str, WaitingRecord] = field(default_factory=dict)
     ranked_by: tuple[str, ...] = ()
+
+    @property
+    def promised(self) -> dict[str, str]:
+        """By UID, the node that a pod gets once what goes there is gone."""
+        return {uid: place.node for uid, place in self.kept.items() if place.is_coming}

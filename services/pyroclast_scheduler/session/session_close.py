@@ -83,9 +83,8 @@ def _note_kept(session: Session, job: Job, outcome: Outcome) -> None:
     """Which places the session leaves to pods of `job` that do not have them."""
     for task in job.tasks:
         if task.status in _KEPT:
-            outcome.kept[task.uid] = KeptPlace(task.facts, session.names[task.row], job.facts.queue)
-            if task.status is TaskStatus.PIPELINED:
-                outcome.promised[task.uid] = session.names[task.row]
+            is_coming = task.status is TaskStatus.PIPELINED
+            outcome.kept[task.uid] = KeptPlace(task.facts, session.names[task.row], job.facts.queue, is_coming)
 
 
 def _is_unexplained(session: Session, job: Job) -> bool:
