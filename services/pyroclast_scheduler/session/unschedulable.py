@@ -71,27 +71,36 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
     if is_in_part and (job.is_divided or found):
         # what is used anywhere decides where its first pods go, or whose pods go for them, and so what is left for its others
         return found | {AnyChange()}
-    others = _beside_room(session, job, waiting)
-    if AnyChange() in others or (others and found):  # who is evicted anywhere may help where a quota or other pods count
-        return found | {AnyChange()}
+    others = _beside_room(session, job, waiting, may_evict=bool(found))
+    if AnyChange() in others or (others and found and _missing(session, job) > 1):
+        return found | {AnyChange()}  # whose pods go for the first of a gang decides what quotas and other pods leave to the next
     if not job.fit_errors:
-        return others
-    lacking = _lacking(session, job, waiting)
+        return found | others
+    lacking = 1 if len(shapes) > 1 else _missing(session, job)
     rooms: set[Trigger] = {AnyRoom()} if is_in_part else {Room(shape, lacking) for shape in shapes}
     return found | others | rooms
 
 
-def _beside_room(session: Session, job: Job, waiting: Sequence[Task]) -> set[Trigger]:
-    """What may change that quotas, other pods or objects keep `waiting` from their places, whatever room nodes have."""
-    found = session.quota_retry_when(job, waiting) if job.is_limited else set[Trigger]()
-    for task in _unlike(waiting) if job.fit_errors else ():
+def _beside_room(session: Session, job: Job, waiting: Sequence[Task], *, may_evict: bool) -> set[Trigger]:
+    """What may change that quotas, other pods or objects keep `waiting` from their places, whatever room nodes have.
+
+    `may_evict`: others may go for them, so that quotas and nodes counted once more after they were tried.
+    """
+    unlike = list(_unlike(waiting)) if job.fit_errors or may_evict else []
+    is_limited = job.is_limited or (may_evict and not all(_is_within_quota(session, job, task) for task in unlike))
+    found = session.quota_retry_when(job, waiting) if is_limited else set[Trigger]()
+    for task in unlike:
         found |= session.retry_when(job, task, session.plan(task.facts.shape))
     return found
 
 
-def _lacking(session: Session, job: Job, waiting: Sequence[Task]) -> int:
-    """How many of `waiting` must get a place together, as any of them may be kept alone where no plugin asks for a minimum."""
-    if session.job_ready(job) or session.job_pipelined(job) or len({task.facts.shape for task in waiting}) > 1:
+def _is_within_quota(session: Session, job: Job, task: Task) -> bool:
+    return session.allocatable(session.queues[job.facts.queue], session.plan(task.facts.shape), 1, task) > 0
+
+
+def _missing(session: Session, job: Job) -> int:
+    """How many pods must get a place together, as any of them may be kept alone where no plugin asks for a minimum."""
+    if session.job_ready(job) or session.job_pipelined(job):
         return 1
     return max(1, job.tally.missing(job.facts.min_available, job.facts.role_minimum))
 

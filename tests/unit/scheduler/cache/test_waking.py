@@ -25,6 +25,7 @@ PLAIN = {
 }
 MIXED = {
     "filling": ("allocate", ""),
+    "limited": ("allocate, preempt", "", "capacity"),
     "evicting": ("allocate, preempt, reclaim", ""),
     "devices": ("allocate, preempt", "{name: deviceshare, arguments: {deviceshare.VGPUEnable: true}}, "),
     "reservation": ("enqueue, elect, allocate, reserve", "{name: reservation}, "),
@@ -52,7 +53,7 @@ class World:
     `is_mixed`: Jobs have labels of their own, claims, terms, devices and estimates, and nodes send heartbeats.
     """
 
-    def __init__(self, random_, actions, plugin="", *, is_mixed=False, quota="proportion"):
+    def __init__(self, random_, actions, plugin="", quota="proportion", *, is_mixed=False):
         self.random, self.is_mixed = random_, is_mixed
         self.configuration = parse(TIERS % (actions, plugin, quota), actions=registry.actions(), plugins=registry.plugins())
         self.has_devices, self.reserves = "deviceshare" in plugin, "reserve" in actions

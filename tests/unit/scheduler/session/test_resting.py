@@ -9,7 +9,7 @@ from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cycle import Culprit, find_culprit, run_cycle
 from pyroclast_scheduler.model.reasons import Refusal
-from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Labelled, Neighbours, Pause, QueueUse, Room
+from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Eviction, Labelled, Neighbours, Pause, QueueUse, Room
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions, Invalid, Vote
 from pyroclast_scheduler.session.ports import Ports
@@ -458,3 +458,47 @@ def test_the_next_of_a_kind_is_tried_also_after_one_got_room_for_a_pod_alone():
     outcome, commits = committed(world.cache, world.configuration)
     assert set(outcome.promised) == {"t-a-0", "t-b-0", "t-b-1"}, "the second has less and so comes first when others go"
     assert sorted(evicted(commits)) == ["v-0", "w-0"]
+
+
+def evicting(capability):
+    """A queue with a limit, of which one Job may go for those that matter more, on one of two nodes."""
+    world = World(plugins=("priority", "gang, enablePreemptable: false", "predicates", "capacity"), actions="allocate, preempt")
+    world.cache.priority_changed(None, objects.priority_class(1))
+    world.queue("q", capability={"cpu": capability})
+    world.node("n", 4)
+    world.job("low", 2, where="n", pre=True)
+    return world
+
+
+@pytest.mark.parametrize(("size", "want"), [(1, {Eviction, QueueUse}), (2, {Eviction, AnyChange})])
+def test_a_job_that_a_quota_keeps_back_waits_for_it_or_for_others_to_go_unless_it_needs_several_places(size, want):
+    world = evicting(2)
+    world.job("high", 3, size=size, group={"class": 1})
+    assert {type(each) for each in world.settled()["high"].retry_when} == want
+
+
+def test_a_job_is_tried_again_when_its_queue_gives_back_what_it_took_after_the_job_was_tried():
+    world = evicting(6)
+    world.node("m", 3)
+    low = objects.pod(["low-0", "low", "n", 2, "1Gi", {"pre": True}])
+    world.cache.pod_changed(low, objects.pod(["low-0", "low", "n", 2, "1Gi", {"pre": False}]))
+    world.job("high", 4, group={"class": 1})
+    world.settled()
+    world.cache.pod_changed(world.cache.tasks["t-low-0"].pod, low)
+    world.job("other", 3, group={"class": 1})
+    world.settled()
+    world.goes("other-0")
+    outcome, commits = committed(world.cache, world.configuration)
+    assert (evicted(commits), outcome.promised) == (["low-0"], {"t-high-0": "n"})
+
+
+def test_a_job_that_a_quota_keeps_back_is_tried_again_when_pods_change_that_it_keeps_away_from():
+    world = evicting(2)
+    app = objects.pod(["foe-0", "foe", "n", 1, "1Gi", {"labels": {"app": "x"}}])
+    world.queue("others")
+    world.cache.group_changed(None, objects.pod_group(["foe", "others", 1]))
+    world.cache.pod_changed(None, app)
+    world.job("high", 2, group={"class": 1}, anti={"key": "kubernetes.io/hostname", "app": "x"})
+    assert AnyChange() not in world.settled()["high"].retry_when
+    world.cache.pod_changed(app, objects.pod(["foe-0", "foe", "n", 1, "1Gi", {"labels": {"app": "y"}}]))
+    assert evicted(committed(world.cache, world.configuration)[1]) == ["low-0"]
