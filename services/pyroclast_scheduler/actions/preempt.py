@@ -12,7 +12,7 @@ import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
 from pyroclast_scheduler.eviction.infeasible import Lost, LostSearches
-from pyroclast_scheduler.eviction.preemptor_order import try_in_order, make_room, starving, take_turns
+from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools

@@ -130,10 +130,10 @@ class Outcome:
     say so, since an absent phase reads like that.
     `kept`: by UID, the places that pods get once what goes there is gone, and those that gangs which wait for them have already:
     for other jobs of the session they were taken. `incomplete`: PodGroups that hold places without being ready, with tasks that
-    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None before the session ended. `released`: jobs
-    that had one when the session began. `queues`: what each queue has allocated. `faults`: objects that make no sense to plugins.
-    `records`: by PodGroup, why it waits; of those that were seen and have none, none waits. `ranked_by`: the plugins whose ranks
-    the places of jobs begin with.
+    wait. `let_in`: pods that lose the gate of their queue. `reservations`: by job; None before the session ended. `released`:
+    jobs that had one when the session began. `queues`: what each queue has allocated. `faults`: objects that make no sense to
+    plugins. `records`: by PodGroup, why it waits; of those that were seen and have none, none waits. `ranked_by`: the plugins
+    whose ranks the places of jobs begin with.
     """
 
     seen: set[str] = field(default_factory=set)
