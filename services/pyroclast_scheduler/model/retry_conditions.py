@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, TypeAlias
 
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -15,7 +14,6 @@ __all__ = [
     "ClaimRelease",
     "DeviceRelease",
     "Eviction",
-    "Evicts",
     "Labelled",
     "Neighbours",
     "ObjectChange",
@@ -26,14 +24,6 @@ __all__ = [
     "Room",
     "Trigger",
 ]
-
-
-class Evicts(Enum):
-    """Whose pods may be made to go for a job."""
-
-    NOBODY = 0
-    OWN_QUEUE = 1
-    ANYBODY = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from pyroclast_scheduler.model.node_columns import Columns, Floats
 from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.reasons import Refusal
 from pyroclast_scheduler.model.resource_sums import QueueSums
-from pyroclast_scheduler.model.retry_conditions import Evicts
 from pyroclast_scheduler.model.shapes import Shape
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.model.statuses import TaskStatus
@@ -51,9 +50,6 @@ __all__ = ["Action", "Plugin", "PluginFactory", "Session"]
 R = TypeVar("R", bound=Record)
 T = TypeVar("T")
 _NO_PLUGINS: Final = OpenedPlugins([], [], (), are_labels_read=False)
-_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
-_OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
-_OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 
 
 class Plugin(Protocol):
@@ -186,14 +182,6 @@ class Session(Rules):
         """Services outside, which may say otherwise at any time, and of each job: each that waits is asked at any change."""
         self.asked_for.services = True
         return self.ports.extender
-
-    @property
-    def evicts(self) -> Evicts | None:
-        """Whose pods the actions may make go for a job that waits; None where an action looks at anything else too."""
-        actions = set(self.configuration.actions) - _FILLING
-        if not actions <= _OWN | _OTHERS:
-            return None
-        return Evicts.ANYBODY if actions & _OTHERS else Evicts.OWN_QUEUE if actions else Evicts.NOBODY
 
     def is_waiting(self, task: Task) -> bool:
         """Whether `task` may be placed: it waits, behind no gate, and its last bind was not refused a moment ago."""

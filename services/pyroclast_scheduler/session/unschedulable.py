@@ -10,7 +10,6 @@ from pyroclast_scheduler.model.retry_conditions import (
     AnyChange,
     AnyRoom,
     Eviction,
-    Evicts,
     Pause,
     QueueChange,
     Rest,
@@ -26,7 +25,9 @@ from pyroclast_scheduler.session.session import Session
 __all__ = ["WAITING", "rest_of"]
 
 _LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
-_EVICTING: Final = frozenset({Evicts.OWN_QUEUE, Evicts.ANYBODY})
+_FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
+_OWN: Final = frozenset({"preempt", "gangpreempt"})  # at the cost of the own queue
+_OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
@@ -63,9 +64,10 @@ def _triggers(session: Session, job: Job) -> set[Trigger] | None:
         return set()
     shapes = frozenset(task.facts.shape for task in waiting)
     found: set[Trigger] = set()
-    if session.evicts in _EVICTING:
-        found.add(Eviction(job.facts.queue, shapes, session.evicts is Evicts.OWN_QUEUE))
-    if session.evicts is None or not (job.fit_errors or job.is_limited):
+    actions = set(session.configuration.actions) - _FILLING
+    if actions & (_OWN | _OTHERS):
+        found.add(Eviction(job.facts.queue, shapes, only_own=not actions & _OTHERS))
+    if actions - _OWN - _OTHERS or not (job.fit_errors or job.is_limited):  # actions of others may look at anything
         return found | {AnyChange()}
     is_in_part = is_constrained(session, job) or bool(job.facts.group.spec.topology_key)
     if is_in_part and (job.is_divided or found):
