@@ -196,12 +196,13 @@ class DisruptionReason(StrEnum):
 
 
 class NativeConditionType(StrEnum):
-    """Types of the conditions of Kubernetes' own PodGroups, and of groups of these; `QUEUED` is ours."""
+    """Types of the conditions of Kubernetes' own PodGroups, and of groups of these; `QUEUED` and `WAITING` are ours."""
 
     INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
     COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
     DISRUPTION_TARGET = "DisruptionTarget"
     QUEUED = "pyroclast.dev/Queued"
+    WAITING = "pyroclast.dev/Waiting"
 
 
 class NativeConditionReason(StrEnum):

@@ -27,6 +27,7 @@ __all__ = [
     "RunLengths",
     "alike_keys",
     "digest",
+    "of_one_pod",
     "read_run_lengths",
     "worth_key",
     "written_run_lengths",
@@ -44,6 +45,7 @@ LEAST_RATIOS: Final = 20
 MOST_KEYS: Final = 2_000
 MOST_BYTES: Final = 256 * 1024
 _VERSION: Final = 1
+_PLAIN: Final = frozenset({"cpu", "memory"})
 _DIGITS: Final = re.compile(r"[-.]?\d+$")
 
 Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
@@ -83,8 +85,8 @@ def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: 
         meta: of the PodGroup.
         namespace: of the Job.
         queue: where it waits.
-        members: `minMember` of the PodGroup.
-        resources: its `minResources`.
+        members: how many pods its PodGroup needs.
+        resources: `minResources` of the PodGroup; where it has none, see `of_one_pod`.
     """
     owner = meta.controller
     name = owner.name if owner is not None else meta.name
@@ -94,6 +96,15 @@ def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: 
     asked = ",".join(f"{each}={amount}" for each, amount in sorted(resources.items()))
     found = [f"name/{namespace}/{_DIGITS.sub('', name)}", f"shape/{queue}/{members}/{asked}"]
     return [f"made/{namespace}/{made_by}", *found] if made_by else found
+
+
+def of_one_pod(requests: Mapping[str, int]) -> dict[str, int]:
+    """What stands for `minResources` where a PodGroup has none: what its oldest pod asks for, of what schedulers count.
+
+    Args:
+        requests: thousandths of each resource, of memory MiB.
+    """
+    return {name: amount for name, amount in requests.items() if amount and (name in _PLAIN or "/" in name)}
 
 
 def worth_key(meta: Meta, namespace: str) -> str:

@@ -17,7 +17,7 @@ from pyroclast.views.jobs import WAITING_PHASES, Group, JobView, Reading, second
 from pyroclast.views.starts import clock_text, estimate_of
 from pyroclast.views.waiting_causes import is_waiting, running_cause
 
-__all__ = ["entry_explanation", "explanation", "explanation_lines", "with_trail"]
+__all__ = ["entry_explanation", "explanation", "explanation_lines", "start_line", "with_trail"]
 
 SHOWN: Final = 3
 MOST_CAUSES: Final = 8
@@ -220,7 +220,7 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     lines.append(f"before   {place['position']} of {place['total']} in its queue {order}{behind}")
     if answer["holders"]:
         lines.append(f"holds    {', '.join(_holder(each) for each in answer['holders'])}")
-    lines.append(f"start    {_start(answer)}")
+    lines.append(start_line(answer))
     if changes := answer.get("change"):
         lines.append(f"change   any one of: {' · '.join(map(_change, changes))}")
     elif answer.get("changeReason"):
@@ -236,13 +236,14 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _start(answer: Mapping[str, Any]) -> str:
+def start_line(answer: Mapping[str, Any]) -> str:
+    """When it is likely to start, for people, or why nobody says so."""
     start = answer["start"]
     if not start:
-        return f"{'never' if answer['never'] else 'not known'}: {answer['startReason']}"
+        return f"start    {'never' if answer['never'] else 'not known'}: {answer['startReason']}"
     earliest, likely, latest = (clock_text(start[name]) for name in ("earliest", "likely", "latest"))
     basis = f"; by: {start['basis']}" if start.get("basis") else ""
-    return f"between {earliest} and {latest}, most likely {likely}{basis}"
+    return f"start    between {earliest} and {latest}, most likely {likely}{basis}"
 
 
 def _change(change: Mapping[str, Any] | str) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from pyroclast.api import keys
 from pyroclast.api.enums import NativeConditionType
 from pyroclast.api.types import JOBS, NATIVE_POD_GROUPS
-from pyroclast.api.waiting_codes import CODES
+from pyroclast.api.waiting_codes import CODES, NEVER
+from pyroclast.views.amounts import main_resources
 from pyroclast.views.documents import Row, document
+from pyroclast.views.explanation import start_line
 from pyroclast.views.health import health_of, nodes_of
 from pyroclast.views.human_durations import human_duration
 from pyroclast.views.jobs import Group, seconds_since
+from pyroclast.views.starts import estimate_of, position_of, said_of, start_of
 
 __all__ = [
     "OBJECT",
@@ -46,20 +49,29 @@ def own_groups(groups: Iterable[Group]) -> list[Group]:
 
 @dataclass(frozen=True, slots=True)
 class NativeState:
-    """How a group is by its conditions. `code`: why it waits, empty for one that has started; `since`: since when."""
+    """How a group is by its conditions. `code`: why it waits, empty for one that has started; `since`: since when.
+
+    `is_final`: waiting alone does not help; `start`: its earliest, likely and latest start, empty where there is no estimate;
+    `asks`: what its minimum of pods asks for together. All three while it waits.
+    """
 
     queue: str
     minimum: int
     code: str
     sentence: str
     since: str
+    is_final: bool = False
+    start: tuple[str, ...] = ()
+    asks: Mapping[str, str] = field(default_factory=dict)
 
 
 def native_state(group: Group) -> NativeState | None:
     """The state of a group that a scheduler of ours looks at; None of any other."""
     queue, minimum = queue_of(group) or "", _minimum(group)
     if (said := _queued(group)) is not None:
-        return NativeState(queue, minimum, said["reason"], said.get("message", ""), said.get("lastTransitionTime", ""))
+        since, is_final = said.get("lastTransitionTime", ""), _is_final(group)
+        start = () if is_final else tuple(start_of(group) or ())
+        return NativeState(queue, minimum, said["reason"], said.get("message", ""), since, is_final, start, _asks(group))
     started = _condition(group, NativeConditionType.INITIALLY_SCHEDULED)
     if started.get("status") != "True" or not _condition(group, NativeConditionType.QUEUED):
         return None
@@ -72,14 +84,14 @@ def waiting_native_rows(groups: Iterable[Group], now: float) -> list[Row]:
     found.sort(key=lambda pair: str(pair[0]["metadata"]["creationTimestamp"]))
     return [
         {
-            "position": None,
+            "position": position_of(each),
             **_name(each),
             "pods": _minimum(each),
-            "asks": {},
+            "asks": _asks(each),
             "waitedSeconds": seconds_since(each["metadata"]["creationTimestamp"], now),
             "code": said["reason"],
-            "start": None,
-            "never": False,
+            "start": NEVER if _is_final(each) else start_of(each),
+            "never": _is_final(each),
             "sentence": said.get("message", ""),
             "since": said.get("lastTransitionTime", ""),
         }
@@ -132,13 +144,17 @@ def native_explanation(group: Group, now: float) -> dict[str, Any]:
         return document("Explanation", {**named, "code": None, "never": False, "sentence": sentence, "phase": phase, **known})
     code = said["reason"]
     help_text = CODES[code].help if code in CODES else ""
+    is_final = _is_final(group)
+    start = None if is_final else estimate_of(group)
     fields = {
         "phase": "Pending",
         "code": code,
-        "never": False,
+        "never": is_final,
         "since": said.get("lastTransitionTime", ""),
         "waitedSeconds": seconds_since(meta["creationTimestamp"], now),
         "sentence": said.get("message", ""),
+        "start": start,
+        "startReason": "" if start else "waiting alone does not help" if is_final else "no estimate is made",
         "help": help_text,
         "doc": f"docs/codes.md#{code.lower()}",
     }
@@ -155,6 +171,7 @@ def native_lines(answer: Mapping[str, Any]) -> list[str]:
         f"{name} waits for {human_duration(answer['waitedSeconds'])}{queue}: {answer['code']}",
         f"why      {answer['sentence']}",
     ]
+    lines.append(start_line(answer))
     if answer["help"]:
         lines.append(f"help     {answer['help']}; see {answer['doc']}")
     return [*lines, f"as of    {answer['asOf']}, from the objects in the API server"]
@@ -173,12 +190,12 @@ def _name(group: Group) -> Row:
 
 
 def queue_of(group: Group) -> str | None:
-    """The queue that it names itself; another object may name it, which only the scheduler looks up."""
+    """The queue that it names itself; else that in which the scheduler lets it wait, which another object may name."""
     meta = group["metadata"]
     for given in (meta.get("labels"), meta.get("annotations")):
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
             return str(name)
-    return None
+    return str(said_of(group).get("queue") or "") or None
 
 
 def queue_of_pod(meta: Mapping[str, Any]) -> str | None:
@@ -187,6 +204,16 @@ def queue_of_pod(meta: Mapping[str, Any]) -> str | None:
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
             return str(name)
     return None
+
+
+def _is_final(group: Group) -> bool:
+    return bool(said_of(group).get("never"))
+
+
+def _asks(group: Group) -> dict[str, str]:
+    """What its minimum of pods asks for together, as the scheduler says it."""
+    said = said_of(group).get("requests")
+    return main_resources(said) if isinstance(said, dict) else {}
 
 
 def _minimum(group: Group) -> int:

@@ -1,4 +1,4 @@
-"""Position and likely start of a Job that waits, as the scheduler wrote them on its PodGroup; clock times for people."""
+"""Position and likely start of a Job or PodGroup that waits, as the scheduler wrote them; clock times for people."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import Any, Final
 
 import orjson
 
-__all__ = ["WAITING_ANNOTATION", "clock_text", "estimate_of", "position_of", "start_of", "start_text"]
+from pyroclast.api.enums import NativeConditionType
+
+__all__ = ["WAITING_ANNOTATION", "clock_text", "estimate_of", "position_of", "said_of", "start_of", "start_text"]
 
 WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
 MOST_BYTES: Final = 4096
 """The scheduler writes at most a quarter of that; users can write anything."""
 
 
-def _said(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What the annotation says; empty where there is none or where it makes no sense."""
-    text = str(((group or {}).get("metadata") or {}).get("annotations", {}).get(WAITING_ANNOTATION) or "")
+def said_of(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a PodGroup says of its wait, see `pyroclast.api.waiting`; empty where it says nothing that makes sense."""
+    text = str(((group or {}).get("metadata") or {}).get("annotations", {}).get(WAITING_ANNOTATION) or _by_condition(group))
     if not text or len(text) > MOST_BYTES:
         return {}
     try:
@@ -27,15 +29,21 @@ def _said(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _by_condition(group: Mapping[str, Any] | None) -> str:
+    """The same text on a PodGroup of Kubernetes, which has it in a condition."""
+    listed = ((group or {}).get("status") or {}).get("conditions") or ()
+    return next((str(each.get("message") or "") for each in listed if each.get("type") == NativeConditionType.WAITING), "")
+
+
 def position_of(group: Mapping[str, Any] | None) -> int | None:
     """The position in the queue by the scheduler's own order, 1 is next; None where nobody said."""
-    ahead = _said(group).get("ahead")
+    ahead = said_of(group).get("ahead")
     return ahead + 1 if isinstance(ahead, int) and ahead >= 0 else None
 
 
 def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
     """The earliest, likely and latest start as API timestamps; None where there is no estimate."""
-    start = _said(group).get("start")
+    start = said_of(group).get("start")
     if not isinstance(start, list) or len(start) != 3:
         return None
     try:
@@ -51,7 +59,7 @@ def estimate_of(group: Mapping[str, Any] | None) -> dict[str, str] | None:
     start = start_of(group)
     if start is None:
         return None
-    return {**dict(zip(("earliest", "likely", "latest"), start, strict=True)), "basis": str(_said(group).get("basis") or "")}
+    return {**dict(zip(("earliest", "likely", "latest"), start, strict=True)), "basis": str(said_of(group).get("basis") or "")}
 
 
 def start_text(start: list[str] | str) -> str:

@@ -51,7 +51,7 @@ class WaitingJobs(Collector):
         held_back = set(self._cluster.crashing.jobs)
         for row in list(self._cluster.table.rows):
             crashing[row.queue] += row.uid in held_back and row.phase == RUNNING
-            if not row.is_waiting or row.kind:
+            if not row.is_waiting:
                 continue
             age = max(0.0, now - _seconds(row.created, now))
             jobs[row.queue, row.code] += 1
@@ -94,9 +94,6 @@ class JobEnds:
 
     def changed(self, old: JobRow | None, new: JobRow | None) -> None:
         """The row of a Job changed; `new` is None for one that was deleted."""
-        row = new or old
-        if row is None or row.kind:
-            return
         if new is None or old is None:
             if old is not None:
                 self._started.pop(old.uid, None)

@@ -1,6 +1,6 @@
-"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what their pods tell of them.
+"""PodGroups of Kubernetes itself in the database: which pods are theirs, and what their pods and Jobs tell of them.
 
-A pod gives the name of its group, and may be seen before it. Both are worked out anew from merged rows, in the transaction that
+A pod gives the name of its group, and may be seen before it. All is worked out anew from merged rows, in the transaction that
 changes these, so that the order in which objects were seen makes no difference.
 """
 
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.batches import Batch
-from pyroclast_recorder.database.tables import Row, jobs, pods
-from pyroclast_recorder.facts.native_groups import KIND, native_outcome
+from pyroclast_recorder.database.merging import replace
+from pyroclast_recorder.database.tables import Row, job_alikes, jobs, owners, pods
+from pyroclast_recorder.facts.native_groups import KIND, native_alike, native_outcome
 
 __all__ = ["update_native_groups"]
 
@@ -28,8 +30,9 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch) -> Non
         await _link(connection, batch.cluster, named)
     changed_groups = [row["uid"] for row in of_jobs if row["kind"] == KIND or row["removed"] is not None]
     changed_pods = [row["uid"] for row in of_pods if row["pod_group"] is not None or row["namespace"] is None]
-    if changed_groups or changed_pods:
-        await _follow_pods(connection, batch.cluster, changed_groups, changed_pods)
+    changed_jobs = [row["uid"] for row in batch.rows.get(owners, {}).values() if row["kind"] in {BATCH_JOBS.kind, None}]
+    if changed_groups or changed_pods or changed_jobs:
+        await _follow(connection, batch.cluster, changed_groups, changed_pods, changed_jobs)
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
@@ -42,22 +45,54 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
     await connection.execute(update(pods).where(*alone, *chosen).values(job=newest.scalar_subquery()))
 
 
-async def _follow_pods(connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str]) -> None:
-    """Work out the outcome of the groups `uids`, and of those that `changed_pods` belong to."""
+async def _follow(
+    connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str], changed_jobs: list[str]
+) -> None:
+    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes."""
     of_changed = (pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None), pods.c.job.is_not(None))
     theirs = await connection.scalars(select(pods.c.job).where(*of_changed))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
-    found = await connection.execute(select(jobs).where(*mine, jobs.c.uid.in_(sorted({*uids, *theirs}))))
-    groups = found.mappings().all()
-    of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
-    members: dict[str, list[Row]] = defaultdict(list)
-    for pod in (await connection.execute(of_groups)).mappings():
-        members[pod["job"]].append(dict(pod))
-    outcomes = ((group, native_outcome(dict(group), members[group["uid"]])) for group in groups)
-    changes = [
-        {"group": group["uid"], **outcome}
-        for group, outcome in outcomes
-        if any(group[name] != value for name, value in outcome.items())
-    ]
+    named = sorted({*uids, *theirs})
+    chosen = or_(jobs.c.uid.in_(named), jobs.c.owner_uid.in_(changed_jobs)) if changed_jobs else jobs.c.uid.in_(named)
+    groups = [dict(row) for row in (await connection.execute(select(jobs).where(*mine, chosen))).mappings()]
+    members = await _members(connection, cluster, groups)
+    of_jobs = await _jobs(connection, cluster, groups)
+    changes, alikes = [], []
+    for group in groups:
+        own = members[group["uid"]]
+        outcome = native_outcome(group, own, of_jobs.get(group["owner_uid"]))
+        if any(group[name] != value for name, value in outcome.items()):
+            changes.append({"group": group["uid"], **outcome})
+        if (alike := native_alike({**group, **outcome}, own)) is not None:
+            alikes.append({"cluster": cluster, "version": 0, **alike})
     if changes:
         await connection.execute(update(jobs).where(*mine, jobs.c.uid == bindparam("group")), changes)
+    if new := await _unknown(connection, cluster, alikes):
+        await connection.execute(replace(job_alikes, connection.dialect.name), new)
+
+
+async def _members(connection: AsyncConnection, cluster: str, groups: list[Row]) -> dict[str, list[Row]]:
+    """The pods of groups, by their uids."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
+    for pod in (await connection.execute(of_groups)).mappings():
+        found[pod["job"]].append(dict(pod))
+    return found
+
+
+async def _jobs(connection: AsyncConnection, cluster: str, groups: list[Row]) -> dict[str, Row]:
+    """The Jobs of Kubernetes that made groups, by their uids."""
+    made = sorted({group["owner_uid"] for group in groups if group["owner_uid"]})
+    if not made:
+        return {}
+    chosen = select(owners).where(owners.c.cluster == cluster, owners.c.uid.in_(made), owners.c.kind == BATCH_JOBS.kind)
+    return {row["uid"]: dict(row) for row in (await connection.execute(chosen)).mappings()}
+
+
+async def _unknown(connection: AsyncConnection, cluster: str, alikes: list[Row]) -> list[Row]:
+    """Those that are not in the table yet, or say something else there."""
+    if not alikes:
+        return []
+    chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))
+    known = {row["job"]: (row["alike"], row["owner"]) for row in (await connection.execute(chosen)).mappings()}
+    return [row for row in alikes if known.get(row["job"]) != (row["alike"], row["owner"])]

@@ -86,6 +86,8 @@ def _version() -> Column[Any]:
     return Column("version", BigInteger, nullable=False, info={"merge": Merge.LAST})
 
 
+_IS_GROUP: Final = text("kind IS NOT NULL")
+
 jobs: Final = Table(
     "jobs",
     METADATA,
@@ -103,6 +105,7 @@ jobs: Final = Table(
     Index("jobs_by_name", "cluster", "namespace", "name"),
     Index("jobs_by_end", "cluster", "ended"),
     Index("jobs_by_start", "cluster", "started"),
+    Index("jobs_by_owner", "cluster", "owner_uid", sqlite_where=_IS_GROUP, postgresql_where=_IS_GROUP),
 )
 """Jobs, which have no `kind`, and what is shown like them."""
 
@@ -140,7 +143,7 @@ owners: Final = Table(
     *(_number(name, Merge.FIRST) for name in ("created", "removed")),
     _number("ended"),
 )
-"""What makes Jobs: flows, CronJobs and HyperJobs; `owner_uid` of a Job names the row."""
+"""What makes Jobs: flows, CronJobs, HyperJobs, and Jobs of Kubernetes; `owner_uid` of a Job, or PodGroup, names the row."""
 
 _IS_IN_GROUP: Final = text("pod_group IS NOT NULL")
 

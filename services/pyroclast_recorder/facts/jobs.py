@@ -17,7 +17,7 @@ from pyroclast.api.records.meta import Meta, Wire
 from pyroclast.api.records.pods import PodSpec
 from pyroclast.api.run_lengths import alike_keys, digest, worth_key
 from pyroclast.resources.pods import effective
-from pyroclast_recorder.facts.pods import JOB_KIND
+from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds, whole_amounts
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "group_facts",
     "job_facts",
     "kept_labels",
-    "owner_of",
     "phase_facts",
 ]
 
@@ -86,7 +85,7 @@ def phase_facts(job: Job) -> list[dict[str, Any]]:
 
 def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
     """What a PodGroup adds to the row of its Job; None if no Job owns it."""
-    job, phase = owner_of(group), group.status.phase
+    job, phase = job_of(group), group.status.phase
     if job is None:
         return None
     return {"uid": job, "let_in": now if phase in ADMITTED else None, "placed": now if phase in PLACED else None}
@@ -94,7 +93,7 @@ def group_facts(group: PodGroup, now: int) -> dict[str, Any] | None:
 
 def alike_facts(group: PodGroup) -> dict[str, Any] | None:
     """The row of `job_alikes`: by what the scheduler tells Jobs alike that have such PodGroups; None if no Job owns it."""
-    job, meta, spec = owner_of(group), group.metadata, group.spec
+    job, meta, spec = job_of(group), group.metadata, group.spec
     if job is None:
         return None
     alike = alike_keys(meta, meta.namespace, spec.queue, spec.min_member, spec.min_resources or {})
@@ -108,7 +107,7 @@ def alike_facts(group: PodGroup) -> dict[str, Any] | None:
 
 def cause_facts(group: PodGroup) -> list[dict[str, Any]]:
     """The rows of `job_causes`: why the gang could not be scheduled."""
-    job = owner_of(group)
+    job = job_of(group)
     rows = []
     for each in group.status.conditions if job else ():
         at = seconds(each.last_transition_time)
@@ -116,12 +115,6 @@ def cause_facts(group: PodGroup) -> list[dict[str, Any]]:
             reason = clipped(each.reason or each.type, 63)
             rows.append({"job": job, "at": at, "name": reason, "message": clipped(each.message) or None})
     return rows
-
-
-def owner_of(group: PodGroup) -> str | None:
-    """The uid of the Job that owns a PodGroup."""
-    owner = group.metadata.controller
-    return owner.uid if owner and owner.kind == JOB_KIND else None
 
 
 def _thinned(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

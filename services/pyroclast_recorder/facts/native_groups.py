@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+import orjson
+
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, NativeConditionType, PodPhase
+from pyroclast.api.records.meta import Meta, OwnerReference
 from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
+from pyroclast.api.run_lengths import alike_keys, digest, of_one_pod, worth_key
 from pyroclast.api.types import NATIVE_POD_GROUPS
+from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast_recorder.database.tables import Row
 from pyroclast_recorder.facts.jobs import UNKNOWN_USER, kept_labels
+from pyroclast_recorder.facts.owners import COMPLETE, FAILED
 from pyroclast_recorder.facts.pods import job_of
-from pyroclast_recorder.facts.units import clipped, seconds
+from pyroclast_recorder.facts.predictions import prediction_row
+from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["KIND", "native_causes", "native_facts", "native_outcome", "native_phases"]
+__all__ = ["KIND", "native_alike", "native_causes", "native_facts", "native_outcome", "native_phases", "native_prediction"]
 
 KIND: Final = NATIVE_POD_GROUPS.qualified
 """What rows of `jobs` have as their kind that are of such groups."""
@@ -29,7 +37,10 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
     meta, spec, queued = group.metadata, group.spec, _condition(group, NativeConditionType.QUEUED)
     if queued is None or job_of(group) is not None:
         return None
+    waiting = _waiting(group)
     queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
+    if not queue and waiting is not None:
+        queue = waiting.queue
     waits, started = queued.status == "True", _started(group)
     gang, owner = spec.scheduling_policy.gang, meta.controller
     row: dict[str, Any] = {
@@ -42,6 +53,7 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
         "owner_kind": clipped(owner.kind, 63) if owner else None,
         "owner_name": clipped(owner.name, 253) if owner else None,
         "owner_uid": clipped(owner.uid, 63) if owner else None,
+        "estimate": clipped(meta.annotations.get(keys.RUNNING_ESTIMATE, ""), 63) or None,
         "priority_class": clipped(spec.priority_class_name, 253) or None,
         "labels": kept_labels(meta),
         "reason": clipped(queued.reason, 128) if waits else None,
@@ -72,31 +84,90 @@ def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
         yield {"job": group.metadata.uid, "at": at, "name": name, "message": message}
 
 
-def native_outcome(group: Row, pods: Sequence[Row]) -> dict[str, Any]:
-    """The columns `queue`, `phase` and `ended`, which nothing in a group itself tells once it has pods.
+def native_prediction(group: NativePodGroup) -> dict[str, Any] | None:
+    """The row of `predictions`; None where there is no estimate."""
+    waiting = _waiting(group)
+    return None if waiting is None else prediction_row(group.metadata.uid, waiting)
 
-    It has completed when as many pods succeeded as its gang needs, and none ended in another way after the last of them. While
-    the phase of one that has ended is Running, its pods were deleted.
+
+def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> dict[str, Any]:
+    """The columns `queue`, `requests`, `phase` and `ended`, which nothing in a group itself tells once it has pods.
+
+    Its Job tells how it ended. Without one it has completed when as many pods succeeded as its gang needs, one of each index of
+    the Job, and none ended in another way after the last of them. While the phase of one that has ended is Running, its pods
+    were deleted.
 
     Args:
         group: its row.
         pods: the rows of its pods.
+        job: the row in `owners` of its Job of Kubernetes, where it is known.
     """
     times = [(pod, time) for pod in pods if (time := held(pod)) is not None]
     queue = min((pod["queue"] for pod, _ in times if pod["queue"]), default=group["queue"])
-    if not times or any(pod["released_high"] is None for pod in pods):
+    found = {"queue": queue, "requests": _requests(pods)}
+    has_pods = not times or any(pod["released_high"] is None for pod in pods)
+    if has_pods or (_makes_pods(job) and group["removed"] is None):
         waits = group["reason"] is not None or group["placed"] is None
-        return {"queue": queue, "phase": str(JobPhase.PENDING if waits else JobPhase.RUNNING), "ended": None}
-    succeeded = [time.end or 0 for pod, time in times if pod["phase"] == PodPhase.SUCCEEDED]
+        return {**found, "phase": str(JobPhase.PENDING if waits else JobPhase.RUNNING), "ended": None}
     ended = _last(time.end or 0 for _, time in times)
-    if len(succeeded) >= group["gang_size"] and _last(succeeded) == ended:
+    if job is not None and job["phase"] in {COMPLETE, FAILED}:
+        phase = JobPhase.COMPLETED if job["phase"] == COMPLETE else JobPhase.FAILED
+    elif _has_completed(group["gang_size"], [(pod, time.end or 0) for pod, time in times], ended):
         phase = JobPhase.COMPLETED
     elif group["removed"] is not None and ended >= group["removed"]:
         phase = JobPhase.RUNNING
     else:
         has_failed = any(pod["phase"] == PodPhase.FAILED for pod, _ in times)
         phase = JobPhase.FAILED if has_failed else JobPhase.RUNNING
-    return {"queue": queue, "phase": str(phase), "ended": ended}
+    return {**found, "phase": str(phase), "ended": ended}
+
+
+def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
+    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for.
+
+    None before it has a pod.
+
+    Args:
+        group: its row.
+        pods: the rows of its pods.
+    """
+    oldest = min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
+    if oldest is None:
+        return None
+    owners = (OwnerReference(name=group["owner_name"], controller=True),) if group["owner_name"] else ()
+    meta = Meta(name=group["name"], owner_references=owners)
+    asked = of_one_pod(orjson.loads(oldest["requests"]))
+    alike = alike_keys(meta, group["namespace"], group["queue"] or "default", group["gang_size"], asked)
+    owner = digest(worth_key(meta, group["namespace"]))
+    return {"job": group["uid"], "alike": ",".join(map(digest, alike)), "owner": owner, "at": group["created"]}
+
+
+def _requests(pods: Iterable[Row]) -> str | None:
+    """What those pods ask for together that have not ended, as JSON; None if there are none."""
+    there = [pod for pod in pods if pod["released_high"] is None and pod["requests"]]
+    total: Counter[str] = Counter()
+    for pod in there:
+        total.update(orjson.loads(pod["requests"]))
+    amounts = {name: min(amount, LARGEST) for name, amount in total.items()}
+    return orjson.dumps(amounts, option=orjson.OPT_SORT_KEYS).decode() if there else None
+
+
+def _makes_pods(job: Row | None) -> bool:
+    """Whether a Job may go on with further pods."""
+    return job is not None and job["phase"] is None and job["removed"] is None
+
+
+def _has_completed(needed: int, ends: Sequence[tuple[Row, int]], last: int) -> bool:
+    """Whether pods that ended at these times, the last one at `last`, did all that there was to do."""
+    succeeded = [(pod, end) for pod, end in ends if pod["phase"] == PodPhase.SUCCEEDED]
+    is_whole = {pod["task_index"] for pod, _ in ends} == {pod["task_index"] for pod, _ in succeeded}
+    return is_whole and len(succeeded) >= needed and _last(end for _, end in succeeded) == last
+
+
+def _waiting(group: NativePodGroup) -> Waiting | None:
+    """What it says of its wait."""
+    said = _condition(group, NativeConditionType.WAITING)
+    return None if said is None else read_waiting(said.message)
 
 
 def _last(times: Iterable[int]) -> int:

@@ -1,18 +1,25 @@
-"""What flows, CronJobs and HyperJobs tell of themselves. Pure."""
+"""What flows, CronJobs, HyperJobs, and Jobs of Kubernetes itself, tell of themselves. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from pyroclast.api import keys
+from pyroclast.api.records import batch
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.hyperjobs import HyperJob
 from pyroclast.api.records.jobs import CronJob
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["Owner", "owner_facts"]
+__all__ = ["COMPLETE", "FAILED", "Owner", "owner_facts"]
 
-Owner = JobFlow | CronJob | HyperJob
+Owner = JobFlow | CronJob | HyperJob | batch.Job
+
+COMPLETE: Final = "Complete"
+FAILED: Final = "Failed"
+SUSPENDED: Final = "Suspended"
+_ENDS: Final = frozenset({COMPLETE, "Completed", FAILED})
+"""Types of the conditions that end a Job of Kubernetes, or a HyperJob."""
 
 
 def owner_facts(owner: Owner, now: int, *, is_deleted: bool) -> dict[str, Any]:
@@ -37,8 +44,8 @@ def _end_of(owner: Owner) -> tuple[str, int | None]:
     if isinstance(owner, JobFlow):
         return owner.status.state.phase, seconds(owner.status.completion_time)
     if isinstance(owner, CronJob):
-        return "Suspended" if owner.spec.suspend else "", None
-    for each in owner.status.conditions:
-        if each.status == "True" and each.type in {"Completed", "Failed"}:
-            return each.type, seconds(each.last_transition_time)
-    return "", None
+        return SUSPENDED if owner.spec.suspend else "", None
+    holds = {each.type: each for each in owner.status.conditions if each.status == "True"}
+    if (end := next((each for name, each in holds.items() if name in _ENDS), None)) is not None:
+        return end.type, seconds(end.last_transition_time)
+    return SUSPENDED if SUSPENDED in holds else "", None

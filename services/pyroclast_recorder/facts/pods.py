@@ -17,6 +17,9 @@ from pyroclast_recorder.facts.units import clipped, seconds, whole_amounts
 __all__ = ["JOB_KIND", "is_ours", "job_of", "pod_facts"]
 
 JOB_KIND: Final = "Job"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+"""The annotation that tells which part of a Job of Kubernetes a pod does: one whose pod failed is done by another."""
+
 ENDED: Final = frozenset({PodPhase.SUCCEEDED, PodPhase.FAILED})
 
 
@@ -53,7 +56,7 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "name": meta.name,
         "queue": clipped(queue, 253) if queue else None,
         "task": clipped(annotations.get(keys.TASK_SPEC, ""), 253) or None,
-        "task_index": _number(annotations.get(keys.TASK_INDEX)),
+        "task_index": _number(annotations.get(keys.TASK_INDEX) or annotations.get(COMPLETION_INDEX)),
         "job_version": _number(annotations.get(keys.JOB_VERSION)),
         "node": pod.spec.node_name or None,
         "requests": orjson.dumps(requested(pod), option=orjson.OPT_SORT_KEYS).decode(),

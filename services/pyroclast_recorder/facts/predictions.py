@@ -1,4 +1,4 @@
-"""What the scheduler foretold of the start of a Job, as it stands on its PodGroup."""
+"""What the scheduler foretold of a start, as it stands on the PodGroup."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from typing import Any
 
 from pyroclast.api import keys
 from pyroclast.api.records.groups import PodGroup
-from pyroclast.api.waiting import read_waiting
-from pyroclast_recorder.facts.jobs import owner_of
+from pyroclast.api.waiting import Waiting, read_waiting
+from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds
 
-__all__ = ["prediction_facts"]
+__all__ = ["prediction_facts", "prediction_row"]
 
 
 def prediction_facts(group: PodGroup) -> dict[str, Any] | None:
     """The row of `predictions`; None where there is no estimate, or no Job."""
-    job, text = owner_of(group), group.metadata.annotations.get(keys.WAITING)
-    said = read_waiting(text) if job is not None and text else None
-    if said is None or said.start is None:
+    job, text = job_of(group), group.metadata.annotations.get(keys.WAITING)
+    said = read_waiting(text) if text else None
+    return None if job is None or said is None else prediction_row(job, said)
+
+
+def prediction_row(job: str, said: Waiting) -> dict[str, Any] | None:
+    """The same of what is said of `job`, a uid in `jobs`."""
+    if said.start is None:
         return None
     at, (earliest, likely, latest) = seconds(said.seen), map(seconds, said.start)
     if at is None or earliest is None or likely is None or latest is None or not earliest <= likely <= latest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from pyroclast.api.records import HyperNode
+from pyroclast.api.records import HyperNode, batch
 from pyroclast.api.records.flows import JobFlow
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.hyperjobs import HyperJob
@@ -15,6 +15,7 @@ from pyroclast.api.records.native_groups import NativePodGroup
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import (
+    BATCH_JOBS,
     CRON_JOBS,
     HYPER_JOBS,
     HYPER_NODES,
@@ -31,6 +32,7 @@ from pyroclast.kube.http.native_groups import kind_served
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import jobs, pods
 from pyroclast_recorder.facts.native_groups import KIND
+from pyroclast_recorder.facts.owners import Owner
 from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.following.group_sink import GroupSink
 from pyroclast_recorder.following.node_sink import NodeSink
@@ -81,7 +83,7 @@ def followed_kinds(
         JOBS: Followed(Job, KindSink(database, takers(JOBS), of_jobs, jobs, on_gap)),
         POD_GROUPS: Followed(PodGroup, GroupSink(database, takers(POD_GROUPS), of_groups, None, on_gap)),
         NODES: Followed(Node, NodeSink(database, takers(NODES), domains)),
-        JOB_FLOWS: Followed(JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, of_flows)),
+        JOB_FLOWS: Followed(JobFlow, OwnerSink(database, takers(JOB_FLOWS), "JobFlow", on_gap, more=of_flows)),
         CRON_JOBS: Followed(CronJob, OwnerSink(database, takers(CRON_JOBS), "CronJob", on_gap)),
         HYPER_JOBS: Followed(HyperJob, OwnerSink(database, takers(HYPER_JOBS), "HyperJob", on_gap)),
         PODS: Followed(Pod, KindSink(database, takers(PODS), pod_rows(schedulers, domains.of), pods, on_gap)),
@@ -89,4 +91,15 @@ def followed_kinds(
     if are_natives_followed:
         natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
         found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
+
+        def is_ours(owner: Owner) -> bool:
+            return isinstance(owner, batch.Job) and owner.spec.template.spec.scheduler_name in schedulers
+
+        of_batch = OwnerSink(database, takers(BATCH_JOBS), BATCH_JOBS.kind, on_gap, is_kept=is_ours)
+        found[BATCH_JOBS] = Followed(batch.Job, of_batch, _batch_jobs_served)
     return found
+
+
+async def _batch_jobs_served(client: Client) -> ResourceType | None:
+    """Jobs of Kubernetes itself are followed for their PodGroups alone."""
+    return None if await kind_served(client) is None else BATCH_JOBS

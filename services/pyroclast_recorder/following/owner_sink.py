@@ -1,4 +1,4 @@
-"""Takes what is seen of flows, CronJobs and HyperJobs."""
+"""Takes what is seen of flows, CronJobs, HyperJobs, and Jobs of Kubernetes itself."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class OwnerSink(KindSink[Owner]):
         database: asked which of the kind there were.
         writer: takes the rows.
         kind: which it is.
+        is_kept: whether an object makes a row; None: each does.
         on_gap: told the kind and the seconds of what could not be seen.
         more: further rows of an object, where somebody wants them.
     """
@@ -30,9 +31,13 @@ class OwnerSink(KindSink[Owner]):
         writer: RowTaker,
         kind: str,
         on_gap: Callable[[str, float], None],
+        *,
         more: Callable[..., Seen] | None = None,
+        is_kept: Callable[[Owner], bool] | None = None,
     ) -> None:
         def rows(owner: Owner, now: int, *, is_deleted: bool) -> Seen:
+            if is_kept is not None and not is_kept(owner):
+                return
             yield owners, None, owner_facts(owner, now, is_deleted=is_deleted)
             if more is not None:
                 yield from more(owner, now, is_deleted=is_deleted)

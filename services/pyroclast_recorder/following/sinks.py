@@ -17,7 +17,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import Row, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
 from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
-from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases
+from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases, native_prediction
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.following.writer import RowTaker
@@ -61,6 +61,9 @@ def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
         yield jobs, None, row
         for phase in native_phases(group):
             yield job_phases, None, phase
+        prediction = native_prediction(group)
+        if prediction is not None:
+            yield predictions, None, prediction
         for cause in native_causes(group):
             yield job_causes, None, cause
 

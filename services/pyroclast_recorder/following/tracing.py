@@ -22,7 +22,7 @@ from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.merging import key_of, merged
 from pyroclast_recorder.database.tables import FLOW_ENDED, PREPARED, SCHEDULED, Row, job_causes, job_phases, jobs, pods
-from pyroclast_recorder.facts.jobs import owner_of
+from pyroclast_recorder.facts.pods import job_of
 from pyroclast_recorder.facts.units import clipped, seconds
 from pyroclast_recorder.following.sinks import Seen, group_rows, job_rows
 from pyroclast_recorder.following.spans import JobHistory, spans_of
@@ -66,7 +66,7 @@ class JobTracer:
     def group_rows(self, group: PodGroup, now: int, *, is_deleted: bool) -> Seen:
         """The rows of a PodGroup, and of a traced one when it was made and by which decision its pods were placed."""
         yield from group_rows(group, now, is_deleted=is_deleted)
-        job, made = owner_of(group), seconds(group.metadata.creation_timestamp)
+        job, made = job_of(group), seconds(group.metadata.creation_timestamp)
         if job is None or made is None or not context_of(group.metadata.annotations):
             return
         yield job_causes, None, {"job": job, "at": made, "name": PREPARED, "message": None}

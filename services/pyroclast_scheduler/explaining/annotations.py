@@ -1,9 +1,9 @@
-"""What the annotation of a PodGroup that waits should say, and when that is worth a write."""
+"""What a PodGroup that waits should say of it, and when that is worth a write."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -28,8 +28,15 @@ class Start:
     basis: str
 
 
-def waiting_of(book: WaitingBook, entry: WaitingEntry, start: Start | None = None) -> Waiting:
-    """What the annotation says."""
+def waiting_of(
+    book: WaitingBook,
+    entry: WaitingEntry,
+    start: Start | None = None,
+    *,
+    queue: str = "",
+    requests: Mapping[str, str] | None = None,
+) -> Waiting:
+    """What a PodGroup says. `queue` and `requests`: where nothing else in it says them."""
     ahead = book.ahead(entry)
     first = book.between(entry.record.queue, 0, 1)[0].key if ahead else ""
     is_own = first.partition("/")[0] == entry.key.partition("/")[0]  # others may not be known to its readers
@@ -47,14 +54,21 @@ def waiting_of(book: WaitingBook, entry: WaitingEntry, start: Start | None = Non
         first=first if is_own else "",
         start=None if start is None else (format_time(start.earliest), format_time(start.likely), format_time(start.latest)),
         basis="" if start is None else start.basis,
+        queue=queue,
+        requests=requests or {},
     )
 
 
 def is_worth_a_write(old: Waiting | None, new: Waiting | None) -> bool:
-    """Whether an annotation that says `old` should say `new`: another code, step in the order, or start by half its interval."""
+    """Whether a text that says `old` should say `new`: another code, step in the order, or start by half its interval.
+
+    Or another queue or amount, which change with the pods alone.
+    """
     if old is None or new is None:
         return old is not new
-    if (old.code, old.never, old.ahead) != (new.code, new.never, new.ahead):
+    if (old.code, old.never, old.ahead, old.queue) != (new.code, new.never, new.ahead, new.queue):
+        return True
+    if old.requests != new.requests:
         return True
     if old.start is None or new.start is None:
         return old.start is not new.start

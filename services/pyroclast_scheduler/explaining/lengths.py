@@ -13,7 +13,17 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast.api.run_lengths import LEAST_ENDS, LEAST_RATIOS, QUANTILES, Known, RunLengths, alike_keys, digest, worth_key
+from pyroclast.api.run_lengths import (
+    LEAST_ENDS,
+    LEAST_RATIOS,
+    QUANTILES,
+    Known,
+    RunLengths,
+    alike_keys,
+    digest,
+    of_one_pod,
+    worth_key,
+)
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.node_columns import Floats
 
@@ -28,6 +38,7 @@ _USUAL: Final = 0.9
 _WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # what estimates are worth while nobody knows: half to double
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
+_MEBIBYTE: Final = 2**20
 UNKNOWN: Final[Floats] = np.full(GRID, np.inf)
 
 
@@ -101,10 +112,9 @@ class Lengths:
 
 def keys_of(facts: JobFacts) -> list[str]:
     """What tells jobs alike, the closest first: the template or flow they come from, their name without number, their shape."""
-    group, asked = facts.group, facts.group.spec.min_resources
-    return alike_keys(
-        group.metadata, facts.namespace, facts.queue, facts.min_available, facts.min_resources or {} if asked is None else asked
-    )
+    asked = facts.group.spec.min_resources
+    resources = _of_one_pod(facts) if asked is None else asked
+    return alike_keys(facts.group.metadata, facts.namespace, facts.queue, facts.min_available, resources)
 
 
 def kaplan_meier(ended: Iterable[float], running: Iterable[float]) -> Floats:
@@ -134,6 +144,12 @@ def remaining(lengths: Floats, elapsed: float) -> Floats:
 
 def _owner(facts: JobFacts) -> str:
     return worth_key(facts.group.metadata, facts.namespace)
+
+
+def _of_one_pod(facts: JobFacts) -> dict[str, int]:
+    oldest = min(facts.tasks, key=lambda task: (task.created, task.name), default=None)
+    request = {} if oldest is None else oldest.shape.request
+    return of_one_pod({name: -(-amount // _MEBIBYTE) if name == "memory" else amount for name, amount in request.items()})
 
 
 def _grid(known: Known) -> Floats:

@@ -1,4 +1,4 @@
-"""Keeps the book of jobs that wait between sessions, and has the annotations of their PodGroups say what it says."""
+"""Keeps the book of jobs that wait between sessions, and has their PodGroups say what it says."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api import keys
 from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
@@ -38,7 +37,7 @@ log = structlog.get_logger()
 
 
 class Explainer:
-    """Belongs to the event loop's thread. `estimates`: of starts, None where none are made. `text`: what annotations say."""
+    """Belongs to the event loop's thread. `estimates`: of starts, None where none are made. `text`: what PodGroups say."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Explainer:
             self._estimates.take(outcome, self._now())
         for key in outcome.seen:
             group = None if key in outcome.records else self._cache.groups.current(key)
-            if group is not None and keys.WAITING in group.metadata.annotations and key not in outcome.statuses:
+            if group is not None and group.waiting and key not in outcome.statuses:
                 self._writer.annotate(key)
 
     async def run(self) -> None:
@@ -123,12 +122,12 @@ class Explainer:
 
     def _is_due(self, key: str) -> bool:
         group = self._cache.groups.current(key)
-        return group is not None and self._text.of(group) != group.metadata.annotations.get(keys.WAITING, "")
+        return group is not None and self._text.of(group) != group.waiting
 
     def _known(self, key: str) -> PastCode | None:
-        """Since when its code holds, by the annotation that another leader, or this process before, wrote."""
+        """Since when its code holds, by what another leader, or this process before, wrote."""
         group = self._cache.groups.current(key)
-        said = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
+        said = None if group is None else read_waiting(group.waiting)
         if said is None or said.code not in set(PendingReason):
             return None
         try:

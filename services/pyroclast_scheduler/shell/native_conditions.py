@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from pyroclast.api import waiting_reasons as pending
 from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodGroupConditionType, PodGroupPhase
 from pyroclast.api.types import COMPOSITE_POD_GROUPS
+from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
@@ -15,6 +16,9 @@ __all__ = ["conditions_patch", "said_class"]
 
 _STARTED: Final = frozenset({PodGroupPhase.RUNNING, PodGroupPhase.COMPLETED})
 _LONGEST_MESSAGE: Final = 32_768
+_PASSING: Final = frozenset({NativeConditionType.DISRUPTION_TARGET, NativeConditionType.WAITING})
+"""Types of conditions that are taken away once they no longer hold."""
+
 _PRESENT: Final = " pods present"  # how many is what its user waits for
 
 
@@ -29,7 +33,8 @@ class _Said(NamedTuple):
     @property
     def mark(self) -> tuple[str, str, str]:
         """What it says, without its numbers: it is only written again when this changes."""
-        if self.reason == PendingReason.PODS_MISSING or self.message.endswith(_PRESENT):
+        is_exact = self.reason == PendingReason.PODS_MISSING or self.message.endswith(_PRESENT)
+        if is_exact or self.type == NativeConditionType.WAITING:
             return self.type, self.status, f"{self.reason}|{self.message}"
         return self.type, self.status, reason_class(self.reason, self.message)
 
@@ -39,13 +44,20 @@ def said_class(group: Group, evicted: str = "") -> tuple[tuple[str, str, str], .
     return tuple(each.mark for each in _wanted(group, evicted))
 
 
-def conditions_patch(group: Group, now: str, evicted: str = "") -> dict[str, Any] | None:
+def conditions_patch(group: Group, now: str, evicted: str = "", *, waiting: str | None = None) -> dict[str, Any] | None:
     """The strategic merge patch of the status of `group` that makes it say what it should; None if it does.
 
-    `evicted`: why all of its pods were evicted, until they have places again; empty if they were not.
+    Args:
+        group: as its object shows it.
+        now: an API timestamp.
+        evicted: why all of its pods were evicted, until they have places again; empty if they were not.
+        waiting: what it should say of its wait, see `pyroclast.api.waiting`; None: what it says.
     """
     known = {each.type: each for each in group.said}
     wanted = _wanted(group, evicted)
+    text = group.waiting if waiting is None else waiting
+    if (said := read_waiting(text) if text else None) is not None:
+        wanted.append(_Said(NativeConditionType.WAITING, "True", said.code, text))
     made: list[dict[str, Any]] = []
     for each in wanted:
         before = known.get(each.type)
@@ -54,9 +66,8 @@ def conditions_patch(group: Group, now: str, evicted: str = "") -> dict[str, Any
         since = before.last_transition_time if before is not None and before.status == each.status else None
         body = condition(each.type, each.status, each.reason, each.message[:_LONGEST_MESSAGE], since or now)
         made.append({**body, "observedGeneration": group.metadata.generation})
-    types = {each.type for each in wanted}
-    if NativeConditionType.DISRUPTION_TARGET in known.keys() - types:
-        made.append({"$patch": "delete", "type": str(NativeConditionType.DISRUPTION_TARGET)})
+    over = known.keys() & _PASSING - {each.type for each in wanted}
+    made += [{"$patch": "delete", "type": str(each)} for each in sorted(over)]
     return {"metadata": {"uid": group.metadata.uid}, "status": {"conditions": made}} if made else None
 
 

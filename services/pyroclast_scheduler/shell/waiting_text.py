@@ -1,12 +1,12 @@
-"""Why a PodGroup waits and when it is likely to start, as its annotation says it."""
+"""Why a PodGroup waits and when it is likely to start, as its object says it."""
 
 from __future__ import annotations
 
-from pyroclast.api import keys
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.estimates import Estimates
 
@@ -21,11 +21,8 @@ class WaitingText:
         self._estimates = estimates
 
     def of(self, group: Group) -> str:
-        """What the annotation of a group should say, empty for none; what it says where the difference is worth no write."""
-        said = group.metadata.annotations.get(keys.WAITING, "")
-        if not group.keeps_phase:
-            return said
-        new = self._waiting(group.key)
+        """What a group should say, empty for nothing; what it says where the difference is worth no write."""
+        said, new = group.waiting, self._waiting(group)
         if new is None:
             return ""
         old = read_waiting(said) if said else None
@@ -40,7 +37,12 @@ class WaitingText:
             return "a budget keeps it out, until the date that is named or until it is raised"
         return "no estimate is made" if self._estimates is None else self._estimates.start(key)
 
-    def _waiting(self, key: str) -> Waiting | None:
-        entry = self._book.get(key)
-        start = self.start(key)
-        return None if entry is None else waiting_of(self._book, entry, None if isinstance(start, str) else start)
+    def _waiting(self, group: Group) -> Waiting | None:
+        entry, start = self._book.get(group.key), self.start(group.key)
+        if entry is None:
+            return None
+        known = None if isinstance(start, str) else start
+        if group.keeps_phase:  # its object says its queue and what it needs
+            return waiting_of(self._book, entry, known)
+        asked = {name: number(name, amount) for name, amount in (group.spec.member_resources or {}).items() if amount}
+        return waiting_of(self._book, entry, known, queue=entry.record.queue or group.spec.queue, requests=asked)

@@ -80,7 +80,7 @@ class _Write:
 class Writer:
     """Takes outcomes; `run` must be running. All of it belongs to the event loop's thread.
 
-    `waiting`: what the annotation of a group should say of why it waits. `writes`: whether we are the one of several schedulers
+    `waiting`: what the object of a group should say of why it waits. `writes`: whether we are the one of several schedulers
     that writes the status of a queue.
     """
 
@@ -90,7 +90,7 @@ class Writer:
         cache: Cache,
         recorder: EventRecorder,
         *,
-        waiting: Callable[[Group], str] = lambda group: group.metadata.annotations.get(keys.WAITING, ""),
+        waiting: Callable[[Group], str] = lambda group: group.waiting,
         writes: Callable[[str], bool] = lambda _queue: True,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -118,6 +118,7 @@ class Writer:
         self._alarm = asyncio.Event()
         self._refusals: Refusals[Reference] = Refusals(recorder, lambda about: about)
         self._annotations: Debounce[str, None] = Debounce()
+        self._numbers: set[str] = set()
         self._waiting = waiting
         self._writes = writes
 
@@ -159,7 +160,12 @@ class Writer:
 
     def annotate(self, job: str) -> None:
         """Let a PodGroup say why it waits as `waiting` says, though nothing else changed."""
-        self._annotations.wish(job, None, self._now())
+        group = self._cache.groups.current(job)
+        if group is None or group.keeps_phase:
+            self._annotations.wish(job, None, self._now())
+        else:
+            self._numbers.add(job)
+            self._wish_native(job, self._now())
         self._alarm.set()
 
     async def run(self) -> None:
@@ -335,14 +341,14 @@ class Writer:
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
         text = self._waiting(group)
-        if text != group.metadata.annotations.get(keys.WAITING, ""):
+        if text != group.waiting:
             patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
         self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.groups.written(key)
         text = None if group is None else self._waiting(group)
-        if group is not None and text != group.metadata.annotations.get(keys.WAITING, ""):
+        if group is not None and text != group.waiting:
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))
@@ -370,7 +376,9 @@ class Writer:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
         group = self._cache.natives.shown(key)
         evicted = self._evicted.get(key, "")
-        if group is None or conditions_patch(group, "", evicted) is None:
+        waiting = self._waiting_of(key) if key in self._numbers else None
+        if group is None or conditions_patch(group, "", evicted, waiting=waiting) is None:
+            self._numbers.discard(key)
             self._natives.drop(key)
         else:
             is_late = bool(evicted) and all(each.type != NativeConditionType.DISRUPTION_TARGET for each in group.said)
@@ -378,11 +386,17 @@ class Writer:
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
-        group = self._cache.natives.shown(key)
-        patch = None if group is None else conditions_patch(group, format_time(now), self._evicted.get(key, ""))
+        group, evicted = self._cache.natives.shown(key), self._evicted.get(key, "")
+        patch = None if group is None else conditions_patch(group, format_time(now), evicted, waiting=self._waiting_of(key))
+        self._numbers.discard(key)
         if group is not None and patch is not None:
             about = Reference.of(group, group.kind)
             self._send(_Write(group.kind, about, patch, PatchKind.STRATEGIC, self._natives, key, key))
+
+    def _waiting_of(self, key: str) -> str | None:
+        """What the object of that key should say of its wait; None: what it says, as for objects that only repeat others."""
+        group = self._cache.groups.current(key)
+        return None if group is None or group.keeps_phase else self._waiting(group)
 
     def _send_reservation(self, key: str, text: str) -> None:
         group = self._cache.groups.current(key)

@@ -98,7 +98,7 @@ def test_others_have_no_row(other: NativePodGroup) -> None:
 def member(uid: str, *, end: int | None = None, phase: str = "Running", **columns: Any) -> dict[str, Any]:
     """A pod that was bound after a minute and ended after so many seconds."""
     row = {"uid": uid, "job": None, "pod_group": "gang", "namespace": "default", "name": uid, "queue": "red", "phase": phase}
-    row |= {"requests": '{"cpu":1000}', "bound": T0 + 60, "released_low": None}
+    row |= {"requests": '{"cpu":1000}', "bound": T0 + 60, "released_low": None, "task_index": None}
     return {**row, "finished": end and T0 + end, "released_high": end and T0 + end, **columns}
 
 

@@ -310,7 +310,7 @@ def _disagreement(tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
 
 def _is_inherited(key: str) -> bool:
     """Whether the oldest member speaks for the group by this annotation; of evictions each pod speaks for itself."""
-    return key.startswith(_PREFIX) and key != keys.PREEMPTABLE
+    return key == keys.RUNNING_ESTIMATE or (key.startswith(_PREFIX) and key != keys.PREEMPTABLE)
 
 
 def _age(task: TaskFacts) -> tuple[float, int, str]:

@@ -1,0 +1,23 @@
+"""PodGroups of Kubernetes itself by what made them, whose end tells theirs."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+branch_labels = None
+depends_on = None
+
+OF_GROUPS = sa.text("kind IS NOT NULL")
+
+
+def upgrade() -> None:
+    """Add the index."""
+    op.create_index("jobs_by_owner", "jobs", ["cluster", "owner_uid"], sqlite_where=OF_GROUPS, postgresql_where=OF_GROUPS)
+
+
+def downgrade() -> None:
+    """Drop it."""
+    op.drop_index("jobs_by_owner", "jobs")

@@ -1,0 +1,207 @@
+"""What a PodGroup of Kubernetes says of its wait: place, what it asks for, and when it is likely to start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pyroclast.api.run_lengths import RunLengths, digest
+from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
+from pyroclast_recorder.run_lengths import run_lengths
+from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.book import WaitingBook
+from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
+from pyroclast_scheduler.explaining.waits import measured
+from pyroclast_scheduler.model.job_facts import JobFacts
+from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.shell.native_conditions import conditions_patch
+from pyroclast_scheduler.shell.waiting_text import WaitingText
+from pyroclast_scheduler.shell.writer import Writer
+from tests.scenarios import objects
+from tests.unit.ending import ended
+from tests.unit.scheduler import natives
+from tests.unit.scheduler.deciding import decided
+from tests.unit.scheduler.test_native_conditions import FULL, JOB, NOW, BothServer, Server, Silent, group, our_group, our_pod
+from tests.unit.scheduler.test_native_conditions import P as PHASE
+
+KEY = native_key("t", "w")
+CONDITION = "pyroclast.dev/Waiting"
+OWNER = ("batch/v1", "Job", "uid-job")
+
+
+class Estimates:
+    """Says when each of them starts: `start`, or that nobody knows."""
+
+    def __init__(self) -> None:
+        self.found: Start | str = "nobody knows"
+
+    def start(self, _key: str) -> Start | str:
+        return self.found
+
+
+def submit(cache: Cache, name: str, size: int, *, node: str = "", **given: Any) -> None:
+    cache.natives.group_changed(None, natives.gang(name, size, **given))
+    for i in range(size):
+        cache.pod_changed(None, natives.pod(f"{name}-{i}", name, node=node))
+
+
+def full() -> Cache:
+    """A cluster whose one node is taken by a gang, for which another one waits in a queue that it does not name itself."""
+    cache = natives.world({"n": 2}, ["q"])
+    cache.natives.namespace_changed(None, natives.namespace("q"))
+    submit(cache, "r", 2, node="n", owner=OWNER)
+    submit(cache, "w", 2)
+    return cache
+
+
+def book_of(cache: Cache) -> WaitingBook:
+    outcome, _ = decided(cache, natives.SETTINGS)
+    book = WaitingBook()
+    book.take(outcome.records, outcome.seen, objects.NOW, since={})
+    return book
+
+
+def test_it_says_its_queue_its_place_and_what_it_asks_for():
+    cache = full()
+    current = cache.groups.current(KEY)
+    assert current is not None
+    said = read_waiting(WaitingText(book_of(cache), None).of(current))
+    assert said is not None
+    assert (said.queue, said.ahead, said.requests, said.start) == ("q", 0, {"cpu": "2", "pods": "2"}, None)
+
+
+def test_waiting_metrics_count_it():
+    cache = full()
+    book = book_of(cache)
+    found = measured(dict(book.counts), list(book), cache.jobs.all_facts(), objects.NOW)
+    ((queue, _),) = found.jobs
+    assert (queue, found.resources["q", "cpu"], found.oldest["q",]) == ("q", 2.0, 60.0)
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["by the recorder", "by this process"])
+def test_a_start_is_foretold_by_how_long_jobs_of_its_name_ran(recorded: bool):
+    cache = full()
+    facts = cache.snapshot().all_jobs[native_key("t", "r")]
+    assert keys_of(facts)[0] == "name/t/job"
+    estimator, other = Estimator(), Lengths()
+    assert estimator.lengths.of(facts)[1].kind == "unknown"
+    for seconds in range(100, 140):
+        (other if recorded else estimator.lengths).ended(facts, seconds)
+    if recorded:
+        estimator.lengths.recorded = recorded_of(other, facts)
+    made = begin(estimator, Scene(book_of(cache), cache.view(), {}, objects.NOW))
+    while not made.is_done:
+        made.step()
+    estimator.take(made)
+    start = estimator.start(KEY)
+    assert isinstance(start, Start)
+    assert objects.NOW < start.earliest <= start.latest < objects.NOW + 300
+    assert start.basis == "1 from history (n=40 at least)"
+
+
+def recorded_of(lengths: Lengths, facts: JobFacts) -> RunLengths:
+    """What the recorder tells of the same ends."""
+    alike = ",".join(map(digest, keys_of(facts)))
+    row = {"phase": "Completed", "started": 0, "removed": None, "estimate": None, "alike": alike, "owner": ""}
+    return run_lengths([{**row, "ended": int(seconds)} for seconds in lengths._ended[keys_of(facts)[0]]], 1000)
+
+
+def test_a_run_time_that_pods_declare_counts():
+    cache = natives.world({"n": 2})
+    cache.natives.group_changed(None, natives.gang("r", 1))
+    cache.pod_changed(None, natives.pod("p", "r", node="n", annotations={"scheduling.volcano.sh/running-estimate": "90s"}))
+    assert cache.snapshot().all_jobs[native_key("t", "r")].declared_seconds == 90
+
+
+TEXT = written_waiting(Waiting(code="NodesFull", queue="q", ahead=1))
+SAID = (CONDITION, "True", "NodesFull", TEXT)
+
+
+@pytest.mark.parametrize(
+    ("phase", "text", "said", "waiting", "want"),
+    [
+        (PHASE.INQUEUE, FULL, [], TEXT, [SAID]),
+        (PHASE.INQUEUE, FULL, [SAID], None, []),
+        (PHASE.INQUEUE, FULL, [SAID], TEXT, []),
+        (PHASE.RUNNING, "", [SAID], "", [{"$patch": "delete", "type": CONDITION}]),
+        (PHASE.RUNNING, "", [], "", []),
+        (PHASE.INQUEUE, FULL, [(*SAID[:3], "nonsense")], None, [{"$patch": "delete", "type": CONDITION}]),
+    ],
+    ids=["new", "left alone", "the same", "it started", "it never waited", "nonsense of others"],
+)
+def test_the_condition(phase: Any, text: str, said: Sequence[Any], waiting: str | None, want: Sequence[Any]):
+    patch = conditions_patch(group(phase, text, said), NOW, waiting=waiting)
+    found = [each for each in patch["status"]["conditions"] if each["type"] == CONDITION] if patch else []
+    shown = [each if "$patch" in each else (each["type"], each["status"], each["reason"], each["message"]) for each in found]
+    assert shown == want
+
+
+class Api(Server):
+    """Takes away conditions too."""
+
+    async def patch(self, kind: Any, key: Any, patch: Any, how: Any, **more: Any) -> Any:
+        conditions = patch["status"]["conditions"] if "conditions" in patch.get("status", {}) else []
+        self.deleted = getattr(self, "deleted", []) + [each["type"] for each in conditions if "$patch" in each]
+        patch = {**patch, "status": {"conditions": [each for each in conditions if "$patch" not in each]}}
+        return await super().patch(kind, key, patch, how, **more)
+
+
+async def run(cache: Cache, server: Server, estimates: Estimates, book: WaitingBook, seconds: int, told: Any) -> None:
+    """A session every second; `told(second, writer)` before each."""
+    text, loop = WaitingText(book, estimates), asyncio.get_running_loop()  # type: ignore[arg-type]
+    writer = Writer(server, cache, Silent(), waiting=text.of, now=loop.time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    for second in range(seconds):
+        told(second, writer)
+        outcome, _ = decided(cache, natives.SETTINGS)
+        book.take(outcome.records, outcome.seen, objects.NOW, since={})
+        await writer.take(outcome)
+        await asyncio.sleep(1)
+    await ended(writing)
+
+
+def texts(server: Server) -> list[Waiting | None]:
+    return [read_waiting(message) for _, _, said in server.patches for kind, _, _, message in said if kind == CONDITION]
+
+
+@pytest.mark.looptime
+async def test_numbers_alone_are_written_when_it_is_their_turn_and_go_as_it_starts():
+    cache, estimates = full(), Estimates()
+    server = Api(cache)
+
+    def told(second: int, writer: Writer) -> None:
+        if second == 10:
+            estimates.found = Start(objects.NOW + 60, objects.NOW + 120, objects.NOW + 240, "2 declared run times")
+        if second == 20:
+            assert len(server.patches) == 2, "one of each group: a session alone writes no number"
+            writer.annotate(KEY)
+        if second == 30:
+            for i in range(2):
+                cache.pod_changed(natives.pod(f"r-{i}", "r", node="n"), None)
+                cache.pod_changed(natives.pod(f"w-{i}", "w"), natives.pod(f"w-{i}", "w", node="n"))
+
+    await run(cache, server, estimates, WaitingBook(), 45, told)
+    first, second = texts(server)
+    assert first is not None
+    assert second is not None
+    assert (first.queue, first.start, second.basis) == ("q", None, "2 declared run times")
+    assert second.start is not None
+    assert server.deleted == [CONDITION]
+    assert [name for _, name, _ in server.patches].count("w") == 3
+
+
+@pytest.mark.looptime
+async def test_one_that_shows_a_job_of_ours_only_repeats_what_that_is_told():
+    cache, ours = natives.world({"n": 3}), our_group(3)
+    cache.natives.group_changed(None, natives.gang(owner=JOB))
+    cache.group_changed(None, ours)
+    cache.pod_changed(None, our_pod("p"))
+    server = BothServer(cache, ours)
+    await run(cache, server, Estimates(), WaitingBook(), 15, lambda *_: None)
+    assert server.patches != []
+    assert texts(server) == []
