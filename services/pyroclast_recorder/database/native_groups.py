@@ -7,6 +7,7 @@ changes these, so that the order in which objects were seen makes no difference.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -71,7 +72,7 @@ async def _follow(
         await connection.execute(replace(job_alikes, connection.dialect.name), new)
 
 
-async def _members(connection: AsyncConnection, cluster: str, groups: list[Row]) -> dict[str, list[Row]]:
+async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, list[Row]]:
     """The pods of groups, by their uids."""
     found: dict[str, list[Row]] = defaultdict(list)
     of_groups = select(pods).where(pods.c.cluster == cluster, pods.c.job.in_([group["uid"] for group in groups]))
@@ -80,7 +81,7 @@ async def _members(connection: AsyncConnection, cluster: str, groups: list[Row])
     return found
 
 
-async def _jobs(connection: AsyncConnection, cluster: str, groups: list[Row]) -> dict[str, Row]:
+async def _jobs(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, Row]:
     """The Jobs of Kubernetes that made groups, by their uids."""
     made = sorted({group["owner_uid"] for group in groups if group["owner_uid"]})
     if not made:
@@ -89,7 +90,7 @@ async def _jobs(connection: AsyncConnection, cluster: str, groups: list[Row]) ->
     return {row["uid"]: dict(row) for row in (await connection.execute(chosen)).mappings()}
 
 
-async def _unknown(connection: AsyncConnection, cluster: str, alikes: list[Row]) -> list[Row]:
+async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[Row]) -> list[Row]:
     """Those that are not in the table yet, or say something else there."""
     if not alikes:
         return []

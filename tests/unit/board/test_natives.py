@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry
 
 from pyroclast.api.keys import SCHEDULING_QUEUE_NAME as QUEUE
 from pyroclast.api.types import CRDS, EVENTS, NATIVE_POD_GROUPS, PODS, Key
 from pyroclast.kube.basics.errors import KubeError
-from pyroclast.kube.http.client import PatchKind
+from pyroclast.kube.credentials.config import ClusterConfig
+from pyroclast.kube.http.client import Client, PatchKind
+from pyroclast.runtime.exposition import render
 from pyroclast.runtime.listener import Listener
+from pyroclast_board.cluster.cluster import Cluster
+from pyroclast_board.cluster.metrics import JobEnds, WaitingJobs
+from pyroclast_board.cluster.records import ShownNative, ShownPod
 
 from .conftest import FULL, POD, Board, running_board
 
@@ -106,6 +114,42 @@ async def test_gangs_of_kubernetes_are_listed_and_explained_from_their_wait_to_t
             await board.client.delete(PODS, Key("team", f"ranks-{number}"), grace_seconds=0)
         await board.until("/jobs", "<b>1</b> Job")
         assert "there is no history" in await board.get(own, status=503)
+
+
+async def test_one_that_waits_shows_its_queue_what_it_asks_for_and_its_likely_start_and_is_counted() -> None:
+    said = {"code": "NodesFull", "ahead": 0, "queue": "research", "requests": {"cpu": "6"}, "basis": "3 from history"}
+    said["start"] = [f"2030-01-01T0{hour}:00:00Z" for hour in (1, 2, 3)]
+    waiting = {"type": "pyroclast.dev/Waiting", "status": "True", "reason": "NodesFull", "message": json.dumps(said)}
+    async with running_board() as board:
+        await serve(board)
+        status = {"conditions": [*conditions(waits=True)["conditions"], waiting]}
+        made = await board.put(NATIVE_POD_GROUPS, {**group("ranks"), "status": status})
+        await board.until("/jobs?queue=research", "ranks")
+        page = await board.get(f"/jobs/{made['metadata']['uid']}")
+        assert "most likely" in page
+        assert "3 from history" in page
+        assert "6 cpu" in page
+        registry, cluster = CollectorRegistry(), Cluster(board.client, "default")
+        WaitingJobs(registry, cluster)
+        cluster.natives.put_group(None, msgspec.convert(await found(board, "ranks"), ShownNative))
+        text = render(registry).decode()
+    assert 'pyroclast_waiting_jobs{code="NodesFull",queue="research"} 1.0' in text
+    assert 'pyroclast_waiting_resources{queue="research",resource="cpu"} 6.0' in text
+
+
+async def found(board: Board, name: str) -> dict[str, Any]:
+    return await board.client.get(NATIVE_POD_GROUPS, Key("team", name))
+
+
+async def test_how_long_one_waited_is_counted_as_it_starts() -> None:
+    registry, cluster = CollectorRegistry(), Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
+    JobEnds(registry, cluster)
+    meta = {"uid": "u", "creationTimestamp": "2029-12-31T23:50:00Z", "labels": {QUEUE: "research"}}
+    before, after = (msgspec.convert(group("ranks", waits=waits, **meta), ShownNative) for waits in (True, False))
+    cluster.natives.put_pod(None, msgspec.convert(pod("p", "ranks"), ShownPod))
+    cluster.natives.put_group(None, before)
+    cluster.natives.put_group(before, after)
+    assert 'pyroclast_wait_seconds_sum{queue="research"} 600.0' in render(registry).decode()
 
 
 async def test_where_a_gang_names_no_queue_that_of_its_pods_is_shown() -> None:

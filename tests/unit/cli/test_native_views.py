@@ -1,5 +1,6 @@
 """PodGroups of Kubernetes itself in the lists of those that wait and run, and explained by their conditions."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -101,11 +102,44 @@ def test_one_that_shows_a_job_of_ours_has_no_row_of_its_own(owner, is_own):
 def test_why_one_waits_is_told_by_its_conditions():
     answer = native_explanation(group("g", *WAITS), NOW)
     assert (answer["kind"], answer["code"], answer["sentence"], answer["complete"]) == ("Explanation", "NodesFull", WHY, False)
-    first, why, help_, as_of = native_lines(answer)
+    first, why, start, help_, as_of = native_lines(answer)
     assert first == "t/g waits for 10m: NodesFull"
     assert why == f"why      {WHY}"
+    assert start == "start    not known: no estimate is made"
     assert "docs/codes.md#nodesfull" in help_
     assert as_of.endswith("from the objects in the API server")
+
+
+def waits_by(**said):
+    """Conditions of one that waits, of which the scheduler tells `said` besides."""
+    return *WAITS, condition("pyroclast.dev/Waiting", "True", "NodesFull", json.dumps({"code": "NodesFull", **said}))
+
+
+START = [at(60), at(70), at(90)]
+
+
+def test_place_queue_start_and_what_it_asks_for_are_those_that_the_scheduler_tells():
+    asked = {"cpu": "6", "pods": "3"}
+    told = group("g", *waits_by(ahead=2, queue="q", requests=asked, start=START, basis="1 declared run time"))
+    (row,) = waiting_native_rows([told], NOW)
+    assert (row["position"], row["queue"], row["asks"], row["start"]) == (3, "q", {"cpu": "6"}, START)
+    answer = native_explanation(told, NOW)
+    assert (answer["queue"], answer["start"]["likely"]) == ("q", START[1])
+    (line,) = (line for line in native_lines(answer) if line.startswith("start "))
+    assert line.endswith("by: 1 declared run time")
+
+
+def test_where_waiting_alone_does_not_help_no_start_is_told():
+    never = group("g", *waits_by(never=True, start=START))
+    (row,) = waiting_native_rows([never], NOW)
+    assert (row["start"], row["never"]) == ("never", True)
+    assert "start    never: waiting alone does not help" in native_lines(native_explanation(never, NOW))
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"requests": 3, "start": "soon"}'])
+def test_what_makes_no_sense_is_not_told(text):
+    (row,) = waiting_native_rows([group("g", *WAITS, condition("pyroclast.dev/Waiting", "True", "x", text))], NOW)
+    assert (row["position"], row["queue"], row["asks"], row["start"], row["never"]) == (None, None, {}, None, False)
 
 
 @pytest.mark.parametrize(

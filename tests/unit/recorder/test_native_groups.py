@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,18 +12,32 @@ import msgspec
 import pytest
 from sqlalchemy import Table, select
 
-from pyroclast.api.records.native_groups import NativePodGroup
+from pyroclast.api.records.groups import PodGroup
+from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
+from pyroclast.api.run_lengths import digest
 from pyroclast.api.types import BATCH_JOBS, CRDS, JOBS, NATIVE_POD_GROUPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import job_causes, jobs, node_states, pods, usage_hours
+from pyroclast_recorder.database.tables import (
+    job_alikes,
+    job_causes,
+    jobs,
+    node_states,
+    owners,
+    pods,
+    predictions,
+    usage_hours,
+)
 from pyroclast_recorder.facts.native_groups import KIND, native_facts, native_outcome
+from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following import stream
-from pyroclast_recorder.following.sinks import native_rows
+from pyroclast_recorder.following.sinks import group_rows, native_rows
+from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
+from tests.unit.scheduler import natives
 from tests.unit.scheduler.test_native_service import definition
 
 from .conftest import ON_SQLITE, NewDatabase
@@ -95,6 +110,12 @@ def test_others_have_no_row(other: NativePodGroup) -> None:
     assert list(native_rows(other, NOW, is_deleted=False)) == []
 
 
+def test_a_podgroup_of_ours_for_pods_of_a_job_of_kubernetes_makes_no_row_of_a_job() -> None:
+    body = {"metadata": {"name": "podgroup-1", "uid": "v", "ownerReferences": owned_by(BATCH_JOBS.api_version)}}
+    ours = msgspec.convert({**body, "status": {"phase": "Running"}}, PodGroup)
+    assert list(group_rows(ours, NOW, is_deleted=False)) == []
+
+
 def member(uid: str, *, end: int | None = None, phase: str = "Running", **columns: Any) -> dict[str, Any]:
     """A pod that was bound after a minute and ended after so many seconds."""
     row = {"uid": uid, "job": None, "pod_group": "gang", "namespace": "default", "name": uid, "queue": "red", "phase": phase}
@@ -104,6 +125,10 @@ def member(uid: str, *, end: int | None = None, phase: str = "Running", **column
 
 DONE = [member("a", end=100, phase="Succeeded"), member("b", end=120, phase="Succeeded")]
 FAILED = member("c", end=110, phase="Failed")
+INDEXED = [{**each, "task_index": index} for index, each in enumerate(DONE)]
+LOST = {**FAILED, "task_index": 2}
+"""The only pod of an index, which failed before the others ended."""
+
 OUTCOMES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int | None]]] = {
     "without pods it waits": ({"placed": None}, [], ("Pending", None)),
     "it waits again for places": ({"reason": "NodesFull"}, [member("a")], ("Pending", None)),
@@ -116,6 +141,8 @@ OUTCOMES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, int |
     "it was deleted while it ran": ({"removed": T0 + 105}, [member("a", end=110, phase="Failed")], ("Running", 110)),
     "it had completed when it was deleted": ({"removed": T0 + 120}, DONE, ("Completed", 120)),
     "its pods were deleted": ({}, [member("a", end=110)], ("Running", 110)),
+    "an index has failed before the last one succeeded": ({}, [*INDEXED, LOST], ("Failed", 120)),
+    "an index has failed and was done again": ({}, [*INDEXED, {**LOST, "task_index": 0}], ("Completed", 120)),
 }
 
 
@@ -124,7 +151,111 @@ def test_its_pods_tell_how_it_is(case: tuple[dict[str, Any], list[dict[str, Any]
     columns, members, (phase, end) = case
     row = {"queue": None, "reason": None, "placed": T0 + 60, "removed": None, "gang_size": 2, **columns}
     queue = "red" if any(each["bound"] is not None for each in members) else None
-    assert native_outcome(row, members) == {"queue": queue, "phase": phase, "ended": end and T0 + end}
+    outcome = native_outcome(row, members)
+    there = sum(each["released_high"] is None for each in members)
+    assert outcome.pop("requests") == (f'{{"cpu":{1000 * there}}}' if there else None)
+    assert outcome == {"queue": queue, "phase": phase, "ended": end and T0 + end}
+
+
+def job_row(phase: str | None = None, removed: int | None = None) -> dict[str, Any]:
+    return {"phase": phase, "removed": removed}
+
+
+JOBS_SAY: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[str, bool]]] = {
+    "indexes have failed, and the last one succeeded": (job_row("Failed"), [*DONE, FAILED], ("Failed", True)),
+    "enough have succeeded, and the last one was not needed": (job_row("Complete"), [*INDEXED, LOST], ("Completed", True)),
+    "it will make another pod": (job_row(), [DONE[1], FAILED], ("Running", False)),
+    "it is suspended": (job_row("Suspended"), [member("a", end=110)], ("Running", True)),
+    "it ends while a pod is left": (job_row("Failed"), [FAILED, member("a")], ("Running", False)),
+    "it was deleted after it had ended": (job_row("Failed", T0 + 200), [*DONE, FAILED], ("Failed", True)),
+    "it was deleted before anybody saw how it ended": (job_row(None, T0 + 200), DONE, ("Completed", True)),
+}
+
+
+@pytest.mark.parametrize("case", JOBS_SAY.values(), ids=JOBS_SAY.keys())
+def test_its_job_tells_how_it_ended(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[str, bool]]) -> None:
+    job, members, (phase, has_ended) = case
+    row = {"queue": None, "reason": None, "placed": T0 + 60, "removed": None, "gang_size": 2}
+    outcome = native_outcome(row, members, job)
+    assert (outcome["phase"], outcome["ended"] is not None) == (phase, has_ended)
+
+
+async def test_in_whatever_order_they_come_it_ended_as_its_job_says(new_database: NewDatabase) -> None:
+    made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
+    seen: list[list[tuple[Table, int, dict[str, Any]]]] = [
+        rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))),
+        [(pods, 3, FAILED)],
+        [(pods, 4, DONE[0]), (pods, 4, DONE[1])],
+        [(owners, 2, made), (owners, 5, {**made, "phase": "Failed", "ended": T0 + 125})],
+        [(owners, 0, {"uid": "j", "removed": T0 + 300})],
+    ]
+    for order in itertools.permutations(seen):
+        async with new_database() as database:
+            for rows in order:
+                await write(database, rows)
+            assert await read(database, jobs, "uid", "phase", "ended") == [("g", "Failed", T0 + 120)]
+
+
+SAYS = {"code": "NodesFull", "ahead": 1, "queue": "blue", "since": CREATED, "seen": CREATED, "start": [PLACED, PLACED, DELETED]}
+
+
+def says(**more: Any) -> dict[str, Any]:
+    """The condition in which the scheduler tells of a wait."""
+    message = json.dumps({**SAYS, "basis": "2 from history", **more})
+    return {**WAITS, "type": "pyroclast.dev/Waiting", "message": message}
+
+
+def test_the_scheduler_tells_its_queue_and_its_likely_start() -> None:
+    waits = group(WAITS, says())
+    row = native_facts(waits, NOW, is_deleted=False)
+    assert row is not None
+    assert row["queue"] == "blue"
+    foretold = {"job": "g", "at": T0, "p10": T0 + 60, "p50": T0 + 60, "p90": T0 + 120, "basis": "2 from history"}
+    assert [row for table, _, row in native_rows(waits, NOW, is_deleted=False) if table is predictions] == [foretold]
+    for other in (group(WAITS), group(WAITS, says(start=None))):
+        assert all(table is not predictions for table, _, _ in native_rows(other, NOW, is_deleted=False))
+
+
+async def test_what_it_asks_for_counts_in_the_minutes_of_its_queue(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        await write(database, rows_of(group(WAITS, says())))
+        assert await database.open_jobs() == []
+        waiting = [member(uid, bound=None, queue=None) for uid in ("a", "b")]
+        await write(database, [(pods, 2, each) for each in waiting])
+        assert await database.open_jobs() == [("blue", "Pending", '{"cpu":2000}', 1)]
+        await write(database, [*rows_of(group(), group(*STARTED)), (pods, 3, member("a")), (pods, 3, DONE[1])])
+        assert await database.open_jobs() == [("red", "Running", '{"cpu":1000}', 1)]
+        await write(database, [(pods, 4, DONE[0])])
+        assert await database.open_jobs() == []
+
+
+async def test_how_long_it_ran_is_told_by_the_keys_that_the_scheduler_asks_for(new_database: NewDatabase) -> None:
+    cache = natives.world({"n": 9})
+    owner = {"owner": (BATCH_JOBS.api_version, "Job", "j")}
+    given = natives.gang("gang", 2, started=True, **owner)
+    queued = msgspec.convert(ADMITTED, NativeCondition)
+    given = msgspec.structs.replace(
+        given, status=msgspec.structs.replace(given.status, conditions=(*given.status.conditions, queued))
+    )
+    cache.natives.group_changed(None, given)
+    async with new_database() as database:
+        batch = Batch(database.cluster)
+        for table, _, row in native_rows(given, NOW, is_deleted=False):
+            batch.add(table, 1, {**row, "started": T0} if table is jobs else row)
+        for name, age in (("p-0", 30), ("p-1", 20)):
+            container = {"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1G", "example.com/gpu": "1"}}}
+            each = natives.pod(name, "gang", node="n", age=age, spec={"containers": [container]})
+            cache.pod_changed(None, each)
+            batch.add(pods, 1, pod_facts(each, NOW, is_deleted=False))
+        await database.write(batch, NOW)
+        (run,) = await database.runs(0, 9)
+        (facts,) = cache.snapshot().all_jobs.values()
+        assert run["alike"].split(",") == [digest(key) for key in keys_of(facts)]
+        assert keys_of(facts) == ["name/t/job", "shape/default/2/cpu=500,example.com/gpu=1000,memory=954"]
+        assert run["owner"] == digest("t")
+        await write(database, [(jobs, 2, {"uid": "uid-gang", "kind": KIND, "namespace": "t", "name": "gang", "gang_size": 2})])
+        (other,) = await read(database, job_alikes, "alike")
+        assert other == (",".join(digest(key) for key in keys_of(facts)),), "the garbage collector takes no name away"
 
 
 def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
@@ -209,6 +340,12 @@ async def test_its_pods_are_kept_as_long_as_it_is_there(new_database: NewDatabas
         assert await read(database, jobs, "phase", "ended") == [("Completed", T0 + 120)]
 
 
+def batch_job(name: str, scheduler: str) -> dict[str, Any]:
+    spec = {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    body = {"apiVersion": BATCH_JOBS.api_version, "kind": BATCH_JOBS.kind, "metadata": {"name": name, "namespace": "default"}}
+    return {**body, "spec": {"template": {"spec": spec}}}
+
+
 @ON_SQLITE
 async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_defaults, "OFF", ())
@@ -229,6 +366,11 @@ async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Labor
     async with asyncio.timeout(60):
         while not await is_followed():
             await asyncio.sleep(0.05)
+    for name, scheduler in (("train", "volcano"), ("other", "default-scheduler")):
+        await client.create(BATCH_JOBS, batch_job(name, scheduler))
+    ends = {"status": {"conditions": [{"type": "Failed", "status": "True", "lastTransitionTime": DELETED}]}}
+    await client.patch(BATCH_JOBS, Key("default", "train"), ends, PatchKind.MERGE, subresource="status")
+    await laboratory.until(lambda rows: "train" in rows and rows["train"]["phase"] == "Failed", owners)
     await client.create(NATIVE_POD_GROUPS, manifest(labels={"scheduling.volcano.sh/queue-name": "red"}))
     body = pod("a")
     body["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
@@ -240,9 +382,12 @@ async def test_it_is_followed_as_soon_as_the_api_server_has_it(laboratory: Labor
     await laboratory.stop()
     await client.delete(PODS, Key("default", "a"))
     await client.delete(NATIVE_POD_GROUPS, key)
+    await client.delete(BATCH_JOBS, Key("default", "train"))
     laboratory.start()
     rows = await laboratory.until(lambda rows: rows["gang"]["removed"] is not None, jobs)
     assert rows["gang"]["queue"] == "red"
+    made = await laboratory.until(lambda rows: rows["train"]["removed"] is not None, owners)
+    assert (made.keys(), made["train"]["kind"], made["train"]["ended"]) == ({"train"}, "Job", T0 + 120)
 
 
 @pytest.mark.parametrize(

@@ -68,9 +68,9 @@ def book_of(cache: Cache) -> WaitingBook:
 
 def test_it_says_its_queue_its_place_and_what_it_asks_for():
     cache = full()
-    current = cache.groups.current(KEY)
+    book, current = book_of(cache), cache.groups.current(KEY)
     assert current is not None
-    said = read_waiting(WaitingText(book_of(cache), None).of(current))
+    said = read_waiting(WaitingText(book, None).of(current))
     assert said is not None
     assert (said.queue, said.ahead, said.requests, said.start) == ("q", 0, {"cpu": "2", "pods": "2"}, None)
 
