@@ -8,7 +8,21 @@ from typing import Any
 
 from tests.e2e.support.board import shows
 from tests.e2e.support.cluster import Cluster, wait_until
-from tests.e2e.support.natives import GROUPS, QUEUE, gang, group, group_of, job, make, member, pod_spec, volcano_job
+from tests.e2e.support.natives import (
+    GROUPS,
+    NODES,
+    QUEUE,
+    conditions,
+    gang,
+    group,
+    group_of,
+    job,
+    make,
+    member,
+    nodes,
+    pod_spec,
+    volcano_job,
+)
 from tests.e2e.support.shell import Shell
 
 SECONDS = 120
@@ -75,6 +89,64 @@ def test_a_job_that_is_deleted_while_it_runs_was_removed(own: Cluster, namespace
     wait_until(lambda: states(own, namespace) == {name: "Running"}, "the gang to run", seconds=SECONDS)
     own.kubectl("delete", "job", "long", "-n", namespace)
     wait_until(lambda: states(own, namespace) == {name: "Removed"}, "the gang to be removed", seconds=SECONDS)
+
+
+def test_a_job_of_which_an_index_failed_has_failed(own: Cluster, namespace: str) -> None:
+    """The others succeed later, and more of them than its gang needs."""
+    script = "if [ $JOB_COMPLETION_INDEX = 0 ]; then exit 3; fi; sleep 5"
+    pod = {"containers": [{**pod_spec("10m")["containers"][0], "command": ["sh", "-c", script]}]}
+    body = job("some", "10m", 3, gang(2), pod=pod)
+    body["spec"] |= {"backoffLimitPerIndex": 0}
+    make(own, namespace, body)
+    name = group_of(own, namespace, "some")
+
+    def end() -> set[str]:
+        listed = own.get("job", "some", "-n", namespace)["status"].get("conditions") or ()
+        return {each["type"] for each in listed if each["status"] == "True"}
+
+    wait_until(lambda: "Failed" in end(), "the Job to have failed", seconds=SECONDS)
+    phases = [pod["status"]["phase"] for pod in own.get("pods", "-n", namespace)["items"]]
+    assert sorted(phases) == ["Failed", "Succeeded", "Succeeded"]
+    wait_until(lambda: states(own, namespace) == {name: "Failed"}, "the gang to have failed", seconds=SECONDS)
+    assert history(own, namespace, name)[0]["madeBy"]["phase"] == "Failed"
+    own.kubectl("delete", "job", "some", "-n", namespace)
+    wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job", seconds=SECONDS)
+    made = history(own, namespace, name)[0]["madeBy"]
+    wait_until(lambda: history(own, namespace, name)[0]["madeBy"]["removed"], "the Job to be seen to go", seconds=SECONDS)
+    assert (states(own, namespace), made["phase"]) == ({name: "Failed"}, "Failed")
+
+
+def test_a_start_is_foretold_and_the_forecast_is_judged(own: Cluster, namespace: str, cpu: str) -> None:
+    queue = f"q-{namespace}"
+    make(own, namespace, {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": queue}})
+    for name in ("runs", "waits"):
+        body = job(name, cpu, NODES, gang(NODES), labels={QUEUE: queue})
+        body["spec"]["template"]["metadata"]["annotations"] = {"scheduling.volcano.sh/running-estimate": "10m"}
+        make(own, namespace, body)
+        wait_until(lambda: len(nodes(own, namespace)) == NODES, "the first gang to start")
+    group_name = group_of(own, namespace, "waits")
+    shell = Shell(own.kubeconfig, namespace)
+
+    def waiting() -> dict[str, Any]:
+        items = json.loads(shell.said("vcctl", "waiting", "-n", namespace, "-o", "json"))["items"]
+        return dict(next((each for each in items if each["name"] == group_name), {}))
+
+    wait_until(lambda: waiting().get("start"), "its start to be foretold", seconds=SECONDS)
+    row = waiting()
+    assert (row["queue"], row["position"], row["asks"]["cpu"]) == (queue, 1, str(NODES * int(cpu)))
+    assert "most likely" in shell.said("vcctl", "explain", f"podgroup/{group_name}", "-n", namespace)
+    uid = own.get(GROUPS, group_name, "-n", namespace)["metadata"]["uid"]
+    shows(own, f"/jobs/{uid}", "most likely")
+    own.kubectl("delete", "job", "runs", "-n", namespace)
+    wait_until(lambda: states(own, namespace).get(group_name) == "Running", "the other gang to start", seconds=SECONDS)
+    assert "pyroclast.dev/Waiting" not in conditions(own, namespace, group_name)
+    report = "vcctl", "report", "estimates", "-o", "json"
+
+    def judged() -> list[int]:
+        items = json.loads(shell.said(*report))["items"]
+        return [each["predictions"] for each in items if each["queue"] == queue]
+
+    wait_until(lambda: judged() == [1], "the forecast to be judged", seconds=SECONDS)
 
 
 def test_a_job_of_ours_that_shows_its_gang_has_one_row(own: Cluster, namespace: str) -> None:
