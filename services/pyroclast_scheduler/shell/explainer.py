@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.waiting import read_waiting
+from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Turns
@@ -82,13 +82,16 @@ class Explainer:
 
     def _take(self, outcome: Outcome) -> None:
         new = {key: past for key in outcome.records if self.book.get(key) is None and (past := self._known(key)) is not None}
+        silent = {key for key in outcome.records if self.book.get(key) is None and not self._says(key)}
         self.book.ranked_by = outcome.ranked_by
         self.book.take(outcome.records, outcome.seen, self._now(), since=new)
         if self._estimates is not None:
             self._estimates.take(outcome, self._now())
         for key in outcome.seen:
-            group = None if key in outcome.records else self._cache.groups.current(key)
-            if group is not None and group.waiting and key not in outcome.statuses:
+            group = self._cache.groups.current(key)
+            if group is None or (group.keeps_phase and key in outcome.statuses):
+                continue  # it goes out with the status
+            if key in silent if key in outcome.records else group.waiting:
                 self._writer.annotate(key)
 
     async def run(self) -> None:
@@ -121,8 +124,14 @@ class Explainer:
                 self._writer.annotate(key)
 
     def _is_due(self, key: str) -> bool:
+        """Whether a PodGroup says other numbers than it should; another code goes out with its status."""
         group = self._cache.groups.current(key)
-        return group is not None and self._text.of(group) != group.waiting
+        said, new = (None, None) if group is None else map(_read, (group.waiting, self._text.of(group)))
+        return said is not None and new is not None and said != new and said.code == new.code
+
+    def _says(self, key: str) -> bool:
+        group = self._cache.groups.current(key)
+        return group is not None and bool(group.waiting)
 
     def _known(self, key: str) -> PastCode | None:
         """Since when its code holds, by what another leader, or this process before, wrote."""
@@ -134,6 +143,10 @@ class Explainer:
             return PastCode(PendingReason(said.code), datetime.fromisoformat(said.since).timestamp())
         except ValueError:
             return None
+
+
+def _read(text: str) -> Waiting | None:
+    return read_waiting(text) if text else None
 
 
 async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
+from pyroclast.api import records
 from pyroclast.api.run_lengths import RunLengths, digest
+from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast_recorder.run_lengths import run_lengths
 from pyroclast_scheduler.cache.cache import Cache
@@ -19,7 +24,9 @@ from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
 from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.tasks import native_key
+from pyroclast_scheduler.shell.explainer import Explainer
 from pyroclast_scheduler.shell.native_conditions import conditions_patch
+from pyroclast_scheduler.shell.waiting_metrics import WaitingSeries
 from pyroclast_scheduler.shell.waiting_text import WaitingText
 from pyroclast_scheduler.shell.writer import Writer
 from tests.scenarios import objects
@@ -145,24 +152,37 @@ class Api(Server):
     """Takes away conditions too."""
 
     async def patch(self, kind: Any, key: Any, patch: Any, how: Any, **more: Any) -> Any:
-        conditions = patch["status"]["conditions"] if "conditions" in patch.get("status", {}) else []
-        self.deleted = getattr(self, "deleted", []) + [each["type"] for each in conditions if "$patch" in each]
+        if kind is not NATIVE_POD_GROUPS:
+            return {}
+        conditions = patch["status"]["conditions"]
+        gone = {each["type"] for each in conditions if "$patch" in each}
+        self.deleted = [*getattr(self, "deleted", []), *gone]
         patch = {**patch, "status": {"conditions": [each for each in conditions if "$patch" not in each]}}
-        return await super().patch(kind, key, patch, how, **more)
+        body = await super().patch(kind, key, patch, how, **more)
+        record = next(each for each in self.cache.natives.records() if each.key == key)
+        kept = tuple(each for each in record.status.conditions if each.type not in gone)
+        self.cache.natives.group_changed(
+            record, msgspec.structs.replace(record, status=records.NativePodGroupStatus(conditions=kept))
+        )
+        return body
 
 
-async def run(cache: Cache, server: Server, estimates: Estimates, book: WaitingBook, seconds: int, told: Any) -> None:
-    """A session every second; `told(second, writer)` before each."""
-    text, loop = WaitingText(book, estimates), asyncio.get_running_loop()  # type: ignore[arg-type]
+async def run(cache: Cache, server: Server, estimates: Estimates, seconds: int, each_second: Callable[[int], None]) -> None:
+    """A session every second, and what the service tells of it. `each_second`: called with its number before the session."""
+    book, loop = WaitingBook(), asyncio.get_running_loop()
+    text = WaitingText(book, estimates)  # type: ignore[arg-type]
     writer = Writer(server, cache, Silent(), waiting=text.of, now=loop.time)  # type: ignore[arg-type]
-    writing = asyncio.create_task(writer.run())
+    series, reserved = WaitingSeries(CollectorRegistry()), SimpleNamespace(by_job={})
+    explainer = Explainer(book, cache, writer, series, text=text, estimates=None, reserved=reserved, now=loop.time)  # type: ignore[arg-type]
+    tasks = [asyncio.create_task(each.run()) for each in (writer, explainer)]
     for second in range(seconds):
-        told(second, writer)
+        each_second(second)
         outcome, _ = decided(cache, natives.SETTINGS)
-        book.take(outcome.records, outcome.seen, objects.NOW, since={})
+        explainer.take(outcome)
         await writer.take(outcome)
         await asyncio.sleep(1)
-    await ended(writing)
+    for task in tasks:
+        await ended(task)
 
 
 def texts(server: Server) -> list[Waiting | None]:
@@ -170,29 +190,46 @@ def texts(server: Server) -> list[Waiting | None]:
 
 
 @pytest.mark.looptime
-async def test_numbers_alone_are_written_when_it_is_their_turn_and_go_as_it_starts():
+async def test_a_start_is_told_once_it_is_known_and_goes_as_it_starts():
     cache, estimates = full(), Estimates()
     server = Api(cache)
 
-    def told(second: int, writer: Writer) -> None:
-        if second == 10:
-            estimates.found = Start(objects.NOW + 60, objects.NOW + 120, objects.NOW + 240, "2 declared run times")
+    def each_second(second: int) -> None:
         if second == 20:
-            assert len(server.patches) == 2, "one of each group: a session alone writes no number"
-            writer.annotate(KEY)
+            assert len(server.patches) == 2, "one of each group"
+            estimates.found = Start(objects.NOW + 60, objects.NOW + 120, objects.NOW + 240, "2 declared run times")
         if second == 30:
+            estimates.found = Start(objects.NOW + 600, objects.NOW + 700, objects.NOW + 800, "2 declared run times")
+        if second == 60:
             for i in range(2):
                 cache.pod_changed(natives.pod(f"r-{i}", "r", node="n"), None)
                 cache.pod_changed(natives.pod(f"w-{i}", "w"), natives.pod(f"w-{i}", "w", node="n"))
 
-    await run(cache, server, estimates, WaitingBook(), 45, told)
+    await run(cache, server, estimates, 75, each_second)
     first, second = texts(server)
     assert first is not None
     assert second is not None
     assert (first.queue, first.start, second.basis) == ("q", None, "2 declared run times")
     assert second.start is not None
     assert server.deleted == [CONDITION]
-    assert [name for _, name, _ in server.patches].count("w") == 3
+    assert [name for _, name, _ in server.patches].count("w") == 3, "numbers alone are written every five minutes at most"
+
+
+@pytest.mark.looptime
+async def test_one_that_says_why_it_waits_but_not_where_is_completed():
+    """As after an update of the scheduler."""
+    cache = natives.world({"n": 2})
+    why = ("False", "Unschedulable", "2 of 3 pods present")
+    said = [("PodGroupInitiallyScheduled", *why), ("pyroclast.dev/Queued", "True", "PodsMissing", why[2])]
+    fields = ("type", "status", "reason", "message")
+    conditions = tuple(records.NativeCondition(**dict(zip(fields, each, strict=True))) for each in said)
+    status = records.NativePodGroupStatus(conditions=conditions)
+    cache.natives.group_changed(None, msgspec.structs.replace(natives.gang("w", 3), status=status))
+    for i in range(2):
+        cache.pod_changed(None, natives.pod(f"w-{i}", "w"))
+    server = Api(cache)
+    await run(cache, server, Estimates(), 15, lambda _: None)
+    assert [[kind for kind, *_ in said] for _, _, said in server.patches] == [[CONDITION]]
 
 
 @pytest.mark.looptime
@@ -202,6 +239,6 @@ async def test_one_that_shows_a_job_of_ours_only_repeats_what_that_is_told():
     cache.group_changed(None, ours)
     cache.pod_changed(None, our_pod("p"))
     server = BothServer(cache, ours)
-    await run(cache, server, Estimates(), WaitingBook(), 15, lambda *_: None)
+    await run(cache, server, Estimates(), 15, lambda _: None)
     assert server.patches != []
     assert texts(server) == []
