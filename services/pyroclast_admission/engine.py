@@ -117,7 +117,8 @@ class Engine:
     async def _answer(self, webhook: Webhook, review: Review) -> Answer:
         doubts: set[Doubt] = set()
         result = answer(webhook, review, noting(self._known(), doubts))
-        if result.verdict.allowed or not 0 < len(doubts) <= MAX_READ:
+        is_all_well = result.verdict.allowed and not (webhook.is_advice and result.verdict.warnings)
+        if is_all_well or not 0 < len(doubts) <= MAX_READ:
             return result
         return await self._answer_afresh(webhook, review, sorted(doubts, key=itemgetter(1)))
 
@@ -126,6 +127,8 @@ class Engine:
         try:
             read = dict(zip(doubts, await asyncio.gather(*map(self._fetch, doubts)), strict=True))
         except KubeError as error:
+            if webhook.is_advice:
+                return Answer()
             kind, key = doubts[0]
             message = f"{kind.kind.lower()} {key.name} cannot be looked up now, try again: {error.message}"
             return refusal(message, code=503, reason="ServiceUnavailable", retry_after_seconds=RETRY_SECONDS)
@@ -149,6 +152,9 @@ class Engine:
 
     def _shed(self, webhook: Webhook, review: Review) -> Reply:
         message = "the admission service has more requests than it can answer in time, try again"
+        if webhook.is_advice:
+            self._metrics.count(webhook.path, "shed")
+            return Reply(200, encode(review, Answer()))
         shed = refusal(message, code=429, reason="TooManyRequests", retry_after_seconds=RETRY_SECONDS)
         self._metrics.count(webhook.path, "shed")
         return Reply(200, encode(review, shed))

@@ -8,12 +8,14 @@ from enum import Enum
 from typing import TypeAlias
 
 from pyroclast.api.types import (
+    BATCH_JOBS,
     COMMANDS,
     CRON_JOBS,
     HYPER_NODES,
     JOB_FLOWS,
     JOB_TEMPLATES,
     JOBS,
+    NATIVE_POD_GROUPS,
     POD_GROUPS,
     PODS,
     QUEUES,
@@ -22,6 +24,7 @@ from pyroclast.api.types import (
 from pyroclast.rules import commands, cronjobs, hypernodes, jobflows, jobs, jobtemplates, podgroups, pods, queues, submitters
 from pyroclast.rules.jobs.warnings import scheduler_warnings
 from pyroclast.rules.meaning import same_meaning
+from pyroclast.rules.named_queues import queue_warnings
 from pyroclast.rules.values import Json, mapping
 from pyroclast.rules.verdicts import ALLOWED, Patch, Verdict, denied
 from pyroclast_admission.known import Known
@@ -44,7 +47,7 @@ class Webhook:
     """One webhook.
 
     `name` is what the API server calls it in its messages; `operations` are those it is asked about; `unexpected` denies
-    any other one, which is allowed where it is empty.
+    any other one, which is allowed where it is empty. `is_advice`: it only warns, and so must hold nothing up.
     """
 
     path: str
@@ -54,6 +57,7 @@ class Webhook:
     operations: tuple[str, ...]
     unexpected: str
     handle: Handler
+    is_advice: bool = False
 
     @property
     def configuration(self) -> str:
@@ -214,6 +218,10 @@ def _check_command(review: Review, _: Known) -> Answer:
     return Answer(commands.validate(review.object))
 
 
+def _warn_of_queues(review: Review, known: Known) -> Answer:
+    return Answer(queue_warnings(review.object, known.queues))
+
+
 def _is_guarded(review: Review, known: Known) -> bool:
     """Whether a deletion is to be looked at: never one by which the cluster cleans up."""
     return known.options.guard_flows and review.user not in _CLEANERS
@@ -267,4 +275,15 @@ WEBHOOKS: tuple[Webhook, ...] = (
         "/jobtemplates/validate", "validatejobtemplate.volcano.sh", _V, JOB_TEMPLATES, _ALL, _CREATE_OR_UPDATE, _check_template
     ),
     Webhook("/commands/validate", "validatecommand.volcano.sh", _V, COMMANDS, _CREATE, "", _check_command),
+    Webhook("/batchjobs/validate", "warnofjob.pyroclast.dev", _V, BATCH_JOBS, _CREATE, "", _warn_of_queues, is_advice=True),
+    Webhook(
+        "/nativegroups/validate",
+        "warnofpodgroup.pyroclast.dev",
+        _V,
+        NATIVE_POD_GROUPS,
+        _CREATE,
+        "",
+        _warn_of_queues,
+        is_advice=True,
+    ),
 )

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
+from pyroclast.api import keys
+from pyroclast.api.enums import NativeConditionType
 from pyroclast.api.waiting import Waiting, ahead_step
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.explaining.book import WaitingBook, WaitingEntry
+from pyroclast_scheduler.model.groups import Group
 
-__all__ = ["Start", "Turns", "is_worth_a_write", "waiting_of"]
+__all__ = ["Start", "Turns", "is_worth_a_write", "said_of", "waiting_of"]
 
 REST_SECONDS: Final = 300.0
 """Between two writes to one PodGroup because of numbers alone."""
@@ -26,6 +29,13 @@ class Start:
     likely: float
     latest: float
     basis: str
+
+
+def said_of(group: Group) -> str:
+    """Why a group waits as its object says it, see `pyroclast.api.waiting`; empty where it says nothing."""
+    if group.keeps_phase:
+        return group.metadata.annotations.get(keys.WAITING, "")
+    return next((each.message for each in group.said if each.type == NativeConditionType.WAITING), "")
 
 
 def waiting_of(

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from pyroclast.api import keys, records
-from pyroclast.api.enums import NativeConditionType
+from pyroclast.api import records
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
@@ -91,10 +90,3 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     keeps_phase: bool = True
     warning: str = ""
     said: tuple[records.NativeCondition, ...] = ()
-
-    @property
-    def waiting(self) -> str:
-        """Why it waits as its object says it, see `pyroclast.api.waiting`; empty where it says nothing."""
-        if self.keeps_phase:
-            return self.metadata.annotations.get(keys.WAITING, "")
-        return next((each.message for each in self.said if each.type == NativeConditionType.WAITING), "")

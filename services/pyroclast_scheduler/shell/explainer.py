@@ -13,7 +13,7 @@ import structlog
 from pyroclast.api.waiting import Waiting, read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.explaining.annotations import Turns
+from pyroclast_scheduler.explaining.annotations import Turns, said_of
 from pyroclast_scheduler.explaining.answers import Answerer
 from pyroclast_scheduler.explaining.book import PastCode, WaitingBook
 from pyroclast_scheduler.explaining.run_times import declared_end
@@ -91,7 +91,7 @@ class Explainer:
             group = self._cache.groups.current(key)
             if group is None or (group.keeps_phase and key in outcome.statuses):
                 continue  # it goes out with the status
-            if key in silent if key in outcome.records else group.waiting:
+            if key in silent if key in outcome.records else said_of(group):
                 self._writer.annotate(key)
 
     async def run(self) -> None:
@@ -126,17 +126,17 @@ class Explainer:
     def _is_due(self, key: str) -> bool:
         """Whether a PodGroup says other numbers than it should; another code goes out with its status."""
         group = self._cache.groups.current(key)
-        said, new = (None, None) if group is None else map(_read, (group.waiting, self._text.of(group)))
+        said, new = (None, None) if group is None else map(_read, (said_of(group), self._text.of(group)))
         return said is not None and new is not None and said != new and said.code == new.code
 
     def _says(self, key: str) -> bool:
         group = self._cache.groups.current(key)
-        return group is not None and bool(group.waiting)
+        return group is not None and bool(said_of(group))
 
     def _known(self, key: str) -> PastCode | None:
         """Since when its code holds, by what another leader, or this process before, wrote."""
         group = self._cache.groups.current(key)
-        said = None if group is None else read_waiting(group.waiting)
+        said = None if group is None else read_waiting(said_of(group))
         if said is None or said.code not in set(PendingReason):
             return None
         try:

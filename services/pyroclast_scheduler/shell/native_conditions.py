@@ -9,6 +9,7 @@ from pyroclast.api.enums import NativeConditionReason, NativeConditionType, PodG
 from pyroclast.api.types import COMPOSITE_POD_GROUPS
 from pyroclast.api.waiting import read_waiting
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.shell.patches import condition, reason_class
 
@@ -55,7 +56,7 @@ def conditions_patch(group: Group, now: str, evicted: str = "", *, waiting: str 
     """
     known = {each.type: each for each in group.said}
     wanted = _wanted(group, evicted)
-    text = group.waiting if waiting is None else waiting
+    text = said_of(group) if waiting is None else waiting
     if (said := read_waiting(text) if text else None) is not None:
         wanted.append(_Said(NativeConditionType.WAITING, "True", said.code, text))
     made: list[dict[str, Any]] = []

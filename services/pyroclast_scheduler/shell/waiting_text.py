@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, waiting_of
+from pyroclast_scheduler.explaining.annotations import Start, is_worth_a_write, said_of, waiting_of
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.model.amount_text import number
 from pyroclast_scheduler.model.groups import Group
@@ -22,7 +22,7 @@ class WaitingText:
 
     def of(self, group: Group) -> str:
         """What a group should say, empty for nothing; what it says where the difference is worth no write."""
-        said, new = group.waiting, self._waiting(group)
+        said, new = said_of(group), self._waiting(group)
         if new is None:
             return ""
         old = read_waiting(said) if said else None

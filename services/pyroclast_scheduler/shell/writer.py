@@ -26,6 +26,7 @@ from pyroclast.kube.http.response_records import readable
 from pyroclast.kube.workqueue.rejections import Refusals
 from pyroclast.lifecycle.times import format_time
 from pyroclast_scheduler.cache.cache import Cache
+from pyroclast_scheduler.explaining.annotations import said_of
 from pyroclast_scheduler.model.dimensions import Amounts
 from pyroclast_scheduler.model.groups import Group, GroupStatus
 from pyroclast_scheduler.model.reservations import Reservation, written
@@ -90,7 +91,7 @@ class Writer:
         cache: Cache,
         recorder: EventRecorder,
         *,
-        waiting: Callable[[Group], str] = lambda group: group.waiting,
+        waiting: Callable[[Group], str] = said_of,
         writes: Callable[[str], bool] = lambda _queue: True,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -341,14 +342,14 @@ class Writer:
         if status.phase is not group.status.phase:
             log.info("podgroup.phase", podgroup=key, old=str(group.status.phase), new=str(status.phase))
         text = self._waiting(group)
-        if text != group.waiting:
+        if text != said_of(group):
             patch.setdefault("metadata", {}).setdefault("annotations", {})[keys.WAITING] = text or None
         self._send(_Write(POD_GROUPS, Reference.of(group, group.kind), patch, PatchKind.MERGE, self._groups, key, key))
 
     def _send_annotation(self, key: str) -> None:
         group = self._cache.groups.written(key)
         text = None if group is None else self._waiting(group)
-        if group is not None and text != group.waiting:
+        if group is not None and text != said_of(group):
             about = Reference.of(group, POD_GROUPS)
             metadata = {"uid": about.uid, "annotations": {keys.WAITING: text or None}}
             self._send(_Write(POD_GROUPS, about, {"metadata": metadata}, PatchKind.MERGE, self._annotations, key))

@@ -83,6 +83,48 @@ async def test_a_queue_that_cannot_be_looked_up_is_to_be_asked_for_again() -> No
     assert away["message"] == "queue away cannot be looked up now, try again: connection refused"
 
 
+NAMED = {"scheduling.volcano.sh/queue-name": "late"}
+
+
+def named(**places: Any) -> dict[str, Any]:
+    """A Job of Kubernetes itself; `own` and `template`: their labels or annotations."""
+    return {"metadata": places.get("own", {}), "spec": {"template": {"metadata": places.get("template", {})}}}
+
+
+@pytest.mark.parametrize("path", ["/batchjobs/validate", "/nativegroups/validate"])
+@pytest.mark.parametrize(
+    ("places", "read", "fields"),
+    [
+        ({}, [], []),
+        ({"own": {"labels": {"scheduling.volcano.sh/queue-name": "open"}}}, [], []),
+        ({"own": {"labels": NAMED}}, [QueueView("late", "root", "Open")], []),
+        ({"own": {"labels": NAMED}}, [], ["metadata.labels"]),
+        ({"own": {"annotations": NAMED}}, [], ["metadata.annotations"]),
+        ({"template": {"labels": NAMED}}, [], ["spec.template.metadata.labels"]),
+        ({"template": {"annotations": NAMED}}, [], ["spec.template.metadata.annotations"]),
+    ],
+    ids=["none", "one that is there", "one that has just come", "label", "annotation", "label of pods", "annotation of pods"],
+)
+async def test_a_queue_that_a_job_or_podgroup_of_kubernetes_names_and_that_is_missing_is_warned_of(
+    path: str, places: dict[str, Any], read: list[QueueView], fields: list[str]
+) -> None:
+    with an_engine(known(QueueView("open", "root", "Open")), {view.name: view for view in read}) as (engine, _):
+        response = (await ask_engine(engine, path, object=named(**places)))["response"]
+    key = "[scheduling.volcano.sh/queue-name]"
+    warnings = [f'{field}{key}: there is no queue "late"; the pods wait until there is one' for field in fields]
+    assert (response["allowed"], response.get("warnings", [])) == (True, warnings)
+
+
+async def test_nothing_holds_up_who_is_only_warned() -> None:
+    away = named(own={"labels": {"scheduling.volcano.sh/queue-name": "away"}})
+    with an_engine(known(*CACHED), {}) as (engine, seen):
+        response = (await ask_engine(engine, "/batchjobs/validate", object=away))["response"]
+        assert (response["allowed"], response.get("warnings"), seen) == (True, None, ["away"])
+        engine._overload.sheds = True
+        response = (await ask_engine(engine, "/batchjobs/validate", object=away))["response"]
+    assert response["allowed"] is True
+
+
 @pytest.mark.parametrize(("read", "allowed"), [(None, True), ("Succeed", True), ("Running", False)])
 async def test_a_template_goes_as_soon_as_no_flow_uses_it(read: str | None, allowed: bool) -> None:
     cached = known(flows=FixedFlows(step=[FlowView("over", "Failed"), FlowView("runs", "Running")]))

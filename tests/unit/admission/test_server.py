@@ -155,6 +155,8 @@ UNEXPECTED = {
     "/cronjobs/mutate": "expect operation to be 'CREATE' ",
     "/jobtemplates/validate": "expect operation to be 'CREATE' or 'UPDATE'",
     "/commands/validate": "",
+    "/batchjobs/validate": "",
+    "/nativegroups/validate": "",
 }
 
 

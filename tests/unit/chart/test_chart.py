@@ -124,6 +124,8 @@ WEBHOOKS = {
     "/jobflows/validate": ("validatejobflow.volcano.sh", "jobflows", ["CREATE", "UPDATE", "DELETE"]),
     "/jobtemplates/validate": ("validatejobtemplate.volcano.sh", "jobtemplates", ["CREATE", "UPDATE", "DELETE"]),
     "/commands/validate": ("validatecommand.volcano.sh", "commands", ["CREATE"]),
+    "/batchjobs/validate": ("warnofjob.pyroclast.dev", "jobs", ["CREATE"]),
+    "/nativegroups/validate": ("warnofpodgroup.pyroclast.dev", "podgroups", ["CREATE"]),
 }
 
 
