@@ -92,8 +92,9 @@ def followed_kinds(
         natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
         found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
 
-        def is_ours(owner: Owner) -> bool:
-            return isinstance(owner, batch.Job) and owner.spec.template.spec.scheduler_name in schedulers
+        def is_ours(owner: Owner) -> bool:  # a namespace may give its pods our scheduler, where the Job names another
+            spec = owner.spec if isinstance(owner, batch.Job) else batch.JobSpec()
+            return spec.template.spec.scheduler_name in schedulers or spec.scheduling is not None
 
         of_batch = OwnerSink(database, takers(BATCH_JOBS), BATCH_JOBS.kind, on_gap, is_kept=is_ours)
         found[BATCH_JOBS] = Followed(batch.Job, of_batch, _batch_jobs_served)

@@ -147,6 +147,13 @@ def test_the_webhooks_that_the_admission_service_serves_are_called_by_default():
     assert webhooks_of(KEPT) == served
 
 
+def test_webhooks_that_only_warn_hold_nothing_up():
+    hooks = [each["webhooks"][0] for each in KEPT if each["kind"] == "ValidatingWebhookConfiguration"]
+    told = {hook["name"]: (hook["failurePolicy"], hook["timeoutSeconds"]) for hook in hooks}
+    advice = {webhook.name for webhook in handlers.WEBHOOKS if webhook.is_advice}
+    assert {name for name, (policy, seconds) in told.items() if policy == "Ignore" and seconds <= 2} == advice
+
+
 def test_all_webhooks_can_be_switched_on(helm):
     paths = "\\,".join(WEBHOOKS)
     assert webhooks_of(rendered(helm, f"custom.enabled_admissions={paths}")) == WEBHOOKS
@@ -160,7 +167,8 @@ def test_webhooks_are_reached_by_url_where_one_is_given(helm):
             (webhook,) = document["webhooks"]
             assert webhook["clientConfig"]["url"].startswith("https://hooks.example.org:9443/")
             assert "service" not in webhook["clientConfig"]
-            assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", 3)
+            seconds = 2 if webhook["name"].startswith("warnof") else 3
+            assert (webhook["failurePolicy"], webhook["timeoutSeconds"]) == ("Ignore", seconds)
 
 
 def test_a_given_certificate_is_mounted_and_no_secret_is_written(helm):

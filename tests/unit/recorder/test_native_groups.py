@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from sqlalchemy import Table, select
 
+from pyroclast.api.records import batch
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
 from pyroclast.api.run_lengths import digest
@@ -21,6 +22,7 @@ from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
 from pyroclast_recorder.database.tables import (
+    Row,
     job_alikes,
     job_causes,
     jobs,
@@ -33,6 +35,7 @@ from pyroclast_recorder.database.tables import (
 from pyroclast_recorder.facts.native_groups import KIND, native_facts, native_outcome
 from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following import stream
+from pyroclast_recorder.following.kinds import followed_kinds
 from pyroclast_recorder.following.sinks import group_rows, native_rows
 from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults
@@ -344,6 +347,36 @@ def batch_job(name: str, scheduler: str) -> dict[str, Any]:
     spec = {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     body = {"apiVersion": BATCH_JOBS.api_version, "kind": BATCH_JOBS.kind, "metadata": {"name": name, "namespace": "default"}}
     return {**body, "spec": {"template": {"spec": spec}}}
+
+
+class Rows(list[dict[str, Any]]):
+    """Takes rows."""
+
+    async def add(self, _table: Table, _version: int, row: Row) -> None:
+        self.append(dict(row))
+
+
+@ON_SQLITE
+@pytest.mark.parametrize(
+    ("scheduler", "more", "is_kept"),
+    [
+        ("volcano", {}, True),
+        ("default-scheduler", {"scheduling": {"schedulingPolicy": {"gang": {}}}}, True),
+        ("default-scheduler", {}, False),
+    ],
+    ids=["for our scheduler", "a gang of which the namespace may name the scheduler", "any other"],
+)
+async def test_jobs_of_kubernetes_are_kept_that_may_have_made_a_gang_of_ours(
+    new_database: NewDatabase, scheduler: str, more: dict[str, Any], is_kept: bool
+) -> None:
+    body = batch_job("train", scheduler)
+    job = msgspec.convert({**body, "spec": {**body["spec"], **more}}, batch.Job)
+    rows = Rows()
+    async with new_database() as database:
+        ours = frozenset({"volcano"})
+        kinds = followed_kinds(database, ours, lambda *_: None, lambda _: rows, None, are_natives_followed=True)  # type: ignore[arg-type,return-value]
+        await kinds[BATCH_JOBS].sink.take(job, 1, NOW, is_deleted=False)
+    assert [row["name"] for row in rows] == (["train"] if is_kept else [])
 
 
 @ON_SQLITE

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
 
 __all__ = ["Job", "JobPodSpec", "JobSpec", "JobStatus", "JobTemplate"]
@@ -20,9 +23,10 @@ class JobTemplate(Wire, frozen=True, kw_only=True):
 
 
 class JobSpec(Wire, frozen=True, kw_only=True):
-    """What it runs."""
+    """What it runs. `scheduling`: how its pods start together, as raw as it is."""
 
     template: JobTemplate = JobTemplate()
+    scheduling: Mapping[str, Any] | None = None
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
