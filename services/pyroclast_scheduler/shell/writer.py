@@ -440,6 +440,7 @@ class Writer:
             if write.lane is self._groups:
                 self._placements.conclude(write.slot)
             if write.lane is self._natives and body is None:
+                self._numbers.add(write.slot)
                 self._wish_native(write.slot, self._now())
 
     async def _write(self, write: _Write) -> dict[str, Any] | None:

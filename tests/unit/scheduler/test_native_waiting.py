@@ -17,7 +17,7 @@ from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting, written_waiting
 from pyroclast_recorder.run_lengths import run_lengths
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.explaining.annotations import Start
+from pyroclast_scheduler.explaining.annotations import Start, said_of
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
 from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
@@ -213,6 +213,24 @@ async def test_a_start_is_told_once_it_is_known_and_goes_as_it_starts():
     assert second.start is not None
     assert server.deleted == [CONDITION]
     assert [name for _, name, _ in server.patches].count("w") == 3, "numbers alone are written every five minutes at most"
+
+
+@pytest.mark.looptime
+async def test_numbers_that_could_not_be_written_are_written_later():
+    cache, estimates = full(), Estimates()
+    server = Api(cache)
+
+    def each_second(second: int) -> None:
+        if second == 20:
+            server.refusals = len(server.patches) + 1
+            estimates.found = Start(objects.NOW + 60, objects.NOW + 120, objects.NOW + 240, "2 declared run times")
+
+    await run(cache, server, estimates, 60, each_second)
+    group = cache.groups.current(KEY)
+    assert group is not None
+    said = read_waiting(said_of(group))
+    assert said is not None
+    assert said.basis == "2 declared run times"
 
 
 @pytest.mark.looptime

@@ -1,11 +1,9 @@
-"""The record of the Jobs of Kubernetes itself (`batch/v1`), as far as the recorder reads them."""
+"""The record of the Jobs of Kubernetes itself with how they end, which the recorder alone reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from pyroclast.api.records.meta import Condition, ObjectRecord, Wire
+from pyroclast.api.records.meta import Condition, Wire
+from pyroclast.api.records.workloads import BatchJob, BatchJobSpec
 
 __all__ = ["Job", "JobPodSpec", "JobSpec", "JobStatus", "JobTemplate"]
 
@@ -22,11 +20,10 @@ class JobTemplate(Wire, frozen=True, kw_only=True):
     spec: JobPodSpec = JobPodSpec()
 
 
-class JobSpec(Wire, frozen=True, kw_only=True):
-    """What it runs. `scheduling`: how its pods start together, as raw as it is."""
+class JobSpec(BatchJobSpec, frozen=True, kw_only=True):
+    """What it runs."""
 
     template: JobTemplate = JobTemplate()
-    scheduling: Mapping[str, Any] | None = None
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
@@ -35,7 +32,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(ObjectRecord, frozen=True, kw_only=True):
+class Job(BatchJob, frozen=True, kw_only=True):
     """A Job."""
 
     spec: JobSpec = JobSpec()
