@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 
 from pyroclast.api import keys
+from pyroclast.api.types import POD_GROUPS, Key
+from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_standalone.ports import free_port
 from tests.unit.scheduler.test_service import all_bound, quiet
@@ -71,6 +73,21 @@ async def test_a_gang_says_why_it_waits_until_it_starts_and_not_a_write_more(clu
             return group["status"]["phase"] == "Running" and said(group) is None
 
         await cluster.until(silent)
+
+
+async def test_a_start_is_told_as_soon_as_it_is_known(cluster):
+    await cluster.node("n1")
+    for name in ("runs", "waits"):
+        await cluster.gang(name, 3)
+        declared = {"metadata": {"annotations": {keys.RUNNING_ESTIMATE: "10m"}}}
+        await cluster.client.patch(POD_GROUPS, Key("default", name), declared, PatchKind.MERGE)
+    async with cluster.scheduler():
+
+        async def told():
+            found = [said(await cluster.group(name)) for name in ("runs", "waits")]
+            return next((each for each in found if each and "start" in each), None)
+
+        assert (await cluster.until(told))["basis"] == "1 declared run time"
 
 
 async def test_since_is_kept_over_a_restart(cluster):
