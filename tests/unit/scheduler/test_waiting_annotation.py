@@ -79,7 +79,7 @@ async def test_a_start_is_told_as_soon_as_it_is_known(cluster):
     await cluster.node("n1")
     for name in ("runs", "waits"):
         await cluster.gang(name, 3)
-        declared = {"metadata": {"annotations": {keys.RUNNING_ESTIMATE: "10m"}}}
+        declared = {"metadata": {"annotations": {keys.RUNNING_ESTIMATE: "10m"}}, "spec": {"minResources": {"cpu": "3"}}}
         await cluster.client.patch(POD_GROUPS, Key("default", name), declared, PatchKind.MERGE)
     async with cluster.scheduler():
 
