@@ -21,7 +21,7 @@ def prediction_facts(group: PodGroup) -> dict[str, Any] | None:
 
 
 def prediction_row(job: str, said: Waiting) -> dict[str, Any] | None:
-    """The same of what is said of `job`, a uid in `jobs`."""
+    """The row of `predictions` for what a PodGroup says; `job`: its uid in `jobs`. None where it has no estimate."""
     if said.start is None:
         return None
     at, (earliest, likely, latest) = seconds(said.seen), map(seconds, said.start)

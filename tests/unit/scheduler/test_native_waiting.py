@@ -19,7 +19,7 @@ from pyroclast_recorder.run_lengths import run_lengths
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.explaining.annotations import Start, said_of
 from pyroclast_scheduler.explaining.book import WaitingBook
-from pyroclast_scheduler.explaining.estimates import Estimator, Scene, begin
+from pyroclast_scheduler.explaining.estimates import Estimator, PassInput, begin
 from pyroclast_scheduler.explaining.lengths import Lengths, keys_of
 from pyroclast_scheduler.explaining.waits import measured
 from pyroclast_scheduler.model.job_facts import JobFacts
@@ -101,7 +101,7 @@ def test_a_start_is_foretold_by_how_long_jobs_of_its_name_ran(recorded: bool):
         (other if recorded else estimator.lengths).ended(facts, seconds)
     if recorded:
         estimator.lengths.recorded = recorded_of(other, facts)
-    made = begin(estimator, Scene(book_of(cache), cache.view(), {}, objects.NOW))
+    made = begin(estimator, PassInput(book_of(cache), cache.view(), {}, objects.NOW))
     while not made.is_done:
         made.step()
     estimator.take(made)
