@@ -383,13 +383,13 @@ def test_beside_kube_scheduler_every_gang_starts_whole_and_belongs_to_one(
     assert written["ours"] <= ours
     assert not written["theirs"] & ours
     binders: dict[str, set[str]] = {}
-    bound: Counter[str] = Counter()
+    bound: dict[str, set[str]] = {}
     for user, uri in writes(own, "/binding", verb="create"):
         if uri.startswith(f"/api/v1/namespaces/{namespace}/pods/"):
             name = "-".join(uri.split("/")[6].split("-")[:2])
             binders.setdefault(name, set()).add(user)
-            bound[name] += 1
-    assert all(bound[f"ours-{i}"] == 1 + i % 3 for i in range(count)), "each of our gangs started whole"
+            bound.setdefault(name, set()).add(uri)
+    assert all(len(bound[f"ours-{i}"]) == 1 + i % 3 for i in range(count)), "each of our gangs started whole"
     assert {name.partition("-")[0]: users for name, users in binders.items()}.keys() == {"ours", "theirs"}
     assert all((users == {"system:kube-scheduler"}) is name.startswith("theirs-") for name, users in binders.items())
     assert all(len(users) == 1 for users in binders.values())
