@@ -45,6 +45,7 @@ ODD: list[Any] = [
     "9" * 400,
 ]
 
+NAMED = {"scheduling.volcano.sh/queue-name": "late"}
 OBJECTS: dict[str, dict[str, Any]] = {
     "jobs": full_job(2) | {"status": {}},
     "cronjobs": {
@@ -77,6 +78,8 @@ OBJECTS: dict[str, dict[str, Any]] = {
     },
     "jobtemplates": {"metadata": {"name": "t"}, "spec": full_job(1)["spec"]},
     "commands": {"metadata": {"name": "c"}, "action": "AbortJob", "target": {"kind": "Job", "name": "j", "uid": "1"}},
+    "batchjobs": {"metadata": {"annotations": NAMED}, "spec": {"template": {"metadata": {"labels": NAMED}, **template()}}},
+    "nativegroups": {"metadata": {"labels": NAMED}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}},
 }
 
 
