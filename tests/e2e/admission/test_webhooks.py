@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.support.cluster import Cluster, KubectlError, wait_until
+from tests.e2e.support.shell import Shell
 
 TASK = {"name": "a", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "busybox:1.37"}]}}}
 JDB = {"volcano.sh/jdb-min-available": "50%"}
@@ -101,6 +102,20 @@ def test_refuses_by_field(cluster: Cluster, namespace: str, case: tuple[str, lis
     said = cluster.refused("create", "-n", namespace, "-f", "-", stdin=text)
     for words in want:
         assert words in said
+
+
+@pytest.mark.parametrize(("queue", "warns"), [("default", False), ("no-such-queue", True)])
+def test_a_job_of_kubernetes_that_names_a_missing_queue_is_warned_of(
+    cluster: Cluster, namespace: str, queue: str, warns: bool
+) -> None:
+    spec = {**TASK["template"]["spec"], "restartPolicy": "Never"}  # type: ignore[index]
+    template = {"metadata": {"labels": {"scheduling.volcano.sh/queue-name": queue}}, "spec": spec}
+    body = manifest("batch/v1", "Job", "plain", {"template": template})
+    made = Shell(cluster.kubeconfig, namespace).run(
+        "kubectl", "create", "-n", namespace, "--dry-run=server", "-f", "-", stdin=body
+    )
+    assert made.returncode == 0, made.stderr
+    assert ('there is no queue "no-such-queue"; the pods wait until there is one' in made.stderr) is warns
 
 
 def test_jobs_get_their_defaults(cluster: Cluster, namespace: str) -> None:
