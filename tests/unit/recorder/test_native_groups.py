@@ -187,8 +187,7 @@ async def test_in_whatever_order_they_come_it_ended_as_its_job_says(new_database
     made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
     seen: list[list[tuple[Table, int, dict[str, Any]]]] = [
         rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version))),
-        [(pods, 3, FAILED)],
-        [(pods, 4, DONE[0]), (pods, 4, DONE[1])],
+        [(pods, 3, FAILED), (pods, 4, DONE[0]), (pods, 4, DONE[1])],
         [(owners, 2, made), (owners, 5, {**made, "phase": "Failed", "ended": T0 + 125})],
         [(owners, 0, {"uid": "j", "removed": T0 + 300})],
     ]
