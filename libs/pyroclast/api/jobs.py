@@ -189,6 +189,18 @@ class DelayedAction(WireModel):
     """How the pod ended."""
 
 
+class TrackedPods(WireModel):
+    """The pods that have started and that the controller has not deleted itself: one that is gone was deleted by somebody else.
+
+    While the Job ends, they are those that are still to be deleted.
+    """
+
+    at: Time | None = None
+    """The `lastTransitionTime` that was written with them; where `state` has another, they are out of date."""
+    indexes: dict[str, str] | None = None
+    """The indexes of the pods of each task, as in `0-4,7`."""
+
+
 class JobWaiting(WireModel):
     """Why a Job waits, as the annotation `scheduling.volcano.sh/waiting` of its PodGroup says it."""
 
@@ -253,8 +265,8 @@ class JobStatus(WireModel):
     """The phases that the Job was in, the latest last."""
     observed_generation: Int64 | None = None
     """The generation of the spec that was acted on last."""
-    terminating_by_controller: Count | None = None
-    """How many of the pods that are going away were deleted by the controller itself."""
+    tracked_pods: TrackedPods | None = None
+    """The pods that a controller that starts looks for, so that it misses no deletion."""
     delayed_actions: list[DelayedAction] | None = None
     """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
     last_command: str | None = None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from pyroclast.api.records import JobStatus
+
 __all__ = [
     "AnnotateJob",
     "AskSeats",
@@ -22,6 +24,7 @@ __all__ = [
     "RemovePlugins",
     "Slot",
     "Victim",
+    "WriteStatus",
 ]
 
 
@@ -131,6 +134,13 @@ class DeletePods:
     gives_back: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Write the status of the Job at once, before the effects that follow."""
+
+    status: JobStatus
+
+
 Effect: TypeAlias = (
     AnnotateJob
     | AskSeats
@@ -144,4 +154,5 @@ Effect: TypeAlias = (
     | CreatePods
     | MarkPods
     | DeletePods
+    | WriteStatus
 )

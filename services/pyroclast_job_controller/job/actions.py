@@ -30,6 +30,7 @@ from pyroclast.lifecycle.effects import (
     PreparePlugins,
     RemovePlugins,
     Slot,
+    WriteStatus,
 )
 from pyroclast.lifecycle.gang import podgroups, volumes
 from pyroclast.lifecycle.gang.ownership import is_ours
@@ -100,11 +101,12 @@ class JobActions:
             case AnnotateJob(annotations):
                 patch = {"metadata": {"uid": job.metadata.uid, "annotations": dict(annotations)}}
                 self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.MERGE))
+            case WriteStatus(status):
+                await self.write_status(job, status)
             case NameClaims(names):
                 await self._name_claims(job, dict(names))
             case CreateClaims(positions):
-                for position in positions:
-                    await self._create_claim(job, position)
+                await self._create_claims(job, positions)
             case _:
                 assert_never(effect)
 
@@ -186,6 +188,10 @@ class JobActions:
             self._keep_job(await self._client.patch(JOBS, job.key, patch, PatchKind.JSON))
         except ApiError as error:
             raise explained(error, JobEventReason.PVC_ERROR, "Failed to create PVC, err: ") from error
+
+    async def _create_claims(self, job: Job, positions: Iterable[int]) -> None:
+        for position in positions:
+            await self._create_claim(job, position)
 
     async def _create_claim(self, job: Job, position: int) -> None:
         manifest = volumes.claim_manifest(job, position)

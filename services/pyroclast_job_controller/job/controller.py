@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from pyroclast.api.enums import Action, BusEvent, JobEventReason, JobReason
+from pyroclast.api.enums import Action, JobEventReason, JobReason
 from pyroclast.api.records import Job, JobStatus
 from pyroclast.api.types import JOBS, Key
 from pyroclast.kube.basics.errors import Conflict, NotFound
@@ -114,12 +114,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             return
         facts = self._facts(job, memory)
         if memory.is_new:
-            deleted = (each for each in delays.remembered(facts) if each.event is BusEvent.POD_EVICTED)
-            known = {each.pod for each in (*deleted, *memory.vanished)}
-            missed = [each for each in job_events.missed(facts.job, facts.pods, facts.now) if each.pod not in known]
-            others = job_events.unseen(facts.job, facts.pods, facts.now)
-            await self._actions.really_gone(facts, [each for each in others if each not in missed])
-            memory.vanished += missed
+            known = {each.pod for each in (*memory.occurrences, *memory.vanished)}
+            memory.vanished += (each for each in job_events.missed(facts.job, facts.pods, facts.now) if each.pod not in known)
             memory.is_new = False
             if (fallen := delays.overlooked(facts)) is not None:
                 memory.notice(fallen)

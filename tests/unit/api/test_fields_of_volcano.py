@@ -36,7 +36,7 @@ def test_what_we_add_to_volcanos_kinds() -> None:
         "Job.status.lastCommand",
         "Job.status.observedGeneration",
         "Job.status.restartTime",
-        "Job.status.terminatingByController",
+        "Job.status.trackedPods",
         "Job.status.unknownPodGroup",
         "Job.status.waiting",
         "JobFlow.spec.failurePolicy",

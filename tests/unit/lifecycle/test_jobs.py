@@ -21,10 +21,10 @@ from pyroclast.lifecycle.gang.plan import MOST_IN_ORDER
 from pyroclast.lifecycle.job import notices
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import Remembered, RequestedAction
-from pyroclast.lifecycle.job.job_events import Occurrence, missed
+from pyroclast.lifecycle.job.job_events import Occurrence
 from pyroclast.lifecycle.times import format_time, parse_time
 
-from .builders import NOW, facts, job, pod, task
+from .builders import CREATED, NOW, facts, job, pod, task
 
 P, R, G = JobPhase, JobReason, PodGroupPhase
 FAIL, DONE, WAIT = PodPhase.FAILED, PodPhase.SUCCEEDED, PodPhase.PENDING
@@ -96,7 +96,7 @@ def test_enough_pods_have_started():
 
 
 def test_nothing_changed_nothing_written():
-    owner = two()
+    owner = two(status={"trackedPods": {"at": CREATED, "indexes": {"a": "0-1"}}})
     decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1")))
     assert (decision.effects, decision.status) == ((), None)
 
@@ -140,31 +140,6 @@ def test_a_podgroup_that_is_going_is_left_to_go(phase):
     assert decide(facts(owner, group=msgspec.structs.replace(group, metadata=held))).effects == ()
 
 
-COUNTED = {"a": {"phase": {"Running": 2}}, "b": {"phase": {"Succeeded": 1, "Pending": 1}}}
-ALL = ("a-0", "a-1", "b-0", "b-1")
-
-
-@pytest.mark.parametrize(
-    ("there", "status", "want"),
-    [
-        pytest.param(ALL, {}, [], id="all-there"),
-        pytest.param(("a-1", "b-0", "b-1"), {}, ["j-a-0"], id="one-gone"),
-        pytest.param(("a-0", "b-0"), {}, ["j-a-1", "j-b-1"], id="one-of-each"),
-        pytest.param(("a-0", "a-1", "b-0"), {"terminating": 1}, ["j-b-1"], id="two-gone-but-one-place"),
-        pytest.param(("a-0", "a-1"), {"taskStatusCount": {"a": COUNTED["a"]}, "terminating": 1}, ["j-b-0"], id="was-going"),
-        pytest.param(("a-0", "a-1"), {"taskStatusCount": {"a": COUNTED["a"]}}, [], id="never-made"),
-        pytest.param(("a-0",), {"observedGeneration": 0}, [], id="spec-has-changed"),
-        pytest.param(("a-0",), {"state": {"phase": "Restarting"}}, [], id="killed-by-us"),
-        pytest.param(ALL, {"terminating": 1, "terminatingByController": 1}, [], id="drained-by-us"),
-        pytest.param(ALL[1:], {"terminating": 1, "terminatingByController": 1}, ["j-a-0"], id="drained-by-us-and-one-gone"),
-    ],
-)
-def test_deletions_that_nobody_watched_show_in_the_counts(there, status, want):
-    owner = job(task("a", 2), task("b", 2), phase=P.RUNNING, status={"taskStatusCount": COUNTED, **status})
-    pods = {each.metadata.name: each for each in (pod(owner, name) for name in there)}
-    assert [occurrence.pod for occurrence in missed(owner, pods, NOW)] == want
-
-
 def test_the_write_that_enters_a_phase_counts_what_that_is_about_to_release():
     ended = pod(two(), "a-0", DONE)
     for event, action, counted in (
@@ -176,7 +151,6 @@ def test_the_write_that_enters_a_phase_counts_what_that_is_about_to_release():
         failed = pod(owner, "a-1", FAIL)
         entered = decide(facts(owner, ended, failed)).status
         assert (entered.succeeded, entered.failed, entered.terminating) == counted, action
-        assert entered.terminating_by_controller == entered.terminating
 
 
 def test_the_last_failure_and_its_exit_code_are_told_at_the_end():
@@ -491,7 +465,7 @@ def test_scaling_up_brings_the_podgroup_and_the_plugin_objects_up_to_date_before
 
 
 def test_pods_of_tasks_that_the_spec_does_not_name_are_left_alone():
-    owner = two()
+    owner = two(status={"trackedPods": {"at": CREATED, "indexes": {"a": "0-1"}}})
     stranger = pod(owner, "gone-0")
     decision = decide(facts(owner, pod(owner, "a-0"), pod(owner, "a-1"), stranger))
     assert (decision.effects, decision.status) == ((), None)

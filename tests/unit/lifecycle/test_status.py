@@ -62,7 +62,7 @@ FULL = {
     "version": 8,
     "retryCount": 9,
     "observedGeneration": 10,
-    "terminatingByController": 11,
+    "trackedPods": {"at": CREATED, "indexes": {"a": "0-1"}},
     "restartTime": CREATED,
     "runningDuration": "1m0s",
     "lastCommand": "c",

@@ -6,7 +6,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from pyroclast.api.enums import JobPhase, PodPhase
 from pyroclast.lifecycle.job.counts import count
-from pyroclast.lifecycle.job.phase_transitions import MOVES, PhaseWork
+from pyroclast.lifecycle.job.job_events import missed
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PhaseWork, is_ending
 from tests.counts import examples
 
 from .builders import job, task
@@ -118,6 +119,13 @@ class JobMachine(RuleBasedStateMachine):
     def a_stranger_deletes_a_pod(self, data, noticed):
         self.world.vanish(data.draw(st.sampled_from(sorted(self.world.pods))), noticed=noticed)
 
+    @precondition(lambda self: self.world.pods)
+    @rule(data=st.data())
+    def a_stranger_asks_a_pod_to_go(self, data):
+        pod = self.world.pods[data.draw(st.sampled_from(sorted(self.world.pods)))]
+        if not pod.metadata.is_terminating:
+            self.world.change(pod, deletion_timestamp="2024-01-01T00:00:00Z")
+
     @rule()
     def a_stranger_deletes_the_podgroup(self):
         self.world.group = None
@@ -143,6 +151,16 @@ class JobMachine(RuleBasedStateMachine):
         assert max(versions, default=0) <= status.version
         assert status.retry_count <= self.world.job.spec.max_retry
 
+    @invariant()
+    def a_controller_that_starts_misses_what_others_deleted_and_nothing_else(self):
+        if not hasattr(self, "world") or is_ending(self.world.job.status.state.phase):
+            return
+        world = self.world
+        places = {f"j-{each.name}-{i}" for each in world.job.spec.tasks for i in range(each.replicas)}
+        found = {occurrence.pod for occurrence in missed(world.job, world.pods, world.now)}
+        assert not any(world.ended_by_controller[name] for name in found)
+        assert world.evicted & places - set(world.pods) <= found
+
     def teardown(self):
         """When all comes to rest, the world is as the Job's phase says."""
         if not hasattr(self, "world"):
@@ -167,7 +185,7 @@ class JobMachine(RuleBasedStateMachine):
 
     def _check_rest(self):
         world, status = self.world, self.world.job.status
-        counts = count(world.job, world.pods.values())
+        counts = count(world.pods.values())
         assert (status.pending, status.running, status.succeeded, status.failed, status.terminating) == (
             counts.pending,
             counts.running,

@@ -18,12 +18,13 @@ from pyroclast.lifecycle.effects import (
     PatchGroup,
     PreparePlugins,
     RemovePlugins,
+    WriteStatus,
 )
 from pyroclast.lifecycle.gang import pods
 from pyroclast.lifecycle.job import job_events
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, Remembered, RequestedAction
-from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS
+from pyroclast.lifecycle.job.phase_transitions import MOVES, PROGRESS, is_ending
 from pyroclast.lifecycle.job.status import written
 from pyroclast.lifecycle.times import format_time
 
@@ -48,6 +49,14 @@ class World:
     steps_until_crash: int | None = None
     lost: set[str] = field(default_factory=set)
     """Uids of pods on nodes of which nothing is heard any more: they do not go, and nobody tells how they end."""
+    own: set[str] = field(default_factory=set)
+    """Uids of pods that the controller deleted."""
+    ended_by_controller: dict[str, bool] = field(default_factory=dict)
+    """Of each pod that has gone and was not made again, whether it was the controller that deleted it."""
+    started: set[str] = field(default_factory=set)
+    """The pods that ran when the controller had looked last."""
+    evicted: set[str] = field(default_factory=set)
+    """Those of them that somebody else has deleted since."""
     made: int = 0
     created: dict[tuple[str, str, str], int] = field(default_factory=dict)
     """How often a pod was made for a name at a version and a number of retries, and is still to be accounted for."""
@@ -56,6 +65,7 @@ class World:
     # what the controller does
 
     def reconcile(self) -> JobDecision:
+        self.started, self.evicted = set(), set()
         for _ in range(100):
             decision = decide(self.facts())
             for effect in decision.effects:
@@ -70,6 +80,7 @@ class World:
             if decision.conclusive or not decision.effects:
                 self._settle(decision)
             if decision.conclusive and not moved:
+                self.started = {name for name, pod in self.pods.items() if self._has_started(pod)}
                 return decision
         raise AssertionError("the controller does not come to rest")
 
@@ -119,7 +130,11 @@ class World:
                 for victim in victims:
                     pod = self.pods.get(victim.name)
                     if pod is not None and pod.metadata.uid == victim.uid:
+                        assert not pod.metadata.is_terminating
+                        self.own.add(victim.uid)
                         self.change(pod, deletion_timestamp="2024-01-01T00:00:00Z")
+            case WriteStatus(status):
+                assert not self.write(status)
             case _:
                 raise AssertionError(effect)
 
@@ -131,6 +146,7 @@ class World:
         name = body["metadata"]["name"]
         assert name not in self.pods, f"{name} is made although it is there"
         self.made += 1
+        self.ended_by_controller.pop(name, None)
         version = body["metadata"]["annotations"][keys.JOB_VERSION]
         uid = f"p{self.made}"
         assert (name, version) not in self.created, f"{name} is made twice at version {version}"
@@ -192,10 +208,19 @@ class World:
 
     def vanish(self, name: str, *, noticed: bool = True) -> None:
         pod = self.pods.pop(name)
+        self.ended_by_controller[name] = pod.metadata.uid in self.own
+        if name in self.started and pod.metadata.uid not in self.own:
+            self.evicted.add(name)
         self.created.pop((name, pod.metadata.annotations[keys.JOB_VERSION]), None)
         happened = job_events.evicted(self.job, pod, self.now)
         if happened and noticed:
             self.remember(occurrences=(*self.memory.occurrences, happened))
+
+    def _has_started(self, pod: Pod) -> bool:
+        notes, status = pod.metadata.annotations, self.job.status
+        is_going_away = pod.metadata.is_terminating or keys.OUT_OF_SYNC in notes
+        is_of_now = int(notes[keys.JOB_VERSION]) == status.version and not is_ending(status.state.phase)
+        return is_of_now and not is_going_away and pod.status.phase is not PodPhase.PENDING
 
     def going(self) -> list[str]:
         """The pods that were asked to go and whose node obeys."""

@@ -123,6 +123,7 @@ from pyroclast.api.records.jobs import (
     Task,
     TaskState,
     TemplateMeta,
+    TrackedPods,
 )
 from pyroclast.api.records.meta import (
     Condition,
@@ -391,6 +392,7 @@ __all__ = [
     "Terminated",
     "Toleration",
     "TopologyConstraint",
+    "TrackedPods",
     "Volume",
     "Waiting",
     "WholeGroup",

@@ -35,6 +35,7 @@ __all__ = [
     "Task",
     "TaskState",
     "TemplateMeta",
+    "TrackedPods",
 ]
 
 
@@ -160,6 +161,16 @@ class DelayedAction(Wire, frozen=True, kw_only=True):
     exit_code: int = 0
 
 
+class TrackedPods(Wire, frozen=True, kw_only=True):
+    """Pods that a controller that starts looks for: their indexes by task, as in `0-4,7`.
+
+    `at` is the `last_transition_time` of the status that they belong to.
+    """
+
+    at: str | None = None
+    indexes: Mapping[str, str] = {}
+
+
 class JobWaiting(Wire, frozen=True, kw_only=True):
     """Why a Job waits, as the annotation of its PodGroup says it; see `pyroclast.api.waiting.Waiting`."""
 
@@ -196,7 +207,7 @@ class JobStatus(Wire, frozen=True, kw_only=True):
     controlled_resources: Mapping[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()
     observed_generation: int = 0
-    terminating_by_controller: int = 0
+    tracked_pods: TrackedPods = TrackedPods()
     delayed_actions: tuple[DelayedAction, ...] = ()
     last_command: str = ""
     unknown_pod_group: str = ""

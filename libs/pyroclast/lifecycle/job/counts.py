@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroclast.api import keys
 from pyroclast.api.enums import PodPhase
-from pyroclast.api.records import Job, Pod
-from pyroclast.lifecycle.gang import members
+from pyroclast.api.records import Pod
 
 __all__ = ["Counts", "count"]
 
@@ -23,8 +22,6 @@ class Counts:
     failed: int = 0
     unknown: int = 0
     terminating: int = 0
-    released: int = 0
-    """How many of those that are terminating the controller itself deleted."""
     by_task: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Task to phase to number, without what is terminating; only numbers above zero."""
 
@@ -34,16 +31,15 @@ class Counts:
         return self.pending + self.running + self.unknown + self.terminating > 0
 
 
-def count(job: Job, pods: Iterable[Pod], *, releasing: Iterable[Pod] = ()) -> Counts:
-    """The pods of `job`, counted. Those of `releasing` are about to be deleted, and count as if they were."""
+def count(pods: Iterable[Pod], *, releasing: Iterable[Pod] = ()) -> Counts:
+    """`pods`, counted. Those of `releasing` are about to be deleted, and count as if they were."""
     totals = dict.fromkeys(PodPhase, 0)
     doomed = {pod.metadata.uid for pod in releasing}
-    terminating = released = 0
+    terminating = 0
     by_task: dict[str, dict[str, int]] = {}
     for pod in pods:
         if pod.metadata.is_terminating or pod.metadata.uid in doomed:
             terminating += 1
-            released += pod.metadata.uid in doomed or members.is_released(job, pod)
             continue
         phase = pod.status.phase
         totals[phase] += 1
@@ -58,6 +54,5 @@ def count(job: Job, pods: Iterable[Pod], *, releasing: Iterable[Pod] = ()) -> Co
         totals[PodPhase.FAILED],
         totals[PodPhase.UNKNOWN],
         terminating,
-        released,
         by_task,
     )

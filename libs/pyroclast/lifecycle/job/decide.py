@@ -14,11 +14,11 @@ import msgspec
 
 from pyroclast.api.enums import JobEventReason, JobPhase, JobReason, PodPhase
 from pyroclast.api.records import JobStatus, Pod
-from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins
+from pyroclast.lifecycle.effects import DeleteGroup, DeletePods, Effect, MarkPods, RemovePlugins, WriteStatus
 from pyroclast.lifecycle.gang import members, plan, podgroups, seating, volumes
 from pyroclast.lifecycle.gang.plan import Keep
 from pyroclast.lifecycle.gang.size import min_available
-from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, waits
+from pyroclast.lifecycle.job import delays, policy_decisions, preparation, retries, status, tracked_pods, waits
 from pyroclast.lifecycle.job.counts import Counts, count
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.job_events import last_failure
@@ -46,7 +46,9 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     if decision is None:
         decision = _keep_up(facts, idle=idle)
     if decision.conclusive:
-        decision = dataclasses.replace(decision, status=_with_notes(facts, decision.status, pending))
+        decision = dataclasses.replace(decision, status=_with_notes(facts, decision, pending))
+    else:
+        decision = dataclasses.replace(decision, effects=(*_announcement(facts, decision.effects), *decision.effects))
     if decision.status is not None:
         decision = dataclasses.replace(decision, status=with_waiting(facts, decision.status))
     order = pending.answer.cause if pending.answer and isinstance(pending.answer.cause, RequestedAction) else None
@@ -60,14 +62,27 @@ def decide(facts: JobFacts, *, idle: bool = False) -> JobDecision:
     )
 
 
-def _with_notes(facts: JobFacts, following: JobStatus | None, pending: PendingActions) -> JobStatus | None:
-    """The status to write, with the answers whose time runs, and what of the PodGroup has been answered."""
-    kept, base = delays.kept(pending.later), following or facts.job.status
+def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions) -> JobStatus | None:
+    """The status to write, with the answers whose time runs, what of the PodGroup has been answered, and the pods to look for."""
+    following, base = decision.status, decision.status or facts.job.status
+    kept = delays.kept(pending.later)
     unknown = delays.noted(facts, (*pending.forget, *(response.occurrence for response in pending.later)))
-    if (kept, unknown) == (base.delayed_actions, base.unknown_pod_group):
+    pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
+    if (kept, unknown, pods) == (base.delayed_actions, base.unknown_pod_group, base.tracked_pods):
         return following
-    changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown)
+    changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown, tracked_pods=pods)
     return changed if following else status.synchronised(changed, facts.now)
+
+
+def _announcement(facts: JobFacts, effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """What comes before `effects` where they delete pods that the status names: a controller that starts in between would take
+    them for evicted.
+    """
+    going, last = tracked_pods.leaving(effects), facts.job.status
+    victims = (pod for pod in facts.pods.values() if pod.metadata.uid in going)
+    if not going or is_ending(last.state.phase) or not tracked_pods.names_any_of(facts.job, victims):
+        return ()
+    return (WriteStatus(msgspec.structs.replace(last, tracked_pods=tracked_pods.tracked(facts.job, facts.pods, last, going))),)
 
 
 def _carry_out(facts: JobFacts, answer: PolicyAction) -> JobDecision | None:
@@ -122,7 +137,7 @@ def _outdated(facts: JobFacts, cell: Move, answer: PolicyAction) -> JobStatus:
 
 def _releasing(facts: JobFacts, following: JobStatus, releasing: tuple[Pod, ...]) -> JobStatus:
     """`following` as it is written when its phase is entered: what that is about to delete counts as terminating already."""
-    counts = count(facts.job, facts.pods.values(), releasing=releasing)
+    counts = count(facts.pods.values(), releasing=releasing)
     return status.killed(facts.job, status.counted(following, counts), facts.now)
 
 
@@ -192,7 +207,7 @@ def _counted(facts: JobFacts) -> Counts:
     pods = [pod for pod in facts.pods.values() if members.task_of(pod) in replicas]
     is_new = job.metadata.generation != job.status.observed_generation
     surplus = [pod for pod in pods if is_new and members.index_of(pod) >= replicas[members.task_of(pod)]]
-    return count(job, pods, releasing=surplus)
+    return count(pods, releasing=surplus)
 
 
 def _half_gang(facts: JobFacts, counts: Counts) -> tuple[Pod, ...]:
@@ -293,7 +308,7 @@ def _release(facts: JobFacts, *, idle: bool) -> JobDecision:
         effects.append(RemovePlugins())
     if effects and not idle:
         return JobDecision(tuple(effects), conclusive=False)
-    counts = count(job, facts.pods.values())
+    counts = count(facts.pods.values())
     following = status.counted(last, counts)
     if facts.memory.removed:
         kept = {key: value for key, value in last.controlled_resources.items() if key not in marks}

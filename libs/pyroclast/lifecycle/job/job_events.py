@@ -9,19 +9,19 @@ decision with the others.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pyroclast.api import keys
-from pyroclast.api.enums import BusEvent, DisruptionReason, JobPhase, PodPhase
+from pyroclast.api.enums import BusEvent, DisruptionReason, PodPhase
 from pyroclast.api.records import Job, LifecyclePolicy, Pod, PodGroup, Task
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.gang.pods import partition_of
+from pyroclast.lifecycle.job import tracked_pods
 from pyroclast.lifecycle.times import parse_time
 
-__all__ = ["Occurrence", "evicted", "fell_apart", "last_failure", "missed", "named_by", "observed", "unseen"]
+__all__ = ["Occurrence", "evicted", "fell_apart", "last_failure", "missed", "named_by", "observed"]
 
 _DEFAULT_RESTARTS: Final = 3
 
@@ -122,41 +122,12 @@ def last_failure(pods: Iterable[Pod]) -> Occurrence | None:
 
 
 def missed(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
-    """Deletions that nobody watched, found at `at`: a Job that runs has fewer pods than its status has counted.
-
-    The counts of its tasks tell which of those that are missing were there; what was going already is counted for the Job as a
-    whole, without those that the controller had deleted itself.
+    """Deletions that nobody watched, found at `at`: of pods that the status names and that are not seen. They have gone, or only
+    lost their labels.
     """
-    status = job.status
-    released = sum(pod.metadata.is_terminating and members.is_released(job, pod) for pod in pods.values())
-    foreign = len(pods) - min(released, status.terminating_by_controller)
-    if status.state.phase is not JobPhase.RUNNING or status.observed_generation != job.metadata.generation:
-        return  # what is missing may not have been made yet, or have been too many
-    there = Counter(members.task_of(pod) for pod in pods.values())
-    counted = {name: sum(state.phase.values()) for name, state in status.task_status_count.items()}
-    surely = {task.name: max(0, counted.get(task.name, 0) - there[task.name]) for task in job.spec.tasks}
-    others = sum(counted.values()) + status.terminating - status.terminating_by_controller - foreign - sum(surely.values())
-    for task in job.spec.tasks:
-        names = members.pod_names(job.metadata.name, task.name, task.replicas)
-        absent = [(index, name) for index, name in enumerate(names) if name not in pods]
-        further = max(0, min(others, len(absent) - surely[task.name]))
-        others -= further
-        for index, name in absent[: surely[task.name] + further]:
-            partition = partition_of(task, index) or ""
-            yield Occurrence(BusEvent.POD_EVICTED, at, status.version, task.name, name, partition=partition)
-
-
-def unseen(job: Job, pods: Mapping[str, Pod], at: float) -> Iterator[Occurrence]:
-    """Pods that are not seen although the status has counted more than are: they have gone, or only lost their labels."""
-    status = job.status
-    counted = status.pending + status.running + status.succeeded + status.failed + status.unknown + status.terminating
-    if counted <= len(pods):
-        return
-    for task in job.spec.tasks:
-        for index, name in enumerate(members.pod_names(job.metadata.name, task.name, task.replicas)):
-            if name not in pods:
-                partition = partition_of(task, index) or ""
-                yield Occurrence(BusEvent.POD_EVICTED, at, status.version, task.name, name, partition=partition)
+    for task, index in tracked_pods.absent(job, pods):
+        name, partition = members.pod_name(job.metadata.name, task.name, index), partition_of(task, index) or ""
+        yield Occurrence(BusEvent.POD_EVICTED, at, job.status.version, task.name, name, partition=partition)
 
 
 def _pods_of(job: Job, task: Task, pods: Mapping[str, Pod]) -> Iterator[Pod]:

@@ -28,7 +28,6 @@ def counted(status: JobStatus, counts: Counts) -> JobStatus:
         failed=counts.failed,
         unknown=counts.unknown,
         terminating=counts.terminating,
-        terminating_by_controller=counts.released,
         task_status_count={task: TaskState(phase=dict(phases)) for task, phases in counts.by_task.items()},
     )
 
@@ -67,7 +66,9 @@ def is_quiet(old: JobStatus, new: JobStatus) -> bool:
     """Whether `new` differs from `old` in nothing but pods that were made and wait: nobody acts on that."""
     if new.pending <= old.pending or new.terminating != old.terminating:
         return False
-    same = msgspec.structs.replace(new, pending=old.pending, task_status_count=old.task_status_count)
+    same = msgspec.structs.replace(
+        new, pending=old.pending, task_status_count=old.task_status_count, tracked_pods=old.tracked_pods
+    )
     return is_same(old, same)
 
 
@@ -102,7 +103,7 @@ def written(status: JobStatus) -> dict[str, Any]:
             {"status": condition.status, "lastTransitionTime": condition.last_transition_time} for condition in status.conditions
         ],
         "observedGeneration": status.observed_generation,
-        "terminatingByController": status.terminating_by_controller,
+        "trackedPods": _filled(msgspec.to_builtins(status.tracked_pods)),
         "lastCommand": status.last_command,
         "delayedActions": [_filled(msgspec.to_builtins(action)) for action in status.delayed_actions],
         "unknownPodGroup": status.unknown_pod_group,
@@ -125,7 +126,9 @@ def _touched(status: JobStatus, now: float) -> JobStatus:
     phase = status.state.phase.value
     others = tuple(condition for condition in status.conditions if condition.status != phase)
     state: JobState = msgspec.structs.replace(status.state, last_transition_time=at)
-    return msgspec.structs.replace(status, state=state, conditions=(*others, JobCondition(status=phase, last_transition_time=at)))
+    conditions = (*others, JobCondition(status=phase, last_transition_time=at))
+    pods = msgspec.structs.replace(status.tracked_pods, at=at) if status.tracked_pods.indexes else status.tracked_pods
+    return msgspec.structs.replace(status, state=state, conditions=conditions, tracked_pods=pods)
 
 
 def _timeless(status: JobStatus) -> JobStatus:

@@ -1,0 +1,144 @@
+"""Which pods the status of a Job names, so that a controller that starts misses no deletion and takes none of its own for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyroclast.api.enums import JobPhase, PodPhase
+from pyroclast.api.records import Job, Pod
+from pyroclast.lifecycle.effects import DeletePods, MarkPods, WriteStatus
+from pyroclast.lifecycle.job import tracked_pods
+from pyroclast.lifecycle.job.decide import decide
+from pyroclast.lifecycle.job.facts import Remembered
+from pyroclast.lifecycle.job.job_events import missed
+from pyroclast.lifecycle.times import format_time
+
+from .builders import CREATED, NOW, facts, job, pod, task
+
+P = JobPhase
+RUN, WAIT, DONE, FAIL = PodPhase.RUNNING, PodPhase.PENDING, PodPhase.SUCCEEDED, PodPhase.FAILED
+NAMES = ("a-0", "a-1", "a-2", "b-0", "b-1")
+
+
+def named(at: str = CREATED, **indexes: str) -> dict[str, Any]:
+    return {"trackedPods": {"at": at, "indexes": indexes}}
+
+
+def owner(phase: JobPhase = P.RUNNING, a: int = 3, **status: Any) -> Job:
+    return job(task("a", a), task("b", 2), phase=phase, status=status)
+
+
+def by_name(*pods: Pod) -> dict[str, Pod]:
+    return {each.metadata.name: each for each in pods}
+
+
+@pytest.mark.parametrize("phase", [P.PENDING, P.RUNNING, P.RESTARTING])
+@pytest.mark.parametrize(
+    ("there", "status", "want"),
+    [
+        pytest.param(NAMES, named(a="0-2", b="0-1"), [], id="all-there"),
+        pytest.param(("a-0", "a-2", "b-0"), named(a="0-2", b="0-1"), ["a-1", "b-1"], id="one-of-each"),
+        pytest.param(("a-0",), named(a="0,2"), ["a-2"], id="one-was-never-made"),
+        pytest.param((), named(a="1-2"), ["a-1", "a-2"], id="all-gone"),
+        pytest.param((), named(a="0-7"), ["a-0", "a-1", "a-2"], id="scaled-down-since"),
+        pytest.param((), named(c="0-7"), [], id="a-task-that-is-no-more"),
+        pytest.param((), {}, [], id="of-a-release-that-named-none"),
+        pytest.param((), named(format_time(NOW), a="0-2"), [], id="another-release-has-written-since"),
+        pytest.param((), named(a="all of them"), [], id="of-a-release-to-come"),
+    ],
+)
+def test_pods_that_are_missed(phase, there, status, want):
+    it = owner(phase, **status)
+    found = list(missed(it, by_name(*(pod(it, name) for name in there)), NOW))
+    assert [occurrence.pod for occurrence in found] == [f"j-{name}" for name in want]
+    assert {occurrence.version for occurrence in found} <= {it.status.version}
+
+
+@pytest.mark.parametrize(
+    ("phase", "pods", "status", "want"),
+    [
+        pytest.param(P.RUNNING, {name: {} for name in NAMES}, {}, {"a": "0-2", "b": "0-1"}, id="all-run"),
+        pytest.param(P.RUNNING, {"a-0": {}, "a-2": {}}, {}, {"a": "0,2"}, id="one-is-missing"),
+        pytest.param(P.PENDING, {"a-0": {"phase": WAIT}, "b-0": {}}, {}, {"b": "0"}, id="one-waits"),
+        pytest.param(P.RUNNING, {"a-0": {"phase": DONE}, "a-1": {"phase": FAIL}}, {}, {"a": "0-1"}, id="ended"),
+        pytest.param(P.RUNNING, {"a-0": {"marked": True}, "a-1": {}}, {}, {"a": "1"}, id="marked"),
+        pytest.param(P.RUNNING, {"a-0": {"version": 0}, "a-1": {}}, {"version": 1}, {"a": "1"}, id="of-an-older-version"),
+        pytest.param(P.RUNNING, {"a-3": {}, "a-1": {}}, {}, {"a": "1"}, id="one-too-many"),
+        pytest.param(P.RUNNING, {"a-0": {"going": True}}, {}, {}, id="going-and-not-known"),
+        pytest.param(P.RUNNING, {"a-0": {"going": True}}, named(a="0"), {"a": "0"}, id="deleted-by-somebody-else"),
+        pytest.param(P.ABORTING, {"a-0": {"version": 0}, "a-1": {"phase": DONE}}, {"version": 1}, {"a": "0"}, id="ending"),
+        pytest.param(P.ABORTING, {"a-0": {"going": True}, "a-1": {"phase": WAIT}}, {}, {"a": "1"}, id="ending-and-going"),
+        pytest.param(P.COMPLETED, {"a-0": {"phase": DONE}}, {}, {}, id="over"),
+    ],
+)
+def test_pods_that_are_named(phase, pods, status, want):
+    it = owner(phase, **status)
+    there = by_name(*(pod(it, name, more.pop("phase", RUN), **more) for name, more in ((n, dict(m)) for n, m in pods.items())))
+    found = tracked_pods.tracked(it, there, it.status, ())
+    assert dict(found.indexes) == want
+    assert found.at == (CREATED if want else None)
+    status = msgspec.structs.replace(it.status, tracked_pods=found)
+    assert not list(missed(msgspec.structs.replace(it, status=status), there, NOW))
+
+
+def test_ten_thousand_pods_are_named_in_few_bytes():
+    it = owner(a=10_000)
+    pods = by_name(*(pod(it, f"a-{index}") for index in range(10_000) if index != 77))
+    assert dict(tracked_pods.tracked(it, pods, it.status, ()).indexes) == {"a": "0-76,78-9999"}
+
+
+def test_a_restart_of_some_pods_takes_them_off_with_the_write_that_begins_it():
+    policies = [{"event": "PodFailed", "action": "RestartTask"}]
+    it = job(task("a", 2, policies=policies), task("b", 2), phase=P.RUNNING, status=named(a="0-1", b="0-1"))
+    decision = decide(facts(it, pod(it, "a-0", FAIL), *(pod(it, name) for name in ("a-1", "b-0", "b-1"))))
+    assert [type(effect) for effect in decision.effects] == [MarkPods]
+    assert (decision.status.state.phase, dict(decision.status.tracked_pods.indexes)) == (P.RESTARTING, {"b": "0-1"})
+    assert decision.status.tracked_pods.at == decision.status.state.last_transition_time == format_time(NOW)
+
+
+def test_a_restart_of_the_job_names_nobody():
+    it = job(task("a", 2), phase=P.RUNNING, status=named(a="0-1"), policies=[{"event": "PodFailed", "action": "RestartJob"}])
+    decision = decide(facts(it, pod(it, "a-0", FAIL), pod(it, "a-1")))
+    assert (decision.status.state.phase, dict(decision.status.tracked_pods.indexes)) == (P.RESTARTING, {})
+
+
+def test_pods_that_a_new_scale_has_no_place_for_are_taken_off_before_they_are_deleted():
+    it = job(task("a", 1), phase=P.RUNNING, status=named(a="0-2"), metadata={"generation": 2})
+    pods = [pod(it, f"a-{index}") for index in range(3)]
+    first, then = decide(facts(it, *pods)).effects
+    assert isinstance(first, WriteStatus)
+    assert isinstance(then, DeletePods)
+    assert dict(first.status.tracked_pods.indexes) == {"a": "0"}
+    bigger = job(task("a", 3), phase=P.RUNNING, status=named(a="0"))
+    going = [pod(bigger, f"a-{index}", going=index > 0) for index in range(3)]
+    assert dict(tracked_pods.tracked(bigger, by_name(*going), bigger.status, ()).indexes) == {"a": "0"}
+
+
+def test_a_marked_pod_of_a_job_that_restarts_is_taken_off_before_it_is_deleted():
+    it = owner(P.RESTARTING, **named(a="0-2"))
+    pods = [pod(it, "a-0", marked=True), *(pod(it, name) for name in NAMES[1:])]
+    first, then = decide(facts(it, *pods)).effects
+    assert isinstance(first, WriteStatus)
+    assert isinstance(then, DeletePods)
+    assert dict(first.status.tracked_pods.indexes) == {"a": "1-2", "b": "0-1"}
+    after = msgspec.structs.replace(it, status=first.status)
+    assert [type(effect) for effect in decide(facts(after, *pods)).effects] == [DeletePods]
+
+
+def test_a_job_of_a_release_that_named_none_is_written_once():
+    it = owner(
+        P.RUNNING, minAvailable=5, running=5, taskStatusCount={"a": {"phase": {"Running": 3}}, "b": {"phase": {"Running": 2}}}
+    )
+    pods = [pod(it, name) for name in NAMES]
+    status = decide(facts(it, *pods)).status
+    assert dict(status.tracked_pods.indexes) == {"a": "0-2", "b": "0-1"}
+    assert decide(facts(msgspec.structs.replace(it, status=status), *pods)).status is None
+
+
+def test_a_job_that_is_over_needs_no_write():
+    it = owner(P.COMPLETED, succeeded=1, taskStatusCount={"a": {"phase": {"Succeeded": 1}}}, version=1)
+    ended = pod(it, "a-0", DONE, version=0)
+    assert decide(facts(it, ended, group_phase=None, memory=Remembered(removed=True))).status is None
