@@ -1,5 +1,5 @@
-"""A pod that was deleted while no controller ran is evicted as any other; one that the controller deletes itself never is, whenever
-it is killed.
+"""A pod that was deleted while no controller ran is evicted as any other; one that the controller deletes itself never is,
+whenever it is killed.
 """
 
 from __future__ import annotations
