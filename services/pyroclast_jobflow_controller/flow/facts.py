@@ -47,7 +47,6 @@ def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> F
         refused=memory.refused,
         exit_codes=exit_codes,
         cancelled=frozenset(memory.cancelled),
-        cache=memory.cache,
     )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from pyroclast.api.records import FlowSpec, Job, JobFlow
 from pyroclast.lifecycle.flow import graph
-from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.facts import ProbeAnswer, ProbeRequest, Refused
 from pyroclast.lifecycle.flow.graph import Graph
 from pyroclast.runtime.reconciler import Memories, Memory
@@ -29,8 +28,6 @@ class FlowMemory(Memory):
     exit_codes: dict[str, tuple[str, int | None]] = field(default_factory=dict)
     """Of Jobs that ended: uid and exit code."""
     answers: dict[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
-    cache: Cache = field(default_factory=Cache)
-    """Of the decision before; for this graph alone."""
     cancelled: set[str] = field(default_factory=set)
     """Uids of Jobs whose termination was asked for."""
     written: str = ""
@@ -80,7 +77,7 @@ class FlowMemories(Memories[JobFlow, FlowMemory]):
         memory = super().of(record)
         if memory.spec is not record.spec:
             if memory.spec != record.spec:
-                memory.graph, memory.cache = graph.build(record.spec), Cache()
+                memory.graph = graph.build(record.spec)
                 memory.forget_refusals()
             memory.spec = record.spec
         return memory

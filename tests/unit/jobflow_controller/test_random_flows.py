@@ -5,7 +5,6 @@ must be, only after what it depends on, and the end follows from what became of 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,10 +14,6 @@ import looptime as virtual
 import pytest
 
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
-from pyroclast.lifecycle.flow.cache import Cache
-from pyroclast.lifecycle.flow.decide import decide
-from pyroclast.lifecycle.flow.facts import FlowDecision, FlowFacts
-from pyroclast_jobflow_controller.flow import controller
 from tests.counts import examples
 from tests.unit.ending import ended
 from tests.unit.jobflow_controller.world import NS, SPEC, World
@@ -289,19 +284,6 @@ def check(world: World, plan: Plan, jobs: JobController) -> None:
             assert made[job] == plan.tries[job] + jobs.deleted[job], f"{job} was made {made[job]} times"
     assert "nextJobs" not in status
     assert all(condition["phase"] != "Waiting" for condition in status["conditions"].values())
-
-
-def decide_twice(facts: FlowFacts) -> FlowDecision:
-    """The real decision, held against one that takes nothing over from those before it."""
-    afresh = decide(dataclasses.replace(facts, cache=Cache()))
-    decision = decide(facts)
-    assert (decision, decision.status, decision.notices) == (afresh, afresh.status, afresh.notices)
-    return decision
-
-
-@pytest.fixture(autouse=True)
-def _held_against_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controller, "decide", decide_twice)
 
 
 @pytest.mark.parametrize("seed", range(examples(60, one_in=8)))

@@ -11,7 +11,6 @@ import msgspec
 
 from pyroclast.api.enums import FlowPhase, FlowReason
 from pyroclast.api.records import FlowEntry, FlowStatus, HttpGetProbe, Job, JobFlow, TcpSocketProbe
-from pyroclast.lifecycle.flow.cache import Cache
 from pyroclast.lifecycle.flow.graph import Graph
 from pyroclast.lifecycle.notices import Notice
 
@@ -84,7 +83,6 @@ class FlowFacts:
         refused: what came of trying to make Jobs, by name.
         exit_codes: of Jobs that ended, by name; None: looked for, not found.
         cancelled: uids of Jobs whose termination was asked for.
-        cache: of the decision before, renewed by this one.
     """
 
     flow: JobFlow
@@ -98,7 +96,6 @@ class FlowFacts:
     refused: Mapping[str, Refused] = field(default_factory=dict)
     exit_codes: Mapping[str, int | None] = field(default_factory=dict)
     cancelled: frozenset[str] = frozenset()
-    cache: Cache = field(default_factory=Cache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,21 +31,14 @@ class Judgement:
 
 def judge(facts: FlowFacts) -> Judgement:
     """Judge all entries. In a flow that has ended nothing is wanted any more."""
-    status, cache = facts.flow.status, facts.cache
-    known = {each.name: each for each in status.job_status_list}
+    known = {each.name: each for each in facts.flow.status.job_status_list}
     judgement = Judgement()
-    has_ended = status.state.phase in _ENDED
-    if cache.has_ended is not has_ended:
-        cache.has_ended, cache.states = has_ended, {}
     for name in facts.graph.order:
-        node, job = facts.graph.nodes[name], job_name(facts.flow.metadata.name, name)
-        state = cache.state_of(node, facts.jobs.get(job), known.get(job), status.conditions.get(job), judgement.states)
-        judgement.states[name] = state or _entry(facts, node, known, judgement)
+        judgement.states[name] = _entry(facts, facts.graph.nodes[name], known, judgement)
     for name in facts.graph.cyclic:
         message = "it is part of a cycle of dependencies, or waits for one"
         judgement.states[name] = EntryState(Stage.WAITING, reason=FlowReason.CYCLE, message=message)
     judgement.states = {name: judgement.states[name] for name in facts.graph.nodes}
-    cache.states = judgement.states
     return judgement
 
 

@@ -16,7 +16,6 @@ from pyroclast.api.records import (
     FlowStatus,
     Job,
 )
-from pyroclast.lifecycle.flow.cache import JobReport
 from pyroclast.lifecycle.flow.facts import FlowFacts
 from pyroclast.lifecycle.flow.histories import followed
 from pyroclast.lifecycle.flow.names import job_name
@@ -54,17 +53,16 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
     jobs = {**_strangers(facts), **facts.jobs}
     order = {unit.name: number for number, unit in enumerate(_units(states))}
     names = sorted(jobs.keys() | known.keys(), key=lambda name: (order.get(name, len(order)), name))
-    present = {name: _report(facts, job, known.get(name)) for name, job in jobs.items()}
-    facts.cache.reports = present
-    statuses = tuple(present[name].status if name in present else known[name] for name in names)
+    present = {name: followed(job, known.get(name), facts.now, facts.exit_codes) for name, job in jobs.items()}
+    statuses = tuple(present[name] if name in present else known[name] for name in names)
     lists: dict[str, list[str]] = {name: [] for name in _NAMES}
     conditions: dict[str, FlowJobCondition] = {}
     for each in statuses:
         if each.name not in present and each.state not in _ENDS:
             continue
         lists[_LISTS.get(each.state, _OTHERS)].append(each.name)
-        of_job = present.get(each.name)
-        conditions[each.name] = of_job.condition if of_job else _of_removed(old.conditions.get(each.name), each)
+        job = jobs.get(each.name)
+        conditions[each.name] = _of_job(job, each) if job else _of_removed(old.conditions.get(each.name), each)
     flow = facts.flow.metadata.name
     for name, state in states.items():
         _add_entry_condition(conditions, job_name(flow, name), state, obstacles)
@@ -129,14 +127,6 @@ def _strangers(facts: FlowFacts) -> dict[str, Job]:
 def _units(states: States) -> Iterator[Unit]:
     for state in states.values():
         yield from state.units
-
-
-def _report(facts: FlowFacts, job: Job, known: FlowJobStatus | None) -> JobReport:
-    report = facts.cache.report_of(job, known, facts.exit_codes)
-    if report is not None:
-        return report
-    status = followed(job, known, facts.now, facts.exit_codes)
-    return JobReport(job, status, _of_job(job, status))
 
 
 def _of_job(job: Job, history: FlowJobStatus) -> FlowJobCondition:
