@@ -75,6 +75,10 @@ class JobPlugin:
         """
         return []
 
+    def problems(self, job: Job) -> list[str]:  # noqa: ARG002
+        """Why `job` cannot run with the plugin, a sentence each; asked before anything is made for it."""
+        return []
+
     def warnings(self, job: Job) -> list[str]:  # noqa: ARG002
         """What users of `job` should know, a sentence each: they find it as Events."""
         return []

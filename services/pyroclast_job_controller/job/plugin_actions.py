@@ -24,7 +24,7 @@ from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import names_of
-from pyroclast_job_controller.plugins.use import body_of, make, objects_of, plugins_of, warnings_of
+from pyroclast_job_controller.plugins.use import body_of, check, make, objects_of, plugins_of, warnings_of
 
 __all__ = ["PluginActions"]
 
@@ -138,8 +138,10 @@ def _plugins(job: Job) -> list[JobPlugin]:
     return plugins
 
 
-def _wanted(job: Job, plugins: Iterable[JobPlugin]) -> list[PluginObject]:
+def _wanted(job: Job, plugins: Sequence[JobPlugin]) -> list[PluginObject]:
+    """The objects of all plugins, if none of them has anything against `job`."""
     try:
+        check(plugins, job)
         return [item for plugin in plugins for item in objects_of(plugin, job)]
     except PluginError as error:
         raise unusable(error, _FAILED) from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
-__all__ = ["adapted", "body_of", "make", "objects_of", "plugins_of", "warnings_of"]
+__all__ = ["adapted", "body_of", "check", "make", "objects_of", "plugins_of", "warnings_of"]
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
@@ -40,6 +40,20 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
     """
     with _translated(plugin.name):
         return plugin.objects(job)
+
+
+def check(plugins: Iterable[JobPlugin], job: Job) -> None:
+    """Ask `plugins` whether `job` can run with them.
+
+    Raises:
+        PluginError: it cannot, or one of them cannot tell.
+    """
+    problems: list[str] = []
+    for plugin in plugins:
+        with _translated(plugin.name):
+            problems += plugin.problems(job)
+    if problems:
+        raise PluginError("; ".join(problems))
 
 
 def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:

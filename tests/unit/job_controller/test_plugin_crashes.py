@@ -10,6 +10,7 @@ import pytest
 
 from pyroclast.api.jobplugins import ENTRY_POINTS
 from pyroclast.api.records import Job, Task
+from pyroclast.api.types import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError
 from pyroclast_job_controller.plugins import registry
@@ -24,6 +25,11 @@ class Fragile(JobPlugin):
 
     name = "fragile"
     fails: Exception | None = None
+    finds: tuple[str, ...] = ()
+
+    def problems(self, job: Job) -> list[str]:
+        """Those that it is to find."""
+        return list(self.finds)
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
         """Fail, or do nothing."""
@@ -74,3 +80,18 @@ def test_a_job_waits_for_a_plugin_that_crashes(said: list[str]) -> None:
 def test_a_job_that_a_plugin_refuses_ends(said: list[str]) -> None:
     assert live(PluginError("this Job has no head")) == ("Terminated", "Terminated")
     assert "Warning PluginError: this Job has no head" in said
+
+
+def test_nothing_is_made_for_a_job_with_problems_and_all_of_them_are_told(
+    said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Fragile, "finds", ("task head is missing", "task head needs a port"))
+
+    async def scenario(cluster: MemoryCluster) -> tuple[str, int]:
+        cluster.job("j", plugins={"fragile": [], "svc": []})
+        await asyncio.sleep(HOUR)
+        return cluster.phase("j"), sum(map(len, (cluster.server.of(kind) for kind in (POD_GROUPS, PODS, SERVICES, CONFIG_MAPS))))
+
+    assert in_virtual_time(scenario) == ("Terminated", 0)
+    text = "Warning PluginError: Execute plugin when job add failed, err: task head is missing; task head needs a port"
+    assert said.count(text) == 1
