@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import Conflict, NotFound
 from pyroclast.kube.watch.own_writes import LIFETIME
 from pyroclast.kube.workqueue.sharded_queue import ShardedQueue
 from pyroclast.lifecycle.effects import DeletePods
-from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, unexamined
+from pyroclast.lifecycle.job import absent_scheduler, delays, job_events, notices, tracked_pods, unexamined
 from pyroclast.lifecycle.job.decide import decide
 from pyroclast.lifecycle.job.facts import JobDecision, JobFacts, RequestedAction
 from pyroclast.lifecycle.job.status import is_quiet
@@ -114,8 +114,8 @@ class JobController(Reconciler[Job, JobFacts, JobDecision, JobMemory]):
             return
         facts = self._facts(job, memory)
         if memory.is_new:
-            known = {each.pod for each in (*memory.occurrences, *memory.vanished)}
-            memory.vanished += (each for each in job_events.missed(facts.job, facts.pods, facts.now) if each.pod not in known)
+            memory.vanished += job_events.missed(facts.job, facts.pods, facts.now)
+            memory.deleted.update(tracked_pods.released(facts.job, facts.pods.values()))
             memory.is_new = False
             if (fallen := delays.overlooked(facts)) is not None:
                 memory.notice(fallen)

@@ -57,6 +57,8 @@ class JobWatch:
         if job is None or owner is None or owner.uid != job.metadata.uid or not self._shards.owns(key):
             return
         memory = self._memories.of(job)
+        if memory.is_new:
+            return  # the first look finds it by what the status names
         is_ours = pod.metadata.uid in memory.deleted
         memory.deleted.discard(pod.metadata.uid)
         happened = None if is_ours else job_events.evicted(members.named(job), pod, self._now())

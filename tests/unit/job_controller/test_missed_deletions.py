@@ -128,6 +128,7 @@ async def nothing_more(_: MemoryCluster) -> None:
     pass
 
 
+@pytest.mark.parametrize("is_watched", [False, True])
 @pytest.mark.parametrize("writes", range(10))
 @pytest.mark.parametrize(
     ("first", "then"),
@@ -139,9 +140,9 @@ async def nothing_more(_: MemoryCluster) -> None:
     ],
 )
 def test_what_the_controller_deletes_itself_is_never_evicted_whenever_it_is_killed(
-    writes: int, first: Callable[[MemoryCluster], Any], then: Callable[[MemoryCluster], Any]
+    writes: int, first: Callable[[MemoryCluster], Any], then: Callable[[MemoryCluster], Any], *, is_watched: bool
 ) -> None:
-    """It is killed after so many writes, and its pods go while nobody watches."""
+    """It is killed after so many writes, and its pods go while nobody watches, or while the next one does."""
 
     async def scenario(cluster: MemoryCluster) -> None:
         await first(cluster)
@@ -149,7 +150,8 @@ def test_what_the_controller_deletes_itself_is_never_evicted_whenever_it_is_kill
         cluster.replica.client.fault = cut_off_after(cluster, lambda: cluster.server.writes.total() >= begun + writes)
         await asyncio.sleep(5)
         await cluster.replica.kill()
-        cluster.drain()
+        if not is_watched:
+            cluster.drain()
         await then(cluster)
         await cluster.start_controller()
         await comes_to_rest(cluster)

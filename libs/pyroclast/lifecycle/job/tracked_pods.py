@@ -15,7 +15,7 @@ from pyroclast.lifecycle.effects import DeletePods, Effect, MarkPods
 from pyroclast.lifecycle.gang import members
 from pyroclast.lifecycle.job.phase_transitions import is_ending
 
-__all__ = ["absent", "leaving", "names_any_of", "tracked"]
+__all__ = ["absent", "leaving", "names_any_of", "released", "tracked"]
 
 Indexes: TypeAlias = Mapping[str, list[range]]
 
@@ -59,6 +59,12 @@ def absent(job: Job, pods: Mapping[str, Pod]) -> Iterator[tuple[Task, int]]:
         names = members.pod_names(job.metadata.name, task.name, task.replicas)
         for found in indexes.get(task.name, ()):
             yield from ((task, index) for index in found[: task.replicas] if index < len(names) and names[index] not in pods)
+
+
+def released(job: Job, pods: Iterable[Pod]) -> Iterator[str]:
+    """The uids of those of `pods` that go and that the status of `job` does not name: the controller has deleted them."""
+    indexes = _read(job)
+    return (pod.metadata.uid for pod in pods if pod.metadata.is_terminating and not _is_in(indexes, pod))
 
 
 def _read(job: Job) -> Indexes:
