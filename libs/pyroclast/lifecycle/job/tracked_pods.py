@@ -93,10 +93,13 @@ def _written(indexes: Iterable[int]) -> str:
 
 
 def _counts(pod: Pod, status: JobStatus, before: Indexes) -> bool:
-    """Whether it would be somebody else who deletes `pod`."""
-    is_current = members.version_of(pod) >= status.version and not members.is_marked(pod)
-    is_known = not pod.metadata.is_terminating or _is_in(before, pod)  # nothing else tells who deletes one that goes already
-    return is_current and is_known and pod.status.phase is not PodPhase.PENDING
+    """Whether it would be somebody else who deletes `pod`; of one that goes already only the list of before tells."""
+    return (
+        pod.status.phase is not PodPhase.PENDING
+        and not members.is_marked(pod)
+        and members.version_of(pod) >= status.version
+        and (not pod.metadata.is_terminating or _is_in(before, pod))
+    )
 
 
 def _is_in(indexes: Indexes, pod: Pod) -> bool:
