@@ -138,6 +138,13 @@ def test_a_job_of_a_release_that_named_none_is_written_once():
     assert decide(facts(msgspec.structs.replace(it, status=status), *pods)).status is None
 
 
+@pytest.mark.parametrize("names", [named(a="0-1"), {}], ids=["as its phase was entered", "none"])
+def test_a_job_whose_pods_go_needs_no_write_for_them(names):
+    it = job(task("a", 2), phase=P.ABORTING, status={"version": 1, "terminating": 2, "runningDuration": "1m0s", **names})
+    going = [pod(it, f"a-{index}", version=0, going=True) for index in range(2)]
+    assert decide(facts(it, *going, group_phase=None, memory=Remembered(removed=True))).status is None
+
+
 def test_a_job_that_is_over_needs_no_write():
     it = owner(P.COMPLETED, succeeded=1, taskStatusCount={"a": {"phase": {"Succeeded": 1}}}, version=1)
     ended = pod(it, "a-0", DONE, version=0)

@@ -67,7 +67,10 @@ def _with_notes(facts: JobFacts, decision: JobDecision, pending: PendingActions)
     following, base = decision.status, decision.status or facts.job.status
     kept = delays.kept(pending.later)
     unknown = delays.noted(facts, (*pending.forget, *(response.occurrence for response in pending.later)))
-    pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
+    if following is None and is_ending(base.state.phase):
+        pods = base.tracked_pods  # a Job that only waits for its pods to go needs no write for them
+    else:
+        pods = tracked_pods.tracked(facts.job, facts.pods, base, tracked_pods.leaving(decision.effects))
     if (kept, unknown, pods) == (base.delayed_actions, base.unknown_pod_group, base.tracked_pods):
         return following
     changed = msgspec.structs.replace(base, delayed_actions=kept, unknown_pod_group=unknown, tracked_pods=pods)
