@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+import pyroclast.client as pc
 from tests.e2e.cli.test_vcctl import FLOW
 from tests.e2e.support.cluster import Cluster, wait_until
-from tests.e2e.support.shell import Shell
+from tests.e2e.support.shell import PROGRAMS, Shell
 
+CONTAINER = {"name": "main", "image": "any", "command": ["sh", "-c", "echo hello; sleep 600"]}
+TEMPLATE = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [CONTAINER]}}
+MANIFEST = {"spec": {"tasks": [{"name": "main", "replicas": 1, "template": TEMPLATE}]}}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code"}, "immutable": True, "stringData": {"a": "b"}}
+
+
+Right = tuple[str, str, str]
 
 
 class User(Shell):
@@ -22,21 +32,46 @@ class User(Shell):
     def user(self) -> str:
         return f"system:serviceaccount:{self.namespace}:ann"
 
+    def watches(self, view: str, *names: str) -> None:
+        """Look at a view that is shown again, until it was shown."""
+        command = [str(PROGRAMS / "vcctl"), view, *names, "-w", "-n", self.namespace]
+        with subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            said = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert said
 
-@pytest.fixture
-def ann(cluster: Cluster, namespace: str, tmp_path: Path) -> User:
-    """The programs as a ServiceAccount to which the role is bound in the test's namespace."""
+
+def user_of(cluster: Cluster, namespace: str, folder: Path) -> User:
+    """The programs as a ServiceAccount that has no rights yet."""
     cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
-    account = f"--serviceaccount={namespace}:ann"
-    cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     token = cluster.kubectl("create", "token", "ann", "-n", namespace).strip()
     document["users"] = [{"name": "ann", "user": {"token": token}}]
     for context in document["contexts"]:
         context["context"] |= {"namespace": namespace, "user": "ann"}
-    path = tmp_path / "kubeconfig"
+    path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(document))
     return User(path, namespace)
+
+
+@pytest.fixture
+def ann(cluster: Cluster, namespace: str, tmp_path: Path) -> User:
+    """A user to whom the role is bound in the test's namespace."""
+    user = user_of(cluster, namespace, tmp_path)
+    account = f"--serviceaccount={namespace}:ann"
+    cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
+    return user
+
+
+@pytest.fixture
+def ann_everywhere(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[User]:
+    """A user to whom the role is bound in all namespaces."""
+    user = user_of(cluster, namespace, tmp_path)
+    account = f"--serviceaccount={namespace}:ann"
+    cluster.kubectl("create", "clusterrolebinding", namespace, "--clusterrole=pyroclast-user", account)
+    yield user
+    cluster.kubectl("delete", "clusterrolebinding", namespace)
 
 
 def test_a_user_submits_looks_suspends_resumes_and_deletes(cluster: Cluster, ann: User, tmp_path: Path) -> None:
@@ -66,3 +101,67 @@ def test_a_user_makes_secrets_and_lists_none(cluster: Cluster, ann: User) -> Non
     assert cluster.get("secret", "code", "-n", ann.namespace)["metadata"]["labels"] == {"job": "mine"}
     for beyond in (("get", "secrets"), ("delete", "secret/code"), ("create", "configmap", "c"), ("delete", "pod/p")):
         assert "orbidden" in cluster.refused(user, *beyond, *where), beyond
+
+
+def submits_and_directs(client: pc.Client) -> None:
+    """What the client asks of a server, call by call."""
+    step = pc.task(cpu="100m")(int)
+
+    @pc.flow
+    def steps() -> None:
+        step.after(step())()
+
+    with client:
+        job = client.submit(step.call()).wait(100, check=False)
+        job = client.submit(MANIFEST, name="directed").wait(100, "running")
+        job.scale(2)
+        assert str(job.explain())
+        assert job.name in {each.name for each in client.jobs()}
+        assert client.queues()
+        next(job.logs(follow=True))
+        job.logs()
+        job.cancel()
+        assert [event.reason for event in job.events()][-1] == "Terminated"
+        job.delete()
+        flow = client.submit(steps.call())
+        assert client.flow(flow.name).name == flow.name
+        flow.cancel()
+        flow.delete()
+
+
+def rights_used(cluster: Cluster, user: str) -> set[Right]:
+    """What the user was allowed: group, resource or resource/subresource, and verb."""
+    used = set()
+    for event in cluster.audit.events("ResponseStarted", "ResponseComplete"):
+        about = event.get("objectRef")
+        if about and event["user"]["username"] == user and event["annotations"]["authorization.k8s.io/decision"] == "allow":
+            resource = "/".join(filter(None, [about["resource"], about.get("subresource")]))
+            used.add((about.get("apiGroup", ""), resource, event["verb"]))
+    return used
+
+
+def test_nothing_is_granted_in_vain(cluster: Cluster, ann_everywhere: User, tmp_path: Path) -> None:
+    ann = ann_everywhere
+    where = ("-n", ann.namespace)
+    submits_and_directs(pc.Client(namespace=ann.namespace, image="any", kubeconfig=ann.environment["KUBECONFIG"]))
+    ann.said("vcctl", "job", "run", "-N", "seen", *where)
+    ann.said("vcctl", "wait", "seen", "--for", "Running", *where)
+    for kind, document in zip(("jobtemplate", "jobflow"), FLOW.split("---"), strict=True):
+        document = document.replace("{name: ", f"{{namespace: {ann.namespace}, name: ")
+        (tmp_path / kind).write_text(document)
+        ann.said("vcctl", kind, "create", "-f", str(tmp_path / kind))
+        ann.said("vcctl", kind, "list", *where)
+    for view in (("waiting",), ("queues",), ("tree", "etl"), ("timeline", "seen"), ("top",)):
+        ann.watches(*view)
+    ann.said("vcctl", "job", "view", "-N", "seen", *where)
+    ann.said("vcctl", "jobflow", "delete", "-N", "etl", *where)
+    ann.said("vcctl", "jobtemplate", "delete", "-N", "step", *where)
+    role = cluster.get("clusterrole", "pyroclast-user")
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert sorted(granted - rights_used(cluster, ann.user)) == []
