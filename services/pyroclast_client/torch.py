@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast_client import defaults
+from pyroclast_client.calls import Call
 from pyroclast_client.errors import Usage
-from pyroclast_client.functions import Call
 from pyroclast_client.options import options_of
 from pyroclast_client.payload import Arguments
 
 if TYPE_CHECKING:
-    from pyroclast_client.synchronous import Job
+    from pyroclast_client.jobs import Job
 
 __all__ = ["torchrun", "torchrun_call"]
 
