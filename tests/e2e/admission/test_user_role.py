@@ -147,7 +147,7 @@ def test_nothing_is_granted_in_vain(cluster: Cluster, ann_everywhere: User, tmp_
     ann.said("vcctl", "job", "run", "-N", "seen", *where)
     ann.said("vcctl", "wait", "seen", "--for", "Running", *where)
     for kind, document in zip(("jobtemplate", "jobflow"), FLOW.split("---"), strict=True):
-        document = document.replace("{name: ", f"{{namespace: {ann.namespace}, name: ")
+        document = document.replace("metadata: {", f"metadata: {{namespace: {ann.namespace}, ")
         (tmp_path / kind).write_text(document)
         ann.said("vcctl", kind, "create", "-f", str(tmp_path / kind))
         ann.said("vcctl", kind, "list", *where)
