@@ -10,6 +10,7 @@ import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast_standalone.nodes import service
 from pyroclast_standalone.nodes.processes import runtime
 from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
 from pyroclast_standalone.nodes.processes.launcher import find_isolation, is_shim
@@ -103,6 +104,13 @@ async def test_a_pod_has_its_host_name_and_finds_its_address_by_it(cluster, tmp_
     pod = await cluster.run_pod("p", script)
     ended = await cluster.until_phase("p", "Succeeded")
     assert printed(tmp_path, pod) == [f"p {ended['status']['podIP']}"]
+
+
+async def test_pods_of_two_control_planes_do_not_share_addresses(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(service.secrets, "randbelow", lambda count: count // 2)
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", "exit 0")
+    assert (await cluster.until_phase("p", "Succeeded"))["status"]["podIP"] == "127.96.0.1"
 
 
 async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_path):
