@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pyroclast_standalone.ports import free_port
 from tests.e2e.support.cluster import Cluster, running, wait_until
 from tests.third_party.environments import NotInstalled, environment
 from tests.unit.docs.pages import PAGES, blocks
@@ -119,6 +120,7 @@ print("ran on all:", ran == nodes, "counted:", ray.get([counter.add.remote() for
 """
 RAY_VARIABLES = {
     "RAY_START_HOOK": "pod_address.of_ray",
+    "RAY_AUTH_MODE": "disabled",  # else a token in the home of whoever runs the tests decides
     "RAY_OVERRIDE_RESOURCES": '{"CPU": 1}',
     "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "80000000",
     "RAY_memory_monitor_refresh_ms": "0",  # it would end work for what other tests have taken
@@ -282,10 +284,11 @@ def test_ray_runs_tasks_on_all_nodes_of_a_job_and_nothing_of_it_stays(cluster: C
         add_address(each, "POD_IP")
         each["template"]["spec"]["volumes"] = [{"name": "ray", "emptyDir": {}}]
         each["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "ray", "mountPath": "/tmp/ray"}]
-    driver = f"export HEAD=ray://$VC_HEAD_HOSTS:10001; exec python -c {shlex.quote(RAY)}"
+    port, client_port = free_port(), free_port()  # Ray listens on the first at all addresses of the machine
+    driver = f"export HEAD=ray://$VC_HEAD_HOSTS:{client_port}; exec python -c {shlex.quote(RAY)}"
     done = [{"event": "TaskCompleted", "action": "CompleteJob"}]
     tasks.append(task("driver", 1, "sh", "-c", driver, env=env, policies=done))
-    logs = run(cluster, namespace, {"ray": []}, *tasks, seconds=300)
+    logs = run(cluster, namespace, {"ray": [f"--port={port}", f"--clientPort={client_port}"]}, *tasks, seconds=300)
     assert logs["j-driver-0"].splitlines()[-1] == "ran on all: True counted: [1, 2, 3]"
     wait_until(lambda: not processes_with(str(tmp_path)), "all processes of Ray to end")
 
