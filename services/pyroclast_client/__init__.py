@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyroclast_client import errors
     from pyroclast_client.asynchronous import AsyncClient
+    from pyroclast_client.defaults import job
     from pyroclast_client.executors import Executor
     from pyroclast_client.flow_handles import Flow
     from pyroclast_client.flows import flow
     from pyroclast_client.functions import task
+    from pyroclast_client.jobs import Job
     from pyroclast_client.nodes import otherwise, when
     from pyroclast_client.planes import local
     from pyroclast_client.ranks import rank, world
     from pyroclast_client.sweeps import Sweep
-    from pyroclast_client.synchronous import Client, Job, job
+    from pyroclast_client.synchronous import Client
     from pyroclast_client.torch import torchrun
 
 __all__ = [
@@ -46,10 +48,10 @@ _HOMES: Final = {
     "Client": "synchronous",
     "Executor": "executors",
     "Flow": "flow_handles",
-    "Job": "synchronous",
+    "Job": "jobs",
     "Sweep": "sweeps",
     "flow": "flows",
-    "job": "synchronous",
+    "job": "defaults",
     "local": "planes",
     "otherwise": "nodes",
     "rank": "ranks",

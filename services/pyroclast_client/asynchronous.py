@@ -18,14 +18,14 @@ from pyroclast.kube.credentials.config import ClusterConfig, find_config
 from pyroclast.rules import jobs as rules
 from pyroclast.rules.patches import applied
 from pyroclast_client import errors
+from pyroclast_client.calls import Call, SweepCall
 from pyroclast_client.checking import checked_job
 from pyroclast_client.compilation import Compiled, Surroundings, compiled
 from pyroclast_client.creating import create
 from pyroclast_client.documents import Document, Submittable, documents_of, fresh_name, label_of
 from pyroclast_client.fit import Fit, fit_of
+from pyroclast_client.flow_compilation import FlowCall
 from pyroclast_client.flow_handles import AsyncFlow
-from pyroclast_client.flows import FlowCall
-from pyroclast_client.functions import Call, SweepCall
 from pyroclast_client.handles import AsyncJob
 from pyroclast_client.labels import SUBMISSION
 from pyroclast_client.sessions import Session, here, user_of

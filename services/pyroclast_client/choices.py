@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from pyroclast_client.documents import Document
-from pyroclast_client.nodes import Node, refuse
+from pyroclast_client.nodes import Case, Node
 
-__all__ = ["Case", "Cases", "Choice", "choice_manifest"]
-
-PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")
-"""How a Job ends."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """An outcome, by phase or by exit code, and the nodes that run then."""
-
-    phase: str | None = None
-    exit_code: int | None = None
-    nodes: list[Node] = field(default_factory=list)
+__all__ = ["Choice", "choice_manifest"]
 
 
 @dataclass(frozen=True)
@@ -33,21 +19,6 @@ class Choice:
     on: Node
     cases: list[Case] = field(default_factory=list)
     default: list[Node] = field(default_factory=list)
-
-
-class Cases:
-    """What `node.switch()` gives: called, it opens the block of one outcome."""
-
-    def __init__(self, opened: Callable[[Case], AbstractContextManager[None]]) -> None:
-        self._opened = opened
-
-    def __call__(self, *, phase: str | None = None, exit_code: int | None = None) -> AbstractContextManager[None]:
-        """Nodes that are made in the block run only when the outcome is this one, and none of the cases before."""
-        if (phase is None) == (exit_code is None) or (phase is not None and phase not in PHASES):
-            refuse(
-                f"case(phase={phase!r}, exit_code={exit_code!r})", f"case(exit_code=3) or case(phase=...) of {', '.join(PHASES)}"
-            )
-        return self._opened(Case(phase, exit_code))
 
 
 def choice_manifest(choice: Choice, names: Mapping[str, str]) -> Document:

@@ -12,6 +12,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import JOBS, SECRETS
 from pyroclast.lifecycle.flow.patch import PatchError, patched
 from pyroclast.resources.durations import DurationError, nanoseconds
+from pyroclast_client.claims import claim_of
 from pyroclast_client.documents import Document
 from pyroclast_client.errors import Usage
 from pyroclast_client.labels import PAYLOAD, STORE, SUBMISSION, secret_name
@@ -19,7 +20,6 @@ from pyroclast_client.modules import project_archive
 from pyroclast_client.options import Gang, TaskOptions
 from pyroclast_client.payload import Arguments, packed, secret_data
 from pyroclast_client.runner import sealing
-from pyroclast_client.stores import claim_of
 
 __all__ = ["Compiled", "Surroundings", "compiled", "function_name", "job_spec", "modules_of", "pod_template", "with_patch"]
 

@@ -8,47 +8,31 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pyroclast_client.jobs import Job
     from pyroclast_client.synchronous import Client
 
-__all__ = ["client", "enter", "leave"]
+__all__ = ["client", "job"]
 
 VARIABLE: Final = "PYROCLAST"
 LOCAL: Final = "local"
 
-_lock = threading.Lock()
-_entered: list[Client] = []
-_usual: list[Client] = []
-
-
-def enter(entered: Client) -> None:
-    """Use this client, in all threads, until `leave`."""
-    with _lock:
-        _entered.append(entered)
-
-
-def leave(left: Client) -> None:
-    """Use the one before again."""
-    with _lock:
-        _entered.reverse()
-        if left in _entered:
-            _entered.remove(left)
-        _entered.reverse()
+_lock: Final = threading.Lock()
+_usual: Final[list[Client]] = []
 
 
 def client() -> Client:
     """The client in use."""
-    from pyroclast_client.synchronous import Client  # noqa: PLC0415 - it imports this module
+    from pyroclast_client.synchronous import Client, entered  # noqa: PLC0415 - heavy, and a module with a task loads this one
 
+    if found := entered():
+        return found
     with _lock:
-        if _entered:
-            return _entered[-1]
         if _usual:
             return _usual[0]
-    if os.environ.get(VARIABLE) != LOCAL:
-        with _lock:
+        if os.environ.get(VARIABLE) != LOCAL:
             _usual.append(Client())
             return _usual[0]
     from pyroclast_client.planes import local  # noqa: PLC0415 - few programs run without a cluster
@@ -56,3 +40,8 @@ def client() -> Client:
     plane = local().start()
     atexit.register(plane.stop)
     return plane
+
+
+def job(name: str) -> Job[Any]:
+    """The Job of that name, `NAME` or `NAMESPACE/NAME`, by the client in use."""
+    return client().job(name)

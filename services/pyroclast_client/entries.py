@@ -10,10 +10,10 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyroclast_client.choices import Case, Cases, Choice
+from pyroclast_client.calls import Definition
+from pyroclast_client.choices import Choice
 from pyroclast_client.documents import Document
-from pyroclast_client.functions import Task
-from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, refuse
+from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, refuse
 from pyroclast_client.payload import Arguments
 
 __all__ = ["Entry", "Gathered", "entry_manifest", "nodes_in", "reference"]
@@ -35,7 +35,7 @@ class Entry:
     """
 
     node: Node
-    task: Task[..., Any]
+    task: Definition[..., Any]
     arguments: Sequence[Arguments]
     order: Order
     loop: Loop | None
@@ -69,7 +69,7 @@ class Gathered(Builder):
     _chosen: list[Node] | None = None
     _choice: Choice | None = None
 
-    def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
+    def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
         """The node for a call."""
         if self._choice is not None and self._chosen is None:
             refuse("a call in a switch, outside its cases,", "with case(exit_code=3):")

@@ -5,29 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast
+from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from pyroclast.api.keys import CREATED_BY_JOB_FLOW, FORCE_DELETE
 from pyroclast.api.types import JOB_FLOWS, JOB_TEMPLATES, JOBS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_client import errors
+from pyroclast_client.claims import is_elsewhere
 from pyroclast_client.collecting import Collector
 from pyroclast_client.creating import create
 from pyroclast_client.flow_retrying import remaining_flow
 from pyroclast_client.handle import Handle
 from pyroclast_client.handles import AsyncJob
+from pyroclast_client.jobs import Job
 from pyroclast_client.labels import PAYLOAD, RETURNS, STORE, SUBMISSION
 from pyroclast_client.loops import run
 from pyroclast_client.notebook import flow_html
 from pyroclast_client.results import stored_value
 from pyroclast_client.runner import sealing
 from pyroclast_client.states import status_of
-from pyroclast_client.stores import fetched, is_elsewhere
+from pyroclast_client.stores import fetched
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
-
-if TYPE_CHECKING:
-    from pyroclast_client.synchronous import Job
 
 __all__ = ["AsyncFlow", "Flow", "FlowStatus"]
 
@@ -211,8 +210,6 @@ class Flow(Generic[R]):
         return flow_html(f"{self.handle.namespace}/{self.name}", status.phase, status.entries, status.messages)
 
     def __getitem__(self, entry: str | tuple[str, int]) -> Job[Any]:
-        from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
-
         name, number = entry if isinstance(entry, tuple) else (entry, None)
         return Job(run(self.handle.job(name, number)))
 

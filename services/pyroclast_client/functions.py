@@ -6,20 +6,20 @@ import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast, overload
 
 from pyroclast_client import defaults
+from pyroclast_client.calls import Call, Definition, SweepCall
 from pyroclast_client.errors import Usage
 from pyroclast_client.nodes import Item, Items, Listening, Loop, Node, Order, current_builder, refuse
 from pyroclast_client.options import TaskOptions, options_of
 from pyroclast_client.payload import Arguments
 
 if TYPE_CHECKING:
+    from pyroclast_client.jobs import Job
     from pyroclast_client.sweeps import Sweep
-    from pyroclast_client.synchronous import Job
 
-__all__ = ["Call", "SweepCall", "Task", "task"]
+__all__ = ["Task", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard library
@@ -29,33 +29,12 @@ NO_ORDER: Final = Order()
 GRID_TYPES: Final = (list, tuple, range)
 
 
-@dataclass(frozen=True)
-class Call(Generic[R]):
-    """A call that has not been made: `client.submit` makes a Job of it, whose result has the type of the function's."""
-
-    function: Callable[..., Any]
-    arguments: Arguments
-    options: TaskOptions
-    name: str
-
-
-@dataclass(frozen=True)
-class SweepCall(Generic[R]):
-    """Calls with several sets of arguments: one Job with a pod for each."""
-
-    function: Callable[..., Any]
-    arguments: tuple[Arguments, ...]
-    options: TaskOptions
-    name: str
-
-
-class Task(Generic[P, R]):
+class Task(Definition[P, R]):
     """A function with options of how it is to run. Called, it runs here; `run` and its like make Jobs of it."""
 
     def __init__(self, function: Callable[P, R], options: TaskOptions, order: Order = NO_ORDER) -> None:
+        super().__init__(function, options)
         functools.update_wrapper(self, function)
-        self.function = function
-        self.options = options
         self.order = order
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,11 +49,6 @@ class Task(Generic[P, R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return operator.itemgetter(0), ((self.function,),)  # in a pod it is the plain function
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        return str(getattr(self.function, "__name__", "") or type(self.function).__name__)
 
     def using(self, **options: Any) -> Task[P, R]:  # noqa: ANN401 - the options of `task`
         """The same function with other options."""

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Final, Generic, Literal, Self, TypeVar, cast
 
 from pyroclast.api import keys
 from pyroclast.api.types import COMMANDS, JOBS, POD_GROUPS, PODS, Key
@@ -19,7 +19,7 @@ from pyroclast_client.collecting import Collector
 from pyroclast_client.events import JobEvent, job_events
 from pyroclast_client.explaining import explained
 from pyroclast_client.failures import failure
-from pyroclast_client.handle import Handle
+from pyroclast_client.handle import Connection, Handle
 from pyroclast_client.labels import PAYLOAD
 from pyroclast_client.log_following import followed
 from pyroclast_client.loops import end
@@ -33,9 +33,6 @@ from pyroclast_client.stores import fetched
 from pyroclast_client.submission import key_of
 from pyroclast_client.translation import translating
 from pyroclast_client.watching import Watcher
-
-if TYPE_CHECKING:
-    from pyroclast_client.asynchronous import AsyncClient
 
 __all__ = ["AsyncJob", "Until"]
 
@@ -55,7 +52,7 @@ class AsyncJob(Handle, Generic[R]):
 
     def __init__(
         self,
-        client: AsyncClient,
+        client: Connection,
         namespace: str,
         name: str,
         uid: str,

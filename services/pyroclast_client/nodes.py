@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 from pyroclast_client.errors import FlowError
 
 if TYPE_CHECKING:
-    from pyroclast_client.choices import Cases
-    from pyroclast_client.functions import Task
+    from pyroclast_client.calls import Definition
     from pyroclast_client.payload import Arguments
 
 __all__ = [
     "Builder",
+    "Case",
+    "Cases",
     "Condition",
     "Item",
     "Items",
@@ -33,12 +34,14 @@ __all__ = [
 ]
 
 PACKAGE: Final = str(Path(__file__).parent)
+PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")
+"""How a Job ends."""
 
 
 class Builder(Protocol):
     """Whoever makes nodes of calls: a flow that is compiled, or one that runs here."""
 
-    def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
+    def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
         """The node for a call, or for the rounds of a loop."""
         ...
 
@@ -249,3 +252,27 @@ def _asked(what: str) -> Builder:
     if builder is None:
         refuse(f"`{what}` outside a flow", "@pc.flow")
     return builder
+
+
+@dataclass(frozen=True)
+class Case:
+    """An outcome, by phase or by exit code, and the nodes that run then."""
+
+    phase: str | None = None
+    exit_code: int | None = None
+    nodes: list[Node] = field(default_factory=list)
+
+
+class Cases:
+    """What `node.switch()` gives: called, it opens the block of one outcome."""
+
+    def __init__(self, opened: Callable[[Case], AbstractContextManager[None]]) -> None:
+        self._opened = opened
+
+    def __call__(self, *, phase: str | None = None, exit_code: int | None = None) -> AbstractContextManager[None]:
+        """Nodes that are made in the block run only when the outcome is this one, and none of the cases before."""
+        if (phase is None) == (exit_code is None) or (phase is not None and phase not in PHASES):
+            refuse(
+                f"case(phase={phase!r}, exit_code={exit_code!r})", f"case(exit_code=3) or case(phase=...) of {', '.join(PHASES)}"
+            )
+        return self._opened(Case(phase, exit_code))

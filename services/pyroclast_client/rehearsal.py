@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyroclast_client.choices import Case, Cases
+from pyroclast_client.calls import Definition
 from pyroclast_client.entries import nodes_in
-from pyroclast_client.functions import Task
-from pyroclast_client.nodes import Builder, Condition, Item, Loop, Node, Order, building, refuse
+from pyroclast_client.nodes import Builder, Case, Cases, Condition, Item, Loop, Node, Order, building, refuse
 from pyroclast_client.payload import Arguments
 
 __all__ = ["Rehearsal"]
@@ -26,7 +25,7 @@ class Rehearsal(Builder):
     _wanted: list[bool] = field(default_factory=list)
     _last: bool = False
 
-    def add(self, task: Task[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
+    def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
         """Make the call at once, with its retries."""
         node = Node(f"{task.name}-{len(self.outcomes) + 1}", None if loop is None else len(arguments))
         needs = [self.outcomes[each.name] == "Completed" for each in nodes_in(arguments)]
@@ -101,7 +100,7 @@ class Rehearsal(Builder):
             raise error
         return self.values.get(returned.name) if isinstance(returned, Node) else returned
 
-    def _call(self, task: Task[..., Any], arguments: Arguments) -> Any:  # noqa: ANN401 - whatever the function returns
+    def _call(self, task: Definition[..., Any], arguments: Arguments) -> Any:  # noqa: ANN401 - whatever the function returns
         positional, keywords = self._real(arguments.positional), self._real(dict(arguments.keywords or {}))
         return task.function(*positional, **keywords)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Final
 
 from pyroclast.views.explanation import explanation_lines
 from pyroclast.views.waiting_causes import WaitingCause, is_waiting, waiting_cause
+from pyroclast_client.cards import card
 
 __all__ = ["FINISHED", "Explanation", "JobStatus", "explanation_of", "status_of"]
 
@@ -62,9 +64,7 @@ class Explanation:
         return f"{self.job} waits in queue {self.queue}: {self.code}, {when}: {self.sentence.removeprefix(f'{when}: ')}"
 
     def _repr_html_(self) -> str:
-        from pyroclast_client.notebook import explanation_html  # noqa: PLC0415 - it imports this module
-
-        return explanation_html(self)
+        return card("Job", self.job, self.phase, f"<pre>{escape(str(self))}</pre>")
 
     def __str__(self) -> str:
         return "\n".join(explanation_lines(self.document)) if self.document else self.summary

@@ -1,21 +1,22 @@
-"""Stores in PersistentVolumeClaims, `pvc://CLAIM/folder`: the pods mount them, and this side reads them through pods."""
+"""Reads stores, those in PersistentVolumeClaims through pods that mount them."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from pyroclast_client.errors import ResultTooLarge, Usage
+from pyroclast_client.claims import claim_of, is_elsewhere
+from pyroclast_client.compilation import compiled
+from pyroclast_client.documents import fresh_name
+from pyroclast_client.errors import ResultTooLarge
+from pyroclast_client.handle import Connection
 from pyroclast_client.options import TaskOptions
+from pyroclast_client.payload import Arguments
 from pyroclast_client.runner import sealing
 
-if TYPE_CHECKING:
-    from pyroclast_client.asynchronous import AsyncClient
-
-__all__ = ["claim_of", "fetched", "is_elsewhere"]
+__all__ = ["fetched"]
 
 SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # what one pod hands over by its log
 MOST_SLICES: Final = 64
@@ -23,33 +24,8 @@ TTL_SECONDS: Final = 300  # of a reader whose client died
 NAME: Final = "read-store"
 PLACED_BY: Final = ("nodeSelector", "tolerations", "affinity", "imagePullSecrets", "securityContext", "runtimeClassName")
 
-_STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<path>/.*)?")
 
-
-def claim_of(store: str | None) -> str:
-    """The claim that a store is in; empty for other stores.
-
-    Raises:
-        Usage: the URL names no claim, or leaves its folder.
-    """
-    if not store or not store.startswith(sealing.CLAIM):
-        return ""
-    found = _STORE.fullmatch(store)
-    if found is None or ".." in (found["path"] or "").split("/"):
-        raise Usage(f"store: {store!r} names no claim; give `pvc://CLAIM/folder` with the name of a PersistentVolumeClaim")
-    return found["claim"]
-
-
-def is_elsewhere(store: str) -> bool:
-    """Whether the store is in a claim that is not mounted here."""
-    try:
-        sealing.folder_of(store)
-    except sealing.NotMounted:
-        return True
-    return False
-
-
-async def fetched(client: AsyncClient, namespace: str, store: str, name: str, like: Mapping[str, Any]) -> bytes | None:
+async def fetched(client: Connection, namespace: str, store: str, name: str, like: Mapping[str, Any]) -> bytes | None:
     """What is in the store by that name; None when nothing is. A claim is read by a Job with the image and queue of `like`.
 
     Args:
@@ -81,17 +57,13 @@ async def fetched(client: AsyncClient, namespace: str, store: str, name: str, li
 class _Claim:
     """A store that pods mount; see `fetched`."""
 
-    client: AsyncClient
+    client: Connection
     namespace: str
     store: str
     like: Mapping[str, Any]
 
     async def slices(self, name: str, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
         """The size of what has that name, -1 where nothing has, and each of these slices; by a pod for each."""
-        from pyroclast_client.compilation import compiled  # noqa: PLC0415 - it imports this module
-        from pyroclast_client.documents import fresh_name  # noqa: PLC0415 - see above
-        from pyroclast_client.payload import Arguments  # noqa: PLC0415 - see above
-
         path = self.store.removeprefix(sealing.CLAIM).partition("/")[2].rstrip("/")
         file = f"{path}/{name}".lstrip("/")
         arguments = [Arguments((claim_of(self.store), file, number * SLICE_BYTES, SLICE_BYTES)) for number in numbers]

@@ -6,31 +6,36 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from pyroclast_client import errors
+from pyroclast_client.calls import SweepCall
 from pyroclast_client.documents import fresh_name
+from pyroclast_client.handles import AsyncJob
+from pyroclast_client.jobs import Job
 from pyroclast_client.loops import end, iterated, run
 from pyroclast_client.notebook import sweep_html
 from pyroclast_client.results import Outcome
 
-if TYPE_CHECKING:
-    from pyroclast_client.asynchronous import AsyncClient
-    from pyroclast_client.functions import SweepCall
-    from pyroclast_client.handles import AsyncJob
-    from pyroclast_client.synchronous import Job
-
-__all__ = ["AsyncSweep", "Sweep"]
+__all__ = ["AsyncSweep", "Submitter", "Sweep"]
 
 R = TypeVar("R")
 
 MOST_PODS: Final = 1000
 
 
+class Submitter(Protocol):
+    """A client, as sweeps see it."""
+
+    async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
+        """Submit the calls of these indices as one Job."""
+        ...
+
+
 class AsyncSweep(Generic[R]):
     """Calls that were submitted together, as one Job for each thousand."""
 
-    def __init__(self, client: AsyncClient, call: SweepCall[R]) -> None:
+    def __init__(self, client: Submitter, call: SweepCall[R]) -> None:
         self.client = client
         self.call = call
         self.parts: list[tuple[AsyncJob[R], tuple[int, ...]]] = []
@@ -135,8 +140,6 @@ class Sweep(Generic[R]):
     @property
     def jobs(self) -> list[Job[R]]:
         """The handles of its Jobs."""
-        from pyroclast_client.synchronous import Job  # noqa: PLC0415 - it imports this module
-
         return [Job(job) for job, _ in self.handle.parts]
 
     def wait(self, timeout: float | None = None) -> Self:

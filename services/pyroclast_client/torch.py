@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyroclast_client import defaults
+from pyroclast_client.calls import Call
 from pyroclast_client.errors import Usage
-from pyroclast_client.functions import Call
 from pyroclast_client.options import options_of
 from pyroclast_client.payload import Arguments
 
 if TYPE_CHECKING:
-    from pyroclast_client.synchronous import Job
+    from pyroclast_client.jobs import Job
 
 __all__ = ["torchrun", "torchrun_call"]
 
@@ -70,13 +70,13 @@ def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: i
             with open(script, "wb") as file:
                 file.write(source)
             hosts = os.environ.get("VC_MAIN_HOSTS") or "127.0.0.1"
-            command = [
+            command = [  # PyTorch 1 knows no flags with hyphens
                 "torchrun",
                 f"--nnodes={nodes}",
-                f"--node-rank={os.environ['PYROCLAST_INDEX']}",
-                f"--nproc-per-node={per_node}",
+                f"--node_rank={os.environ['PYROCLAST_INDEX']}",
+                f"--nproc_per_node={per_node}",
             ]
-            command += [f"--master-addr={hosts.split(',')[0]}", f"--master-port={port}", script, *args]
+            command += [f"--master_addr={hosts.split(',')[0]}", f"--master_port={port}", script, *args]
             process = subprocess.Popen(command)  # noqa: S603 - what the user asks for
             try:
                 code = process.wait()

@@ -16,10 +16,12 @@ from pyroclast_client.documents import Submittable, stable_name
 from pyroclast_client.flow_handles import AsyncFlow, Flow
 from pyroclast_client.functions import Task, task
 from pyroclast_client.integrations.airflow_trigger import HANDLES, EndTrigger
-from pyroclast_client.synchronous import Client, Job
+from pyroclast_client.jobs import Job
+from pyroclast_client.synchronous import Client
 
 if TYPE_CHECKING:
-    from pyroclast_client.flows import FlowCall, FlowFunction
+    from pyroclast_client.flow_compilation import FlowCall
+    from pyroclast_client.flows import FlowFunction
 
 __all__ = ["EndTrigger", "PyroclastFlowOperator", "PyroclastJobOperator"]
 

@@ -21,7 +21,8 @@ from pyroclast_client.documents import fresh_name
 from pyroclast_client.options import Gang, TaskOptions, options_of
 
 if TYPE_CHECKING:
-    from pyroclast_client.synchronous import Client, Job
+    from pyroclast_client.jobs import Job
+    from pyroclast_client.synchronous import Client
 
 __all__ = ["PyroclastCluster"]
 

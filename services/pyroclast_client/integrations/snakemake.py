@@ -21,8 +21,9 @@ from pyroclast_client import errors
 from pyroclast_client.commands import command_job
 from pyroclast_client.documents import Document, fresh_name
 from pyroclast_client.handles import COMPLETED
+from pyroclast_client.jobs import Job
 from pyroclast_client.options import TaskOptions, options_of
-from pyroclast_client.synchronous import Client, Job
+from pyroclast_client.synchronous import Client
 
 __all__ = ["Executor", "ExecutorSettings", "common_settings"]
 

@@ -10,11 +10,14 @@ __all__ = ["AddressPool"]
 
 @dataclass(slots=True)
 class AddressPool:
-    """Gives out the addresses of `network` in turn, so that one that was given back is not seen again soon."""
+    """Gives out the addresses of `network` in turn, so that one that was given back is not seen again soon.
+
+    `last`: the number in the network of the address that was given out last.
+    """
 
     network: ipaddress.IPv4Network
+    last: int = 0
     _owners: dict[int, str] = field(default_factory=dict)  # uids of pods
-    _last: int = 0
 
     def take(self, uid: str) -> str:
         """A free address for a pod.
@@ -24,9 +27,9 @@ class AddressPool:
         """
         first, size = int(self.network.network_address) + 1, self.network.num_addresses - 2
         for step in range(size):
-            candidate = first + (self._last + step) % size
+            candidate = first + (self.last + step) % size
             if candidate not in self._owners:
-                self._last = candidate - first + 1
+                self.last = candidate - first + 1
                 self._owners[candidate] = uid
                 return str(ipaddress.IPv4Address(candidate))
         raise RuntimeError(f"no free pod address in {self.network}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -53,7 +54,7 @@ async def run(service: Service) -> None:
             client,
             pods,
             runtime,
-            addresses=AddressPool(ipaddress.IPv4Network(settings.network)),
+            addresses=_addresses(settings),
             backoff=Backoff(first, first * _LONGEST_BACKOFF),
             queue=queue,
             events=events,
@@ -71,6 +72,12 @@ async def run(service: Service) -> None:
             service.spawn("nodes", fleet.keep())
             service.spawn("leases", fleet.renew_leases())
             await service.forever()
+
+
+def _addresses(settings: NodesSettings) -> AddressPool:
+    """The addresses of pods. Processes begin somewhere: those of another control plane may listen on the same ports."""
+    network = ipaddress.IPv4Network(settings.network)
+    return AddressPool(network, secrets.randbelow(network.num_addresses) if settings.mode == "process" else 0)
 
 
 @asynccontextmanager

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+import pyroclast.client as pc
 from tests.e2e.cli.test_vcctl import FLOW
 from tests.e2e.support.cluster import Cluster, wait_until
-from tests.e2e.support.shell import Shell
+from tests.e2e.support.shell import PROGRAMS, Shell
 
+CONTAINER = {"name": "main", "image": "any", "command": ["sh", "-c", "echo hello; sleep 600"]}
+TEMPLATE = {"spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [CONTAINER]}}
+MANIFEST = {"spec": {"tasks": [{"name": "main", "replicas": 1, "template": TEMPLATE}]}}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "code"}, "immutable": True, "stringData": {"a": "b"}}
+
+
+INTERRUPTED = 130
+Right = tuple[str, str, str]
+RARE: dict[Right, str] = {("scheduling.volcano.sh", "podgroups", "get"): "asked about a group that the watch has not shown yet"}
 
 
 class User(Shell):
@@ -22,21 +35,48 @@ class User(Shell):
     def user(self) -> str:
         return f"system:serviceaccount:{self.namespace}:ann"
 
+    @contextlib.contextmanager
+    def watching(self, *view: str) -> Iterator[None]:
+        """Look at a view that is shown again."""
+        command = [str(PROGRAMS / "vcctl"), *view, "-w"]
+        with subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL) as process:
+            try:
+                yield
+            finally:
+                process.send_signal(signal.SIGINT)
+        assert process.returncode == INTERRUPTED
 
-@pytest.fixture
-def ann(cluster: Cluster, namespace: str, tmp_path: Path) -> User:
-    """The programs as a ServiceAccount to which the role is bound in the test's namespace."""
+
+def user_of(cluster: Cluster, namespace: str, folder: Path) -> User:
+    """The programs as a ServiceAccount that has no rights yet."""
     cluster.kubectl("create", "serviceaccount", "ann", "-n", namespace)
-    account = f"--serviceaccount={namespace}:ann"
-    cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     token = cluster.kubectl("create", "token", "ann", "-n", namespace).strip()
     document["users"] = [{"name": "ann", "user": {"token": token}}]
     for context in document["contexts"]:
         context["context"] |= {"namespace": namespace, "user": "ann"}
-    path = tmp_path / "kubeconfig"
+    path = folder / "kubeconfig"
     path.write_text(yaml.safe_dump(document))
     return User(path, namespace)
+
+
+@pytest.fixture
+def ann(cluster: Cluster, namespace: str, tmp_path: Path) -> User:
+    """A user to whom the role is bound in the test's namespace."""
+    user = user_of(cluster, namespace, tmp_path)
+    account = f"--serviceaccount={namespace}:ann"
+    cluster.kubectl("create", "rolebinding", "ann", "-n", namespace, "--clusterrole=pyroclast-user", account)
+    return user
+
+
+@pytest.fixture
+def ann_everywhere(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[User]:
+    """A user to whom the role is bound in all namespaces."""
+    user = user_of(cluster, namespace, tmp_path)
+    account = f"--serviceaccount={namespace}:ann"
+    cluster.kubectl("create", "clusterrolebinding", namespace, "--clusterrole=pyroclast-user", account)
+    yield user
+    cluster.kubectl("delete", "clusterrolebinding", namespace)
 
 
 def test_a_user_submits_looks_suspends_resumes_and_deletes(cluster: Cluster, ann: User, tmp_path: Path) -> None:
@@ -66,3 +106,81 @@ def test_a_user_makes_secrets_and_lists_none(cluster: Cluster, ann: User) -> Non
     assert cluster.get("secret", "code", "-n", ann.namespace)["metadata"]["labels"] == {"job": "mine"}
     for beyond in (("get", "secrets"), ("delete", "secret/code"), ("create", "configmap", "c"), ("delete", "pod/p")):
         assert "orbidden" in cluster.refused(user, *beyond, *where), beyond
+
+
+step = pc.task(cpu="100m")(int)
+
+
+@pc.flow
+def steps() -> None:
+    step.after(step())()
+
+
+def submits_and_directs(client: pc.Client) -> str:
+    """What the client asks of a server, call by call; the manifests of a flow."""
+    with client:
+        job = client.submit(step.call()).wait(100, check=False)
+        job = client.submit(MANIFEST, name="directed").wait(100, "placed").wait(100, "running")
+        job.scale(2)
+        assert str(job.explain())
+        assert job.name in {each.name for each in client.jobs()}
+        assert client.queues()
+        next(job.logs(follow=True))
+        job.logs()
+        job.cancel()
+        assert [event.reason for event in job.events()][-1] == "Terminated"
+        job.delete()
+        flow = client.submit(steps.call())
+        assert client.flow(flow.name).name == flow.name
+        flow.cancel()
+        flow.delete()
+        return steps.to_yaml()
+
+
+def rights_used(cluster: Cluster, user: str) -> set[Right]:
+    """What the user was allowed: group, resource or resource/subresource, and verb."""
+    used = set()
+    for event in cluster.audit.events("ResponseStarted", "ResponseComplete"):
+        about = event.get("objectRef")
+        if about and event["user"]["username"] == user and event["annotations"]["authorization.k8s.io/decision"] == "allow":
+            resource = "/".join(filter(None, [about["resource"], about.get("subresource")]))
+            used.add((about.get("apiGroup", ""), resource, event["verb"]))
+    return used
+
+
+def test_nothing_is_granted_in_vain(cluster: Cluster, ann_everywhere: User, tmp_path: Path) -> None:
+    ann = ann_everywhere
+    where = ("-n", ann.namespace)
+    manifests = tmp_path / "steps.yaml"
+    client = pc.Client(namespace=ann.namespace, image="any", kubeconfig=ann.environment["KUBECONFIG"])
+    manifests.write_text(submits_and_directs(client))
+    ann.said("kubectl", "apply", "--server-side", "-f", str(manifests))
+    ann.said("vcctl", "job", "run", "-N", "seen", *where)
+    ann.said("vcctl", "wait", "seen", "--for", "Running", *where)
+    for kind, document in zip(("jobtemplate", "jobflow"), FLOW.split("---"), strict=True):
+        document = document.replace("metadata: {", f"metadata: {{namespace: {ann.namespace}, ")
+        (tmp_path / kind).write_text(document)
+        ann.said("vcctl", kind, "create", "-f", str(tmp_path / kind))
+        ann.said("vcctl", kind, "list", *where)
+    ann.said("vcctl", "job", "view", "-N", "seen", *where)
+    role = cluster.get("clusterrole", "pyroclast-user")
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+    def unused() -> list[Right]:
+        found = sorted(granted - rights_used(cluster, ann.user) - RARE.keys())
+        print("not used yet:", found)
+        return found
+
+    with contextlib.ExitStack() as stack:
+        for view in (["waiting"], ["queues"], ["tree", "etl"], ["timeline", "seen"]):
+            stack.enter_context(ann.watching(*view))
+        pods = cluster.get("pods", "-n", ann.namespace, "-l", "volcano.sh/job-name=seen")["items"]
+        ann.said("kubectl", "logs", pods[0]["metadata"]["name"])
+        ann.said("kubectl", "delete", "jobtemplate/step")
+        wait_until(lambda: not unused(), "each right to be used", seconds=20)

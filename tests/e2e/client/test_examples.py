@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,10 +36,18 @@ def client(control_plane: str, request: pytest.FixtureRequest, tmp_path_factory:
         yield client
 
 
-def output_of(name: str, capsys: pytest.CaptureFixture[str]) -> str:
+def output_of(program: str | Path, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    runpy.run_path(str(EXAMPLES / program), run_name="__main__")
     return capsys.readouterr().out
+
+
+@pytest.fixture
+def torchrun(client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in that starts the script, which sets no ranks."""
+    (tmp_path / "torchrun").write_text(STAND_IN.format(python=sys.executable))
+    (tmp_path / "torchrun").chmod(0o755)
+    monkeypatch.setitem(client.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
 
 
 def test_a_gang_of_four(client: pc.Client, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,12 +65,27 @@ def test_a_flow(client: pc.Client, capsys: pytest.CaptureFixture[str]) -> None:
     assert output_of("flow.py", capsys) == "4122\n"
 
 
-def test_torchrun_on_two_nodes(client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "torchrun").write_text(STAND_IN.format(python=sys.executable))
-    (tmp_path / "torchrun").chmod(0o755)
-    monkeypatch.setitem(client.asynchronous.env, "PATH", f"{tmp_path}:/usr/bin:/bin")
+@pytest.mark.usefixtures("torchrun")
+def test_torchrun_on_two_nodes(client: pc.Client) -> None:
     runpy.run_path(str(EXAMPLES / "torchrun.py"), run_name="__main__")
-    assert any("rank 0 of 1" in job.logs() for job in client.jobs())  # the stand-in sets no ranks
+    assert any("rank 0 of 1" in job.logs() for job in client.jobs())
+
+
+@pytest.mark.usefixtures("torchrun")
+def test_the_programs_that_are_compared_with_those_of_others(
+    client: pc.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {job.name for job in client.jobs()}
+    programs = [block for block in blocks(PAGES["docs/explanation/five-tasks.md"], "python") if "pyroclast" in block]
+    shutil.copy(EXAMPLES / "train.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    said = []
+    for number, program in enumerate(programs, 1):
+        first = next((job.name for job in client.jobs() if job.name.startswith("rank-") and job.name not in before), "")
+        (tmp_path / f"task_{number}.py").write_text(program.replace("rank-abcde", first))
+        said.append(output_of(tmp_path / f"task_{number}.py", capsys))
+    assert (said[0], said[2:]) == ("[0, 1, 2, 3]\n", ["", "2061\n", " 0\n"])
+    assert said[1] == f"{[(number / 100 - 0.5) ** 2 for number in range(100)]}\n"
 
 
 def test_without_a_cluster_by_the_environment() -> None:

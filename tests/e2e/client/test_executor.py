@@ -201,8 +201,8 @@ import os, socket, subprocess, sys
 flags = dict(each[2:].split("=") for each in sys.argv[1:] if each.startswith("--") and "=" in each)
 script = next(each for each in sys.argv if each.endswith(".py"))
 rest = sys.argv[sys.argv.index(script) + 1:]
-where = (flags["master-addr"], int(flags["master-port"]))
-if flags["node-rank"] == "0":
+where = (flags["master_addr"], int(flags["master_port"]))
+if flags["node_rank"] == "0":
     with socket.create_server(where) as server:
         for _ in range(int(flags["nnodes"]) - 1):
             server.accept()[0].close()
@@ -215,7 +215,7 @@ else:
             import time; time.sleep(0.1)
     else:
         sys.exit("no rendezvous")
-sys.exit(subprocess.call([sys.executable, script, flags["node-rank"], *rest]))
+sys.exit(subprocess.call([sys.executable, script, flags["node_rank"], *rest]))
 """
 
 

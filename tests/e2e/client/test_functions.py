@@ -6,6 +6,8 @@ import base64
 import json
 import os
 import pickle
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -228,15 +230,36 @@ def test_a_forged_message_is_not_unpickled(local: pc.Client, tmp_path: Any) -> N
     assert not target.exists()
 
 
-def test_another_python_is_told_before_anything_is_unpickled(local: pc.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    from collections import namedtuple
+HERE = "{}.{}".format(*sys.version_info)
 
-    info = namedtuple("info", "major minor")  # noqa: PYI024
-    monkeypatch.setattr("pyroclast_client.payload.sys", type("S", (), {"version_info": info(3, 99)}))
-    job = divided.run(1, 1)
-    monkeypatch.undo()
-    with pytest.raises(errors.VersionMismatch, match=r"the image has Python 3\.\d+ and this is Python 3.99"):
-        job.result(200)
+
+def another_python() -> tuple[str, str]:
+    """The version and the path of an interpreter of another minor version on this machine, which pyenv may have."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    for version in {"3.10", "3.12", "3.13", "3.14"} - {HERE}:
+        for path in (shutil.which(f"python{version}"), *root.glob(f"versions/{version}.*/bin/python{version}")):
+            if path and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0:
+                return version, str(path)
+    pytest.skip("there is no Python of another minor version on this machine")
+
+
+def test_another_python_is_told_before_anything_is_unpickled(local: pc.Client, tmp_path: Path) -> None:
+    target = tmp_path / "written"
+
+    class Mark:
+        def __reduce__(self) -> Any:
+            return os.system, (f"touch {target}",)
+
+    def take(mark: object) -> str:
+        return sys.version
+
+    version, python = another_python()
+    told = f"the image has Python {version} and this is Python {HERE}; use an image with Python {HERE}"
+    with pytest.raises(errors.VersionMismatch, match=re.escape(told)):
+        pc.task(take).using(python=python).run(Mark()).result(200)
+    assert not target.exists()
+    pc.task(take).run(Mark()).result(200)  # by this Python the mark is made
+    assert target.exists()
 
 
 def test_secrets_are_in_no_manifest_log_or_representation(local: pc.Client) -> None:

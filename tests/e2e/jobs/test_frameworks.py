@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -12,10 +14,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support.cluster import Cluster, running
+from pyroclast_standalone.ports import free_port
+from tests.e2e.support.cluster import Cluster, running, wait_until
+from tests.third_party.environments import NotInstalled, environment
+from tests.unit.docs.pages import PAGES, blocks
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 SSH = shutil.which("ssh")
+HAS_LOGIN = bool(SSHD and SSH and os.geteuid() == 0)
 
 RENDEZVOUS = """
 import os, socket, time
@@ -76,37 +82,56 @@ print("reached", len(everyone))
 """What each server of tf.train.ClusterSpec does: listen at its own place of the list, and connect to the others."""
 
 RAY = """
-import argparse, socket, sys, time
-parser = argparse.ArgumentParser(prog="ray")
-start = parser.add_subparsers(dest="command", required=True).add_parser("start", allow_abbrev=False)
-for flag in ("--head", "--block"):
-    start.add_argument(flag, action="store_true")
-for flag in ("--port", "--dashboard-port", "--ray-client-server-port"):
-    start.add_argument(flag, type=int)
-start.add_argument("--dashboard-host", default="localhost")
-start.add_argument("--address")
-given = parser.parse_args()
-assert given.head != bool(given.address), "a node is the head, or joins one"
-if given.head:
-    ports = (given.port, given.dashboard_port, given.ray_client_server_port)
-    servers = [socket.create_server(("0.0.0.0", port)) for port in ports]
-    for _ in range(2):
-        peer, _ = servers[0].accept()
-        peer.sendall(b"welcome")
-    print("head: 2 nodes joined", flush=True)
-    time.sleep(3)
-else:
-    host, port = given.address.rsplit(":", 1)
-    for _ in range(600):
-        try:
-            peer = socket.create_connection((host, int(port)))
-            break
-        except OSError:
-            time.sleep(0.1)
-    assert peer.recv(16) == b"welcome"
-    print("joined", flush=True)
+import os, time
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
+
+deadline = time.monotonic() + 240
+
+def until(holds):
+    while not holds():
+        assert time.monotonic() < deadline, ray.nodes()
+        time.sleep(0.2)
+
+def connects():
+    try:
+        return ray.init(os.environ["HEAD"], logging_level="ERROR")
+    except ConnectionError as error:  # the head has not started yet
+        return print(error, flush=True)
+
+until(connects)
+until(lambda: len(ray.nodes()) == 3)
+
+@ray.remote(num_cpus=1)
+def node():
+    return ray.get_runtime_context().get_node_id()
+
+@ray.remote
+class Counter:
+    count = 0
+    def add(self):
+        self.count += 1
+        return self.count
+
+nodes = [each["NodeID"] for each in ray.nodes()]
+ran = ray.get([node.options(scheduling_strategy=On(each, soft=False)).remote() for each in nodes])
+counter = Counter.remote()
+print("ran on all:", ran == nodes, "counted:", ray.get([counter.add.remote() for _ in range(3)]))
 """
-"""The part of the command line of `ray start` that its documentation tells of; the head listens, workers join it."""
+RAY_VARIABLES = {
+    "RAY_START_HOOK": "pod_address.of_ray",
+    "RAY_AUTH_MODE": "disabled",  # else a token in the home of whoever runs the tests decides
+    "RAY_OVERRIDE_RESOURCES": '{"CPU": 1}',
+    "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "80000000",
+    "RAY_memory_monitor_refresh_ms": "0",  # it would end work for what other tests have taken
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+MPI = """
+from mpi4py import MPI
+everyone = MPI.COMM_WORLD
+print("rank", everyone.rank, "sum", everyone.allreduce(everyone.rank), "on", MPI.Get_processor_name(), flush=True)
+"""
 
 SSH_LOGIN = """
 set -e
@@ -121,7 +146,24 @@ mkdir -p /run/sshd
 set -- -f /dev/null -p 2222 -h /root/.ssh/id_rsa -o ListenAddress=$HOST_ADDRESS -o UsePAM=no -o StrictModes=no -o PidFile=none
 exec {sshd} -D -e "$@"
 """
-
+WITHOUT_SSH = """
+import os, socket, subprocess, threading
+def serve(peer):
+    with peer, peer.makefile("rb") as lines:
+        done = subprocess.run(["sh", "-c", lines.readline()], stdout=peer, stderr=peer)
+        peer.sendall(b" %d" % done.returncode)
+server = socket.create_server((os.environ["HOST_ADDRESS"], 2222))
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],)).start()
+"""
+WITHOUT_SSH_LOGIN = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 2222)) as host:
+    host.sendall(" ".join(sys.argv[2:]).encode() + b"\\n")
+    with host.makefile() as said:
+        sys.exit(int(said.read().split()[-1]))
+"""
+"""A remote shell without keys, for machines without sshd."""
 
 STAMP = """
 from pyroclast.api.types import CONFIG_MAPS
@@ -171,13 +213,39 @@ def task(name: str, replicas: int, *command: str, env: dict[str, str] | None = N
     return {"name": name, "replicas": replicas, "template": {"spec": spec}, **more}
 
 
-def run(cluster: Cluster, namespace: str, plugins: dict[str, list[str]], *tasks: dict[str, Any]) -> dict[str, str]:
+def add_address(task: dict[str, Any], variable: str) -> None:
+    """Let the containers of `task` know the address of their pod."""
+    address = {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+    task["template"]["spec"]["containers"][0]["env"].append(address)
+
+
+def installed(name: str) -> Path:
+    """The Python of an environment with the real package; without it, the test is left out."""
+    try:
+        return environment(name)
+    except NotInstalled as error:
+        pytest.skip(str(error))
+
+
+def processes_with(text: str) -> list[Path]:
+    """Those that have a variable with this text."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            found += [path] if text in path.read_bytes().decode(errors="replace") else []
+    return found
+
+
+def run(
+    cluster: Cluster, namespace: str, plugins: dict[str, list[str]], *tasks: dict[str, Any], seconds: int = 60
+) -> dict[str, str]:
     """Run a Job to its end; the logs of its pods."""
     spec = {"schedulerName": "volcano", "plugins": plugins, "tasks": list(tasks)}
     body = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
     cluster.create(json.dumps(body), namespace)
     try:
-        cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Completed", "vcjob/j", "--timeout=60s")
+        completed = ("--for=jsonpath={.status.state.phase}=Completed", f"--timeout={seconds}s")
+        cluster.kubectl("wait", "-n", namespace, "vcjob/j", *completed, timeout=seconds + 30)
     finally:
         names = [pod["metadata"]["name"] for pod in cluster.get("pods", "-n", namespace)["items"]]
         logs = {name: cluster.kubectl("logs", "-n", namespace, name, "--all-containers") for name in names}
@@ -204,20 +272,55 @@ def test_servers_of_a_tensorflow_cluster_reach_each_other(cluster: Cluster, name
     assert list(logs.values()) == ["reached 4\n"] * 4
 
 
-def test_workers_join_the_head_that_ray_starts(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
-    program = tmp_path / "ray"
-    program.write_text(f"#!{sys.executable}\n{RAY}")
-    program.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    logs = run(cluster, namespace, {"ray": []}, task("head", 1, env=env), task("worker", 2, env=env))
-    assert logs == {"j-head-0": "head: 2 nodes joined\n", "j-worker-0": "joined\n", "j-worker-1": "joined\n"}
+@pytest.mark.thirdparty
+@pytest.mark.timeout(700)  # the first time it installs
+def test_ray_runs_tasks_on_all_nodes_of_a_job_and_nothing_of_it_stays(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    python = installed("ray")
+    (hook,) = blocks(PAGES["docs/reference/simulated-nodes.md"], "python")
+    (tmp_path / "pod_address.py").write_text(hook)
+    env = {"PATH": f"{python.parent}:/usr/bin:/bin", "PYTHONPATH": str(tmp_path), **RAY_VARIABLES}
+    tasks = [task("head", 1, env=env), task("worker", 2, env=env)]
+    for each in tasks:
+        add_address(each, "POD_IP")
+        each["template"]["spec"]["volumes"] = [{"name": "ray", "emptyDir": {}}]
+        each["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "ray", "mountPath": "/tmp/ray"}]
+    port, client_port = free_port(), free_port()  # Ray listens on the first at all addresses of the machine
+    driver = f"export HEAD=ray://$VC_HEAD_HOSTS:{client_port}; exec python -c {shlex.quote(RAY)}"
+    done = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    tasks.append(task("driver", 1, "sh", "-c", driver, env=env, policies=done))
+    logs = run(cluster, namespace, {"ray": [f"--port={port}", f"--clientPort={client_port}"]}, *tasks, seconds=300)
+    assert logs["j-driver-0"].splitlines()[-1] == "ran on all: True counted: [1, 2, 3]"
+    wait_until(lambda: not processes_with(str(tmp_path)), "all processes of Ray to end")
 
 
-@pytest.mark.skipif(not (SSHD and SSH and os.geteuid() == 0), reason="a login by ssh needs sshd, ssh and root on this machine")
+@pytest.mark.thirdparty
+@pytest.mark.timeout(700)  # the first time it installs
+def test_mpirun_starts_ranks_on_the_workers_that_reach_each_other(cluster: Cluster, namespace: str, tmp_path: Path) -> None:
+    python = installed("mpi")
+    (tmp_path / "ranks.py").write_text(MPI)
+    if HAS_LOGIN:
+        server, login = ("sh", "-c", SSH_SERVER.format(sshd=SSHD)), f"{SSH} -p 2222 -o LogLevel=ERROR"
+    else:
+        (tmp_path / "login").write_text(f"#!{sys.executable}{WITHOUT_SSH_LOGIN}")
+        (tmp_path / "login").chmod(0o755)
+        server, login = (sys.executable, "-c", WITHOUT_SSH), str(tmp_path / "login")
+    start = f"exec {python.with_name('mpirun')} --allow-run-as-root --host $MPI_HOST {python} {tmp_path}/ranks.py"
+    done = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    launcher = task("master", 1, "sh", "-c", start, env={"PRTE_MCA_plm_ssh_agent": login}, policies=done)
+    workers = task("worker", 2, *server)
+    add_address(workers, "HOST_ADDRESS")
+    plugins = {"mpi": ["--port=2222"], "svc": ["--wait-for-workers"], "ssh": ["--ssh-port=2222"]}
+    log = run(cluster, namespace, plugins, launcher, workers)["j-master-0"]
+    assert sorted(line for line in log.splitlines() if line.startswith("rank")) == [
+        "rank 0 sum 1 on j-worker-0",
+        "rank 1 sum 1 on j-worker-1",
+    ]
+
+
+@pytest.mark.skipif(not HAS_LOGIN, reason="a login by ssh needs sshd, ssh and root on this machine")
 def test_the_launcher_logs_in_to_its_workers(cluster: Cluster, namespace: str) -> None:
     workers = task("worker", 2, "sh", "-c", SSH_SERVER.format(sshd=SSHD))
-    address = {"name": "HOST_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    workers["template"]["spec"]["containers"][0]["env"] = [address]
+    add_address(workers, "HOST_ADDRESS")
     done = [{"event": "TaskCompleted", "action": "CompleteJob"}]
     launcher = task("master", 1, "sh", "-c", SSH_LOGIN.format(ssh=SSH), policies=done)
     plugins = {"mpi": ["--port=2222"], "svc": ["--wait-for-workers"], "ssh": ["--ssh-port=2222"]}

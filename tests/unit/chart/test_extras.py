@@ -174,9 +174,11 @@ def test_the_role_of_a_user_holds_what_client_and_command_line_need_and_no_more(
     for rule in role["rules"]:
         for resource in rule["resources"]:
             rights[rule["apiGroups"][0], resource] = set(rule["verbs"])
-    reads, writes = {"get", "list", "watch"}, {"create", "get", "list", "watch", "update", "patch", "delete"}
-    work = {(kind.group, kind.plural): writes for kind in (JOBS, JOB_FLOWS, JOB_TEMPLATES)}
-    shown = {(kind.group, kind.plural): reads for kind in (POD_GROUPS, QUEUES, PODS, EVENTS)}
+    reads, writes = {"get", "list", "watch"}, {"create", "get", "list", "watch", "patch", "delete"}
+    work = {(kind.group, kind.plural): writes for kind in (JOBS, JOB_FLOWS)}
+    work |= {(JOB_TEMPLATES.group, JOB_TEMPLATES.plural): writes - {"watch"}}
+    shown = {(kind.group, kind.plural): reads for kind in (POD_GROUPS, QUEUES, PODS)}
+    shown |= {(EVENTS.group, EVENTS.plural): {"list", "watch"}}
     others = {(COMMANDS.group, COMMANDS.plural): {"create"}, ("", "pods/log"): {"get"}, ("", "secrets"): {"create", "patch"}}
     assert rights == {**work, **shown, **others}
 

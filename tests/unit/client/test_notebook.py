@@ -3,7 +3,7 @@
 import io
 import re
 
-from pyroclast_client.notebook import explanation_html, flow_html, job_html, sweep_html
+from pyroclast_client.notebook import flow_html, job_html, sweep_html
 from pyroclast_client.progress import ProgressLine, line_of
 from pyroclast_client.states import JobStatus, explanation_of
 
@@ -22,7 +22,7 @@ def test_markup_in_names_and_messages_is_text():
         job_html("Job", EVIL, status, explanation),
         sweep_html(EVIL, [status, status]),
         flow_html(EVIL, "Running", {EVIL: "Completed"}, {EVIL: EVIL}),
-        explanation_html(explanation),
+        explanation._repr_html_(),
     ):
         assert "&lt;script&gt;" in html
         assert not re.search(r"<script|<link|src=|href=|https?:", html)

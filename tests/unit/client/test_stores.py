@@ -6,11 +6,11 @@ import os
 import pytest
 
 from pyroclast_client import errors
+from pyroclast_client.claims import claim_of
 from pyroclast_client.compilation import Surroundings, compiled
 from pyroclast_client.options import options_of
 from pyroclast_client.payload import Arguments, secret_data
 from pyroclast_client.runner import sealing
-from pyroclast_client.stores import claim_of
 
 
 @pytest.mark.parametrize(

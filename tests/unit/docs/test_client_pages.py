@@ -7,9 +7,10 @@ from tests.unit.docs.pages import PAGES, ROOT, blocks
 
 WHOLE = {
     "docs/tutorials/python.md": "tests/e2e/client/test_examples.py",
+    "docs/explanation/five-tasks.md": "tests/e2e/client/test_examples.py",  # those of the other tools are not run
     "docs/tutorials/notebook.md": "tests/third_party/check_notebook.py",  # the page is made from the notebook
 }
-"""Pages all of whose blocks a test runs."""
+"""Pages all of whose programs a test runs."""
 BY_SECTION = "docs/how-to/submit-from-other-tools.md"
 
 
@@ -17,6 +18,7 @@ def test_a_test_runs_each_page_with_programs_of_the_client():
     found = {page for page, text in PAGES.items() if any("pyroclast" in block for block in blocks(text, "python"))}
     assert found == {*WHOLE, BY_SECTION}
     assert "tutorials/python.md" in (ROOT / WHOLE["docs/tutorials/python.md"]).read_text()
+    assert "explanation/five-tasks.md" in (ROOT / WHOLE["docs/explanation/five-tasks.md"]).read_text()
     assert "notebook.ipynb" in (ROOT / WHOLE["docs/tutorials/notebook.md"]).read_text()
 
 

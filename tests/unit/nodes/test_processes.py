@@ -10,9 +10,10 @@ import pytest
 
 from pyroclast.api.types import CONFIG_MAPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast_standalone.nodes import service
 from pyroclast_standalone.nodes.processes import runtime
 from pyroclast_standalone.nodes.processes.hosts import hosts_file, names_of
-from pyroclast_standalone.nodes.processes.launcher import is_shim
+from pyroclast_standalone.nodes.processes.launcher import find_isolation, is_shim
 from pyroclast_standalone.nodes.processes.layout import Layout, write_files
 from pyroclast_standalone.nodes.volumes import File
 
@@ -87,6 +88,29 @@ async def test_sigterm_then_sigkill(cluster, tmp_path):
     phases = {orjson.loads(change.current.data)["metadata"]["name"]: change for change in cluster.server.history("pods")}
     assert orjson.loads(phases["polite"].current.data)["status"]["phase"] == "Succeeded"
     assert orjson.loads(phases["deaf"].current.data)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+async def test_what_a_container_leaves_behind_ends_with_it(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    pod = await cluster.run_pod("p", "setsid sh -c 'sleep 600 & echo $!; wait' & sleep 0.5; exit 3")
+    await cluster.until_phase("p", "Failed")
+    assert not os.path.exists(f"/proc/{printed(tmp_path, pod)[0]}")  # noqa: ASYNC240
+
+
+@pytest.mark.skipif(find_isolation() == "none", reason="processes cannot be given a host name of their own here")
+async def test_a_pod_has_its_host_name_and_finds_its_address_by_it(cluster, tmp_path):
+    await started(cluster, tmp_path)
+    script = "python3 -c 'import socket; name = socket.gethostname(); print(name, socket.gethostbyname(name))'"
+    pod = await cluster.run_pod("p", script)
+    ended = await cluster.until_phase("p", "Succeeded")
+    assert printed(tmp_path, pod) == [f"p {ended['status']['podIP']}"]
+
+
+async def test_pods_of_two_control_planes_do_not_share_addresses(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(service.secrets, "randbelow", lambda count: count // 2)
+    await started(cluster, tmp_path)
+    await cluster.run_pod("p", "exit 0")
+    assert (await cluster.until_phase("p", "Succeeded"))["status"]["podIP"] == "127.96.0.1"
 
 
 async def test_a_killed_nodes_process_finds_its_containers_again(cluster, tmp_path):

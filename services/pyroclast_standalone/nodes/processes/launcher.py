@@ -1,4 +1,4 @@
-"""Starts shims: what a container is to be given, and how this machine can keep its mounts apart."""
+"""Starts shims: what a container is to be given, and how this machine can keep its mounts and host name apart."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .messages import path_of
 __all__ = ["Launcher", "find_isolation", "is_shim"]
 
 _SHIM = Path(__file__).with_name("shim.py")
+_LONGEST_HOSTNAME = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Launcher:
             "argv": argv,
             "env": variables,
             "cwd": cwd,
+            "hostname": (pod.spec.hostname or pod.metadata.name)[:_LONGEST_HOSTNAME],
             "mounts": [[str(source), target] for source, target in mounts],
             "isolation": self.isolation,
             "scratch": str(scratch),
@@ -97,10 +99,10 @@ class Launcher:
 
 
 def find_isolation() -> str:
-    """How processes can be given mounts of their own here: as `root`, in a `user` namespace, or not at all (`none`)."""
-    if os.geteuid() == 0 and _can("unshare", "-m", "true"):
+    """How processes can be given mounts and a host name here: as `root`, in a `user` namespace, or not at all (`none`)."""
+    if os.geteuid() == 0 and _can("unshare", "-mu", "true"):
         return "root"
-    return "user" if _can("unshare", "-rm", "true") else "none"
+    return "user" if _can("unshare", "-rmu", "true") else "none"
 
 
 def _can(*command: str) -> bool:

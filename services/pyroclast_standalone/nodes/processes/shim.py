@@ -1,10 +1,10 @@
 """Runs one container as a process, with the mounts of its pod, and outlives the nodes process that started it.
 
 A program of its own, started as `python -I -S shim.py SPEC`, which imports nothing of ours so that it starts at once and stays
-small. SPEC is a JSON file: argv, env, cwd, mounts ([source, target] each), isolation (`root`, `user` or `none`), scratch (a
-folder), and the paths log, state and exit. It writes the state file (pids, start) when the process runs, log lines (`seconds
-text`), and the exit file (code, end) when it has ended. Codes are those of a shell: 127 not found, 126 not executable, 128 + N
-for signal N.
+small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target] each), isolation (`root`, `user` or `none`),
+scratch (a folder), and the paths log, state and exit. It writes the state file (pids, start) when the process runs, log lines
+(`seconds text`), and the exit file (code, end) when it has ended. Codes are those of a shell: 127 not found, 126 not executable,
+128 + N for signal N.
 """
 
 import contextlib
@@ -19,8 +19,9 @@ import tempfile
 import time
 from typing import Any, BinaryIO
 
-NEW_NAMESPACE, NEW_USER = 0x00020000, 0x10000000
+NEW_NAMESPACE, NEW_HOSTNAME, NEW_USER = 0x00020000, 0x04000000, 0x10000000
 BIND, RECURSIVE, PRIVATE = 0x1000, 0x4000, 0x40000
+SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -30,6 +31,7 @@ def main(path: str) -> None:
         spec = json.load(file)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    check(_libc.prctl(SUBREAPER, 1, 0, 0, 0), "prctl")  # what outlives its parent in the container becomes a child of ours
     readable, writable = os.pipe()
     started_at = time.time()
     pid = os.fork()
@@ -52,7 +54,7 @@ def become(spec: dict[str, Any], output: int) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        isolate(spec["isolation"], spec["mounts"], spec["scratch"])
+        isolate(spec["isolation"], spec["hostname"], spec["mounts"], spec["scratch"])
         os.chdir(spec["cwd"] or "/")
         os.execvpe(spec["argv"][0], spec["argv"], spec["env"])  # noqa: S606 - it is the container's command
     except FileNotFoundError as error:
@@ -89,9 +91,29 @@ def watch(pid: int, readable: int, log: BinaryIO) -> int:
     if rest:
         log.write(b"%.6f %s\n" % (time.time(), rest))
     _, status = os.waitpid(pid, 0)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
+    end_rest()
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+def end_rest() -> None:
+    """End what the container's process has left behind, daemons too."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            if os.waitpid(-1, os.WNOHANG)[0] != 0:
+                continue
+            for child in children():
+                os.kill(child, signal.SIGKILL)
+            time.sleep(0.005)
+
+
+def children() -> list[int]:
+    """The children of this process, which live until it waits for them."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(pid))
+    return found
 
 
 def write(path: str, content: dict[str, Any]) -> None:
@@ -101,16 +123,17 @@ def write(path: str, content: dict[str, Any]) -> None:
     os.replace(path + ".new", path)
 
 
-def isolate(how: str, mounts: list[list[str]], scratch: str) -> None:
-    """Give this process mounts of its own and bind each source over its target, which need not exist on the machine."""
+def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> None:
+    """Give this process a host name and mounts of its own: each source over its target, which need not exist on the machine."""
     if how == "none":
         return
     user, group = os.getuid(), os.getgid()
-    check(_libc.unshare(NEW_NAMESPACE | (NEW_USER if how == "user" else 0)), "unshare")
+    check(_libc.unshare(NEW_NAMESPACE | NEW_HOSTNAME | (NEW_USER if how == "user" else 0)), "unshare")
     if how == "user":
         put("/proc/self/setgroups", "deny")
         put("/proc/self/uid_map", f"0 {user} 1")
         put("/proc/self/gid_map", f"0 {group} 1")
+    check(_libc.sethostname(hostname.encode(), len(hostname.encode())), "sethostname")
     mount("none", "/", "", RECURSIVE | PRIVATE)
     for source, target in sorted(mounts, key=lambda pair: pair[1].count("/")):
         if not os.path.exists(target):
