@@ -19,7 +19,9 @@ from pyroclast.lifecycle.times import format_time
 from tests.unit.lifecycle.builders import CREATED, NOW, decode, facts, group, job, pod
 
 FULL = "QueueFull: not now: it asks for 1 cpu"
-TOLD = Waiting(code="QueueFull", since="s", seen="t", resource="cpu", asks="1", has="2", may="2", ahead=3, start=("a", "b", "c"))
+TOLD = Waiting(
+    code="QueueFull", since="s", seen="t", resource="cpu", asks="1", has="2", may="2", ahead=3, start=("a", "b", "c"), queue="q"
+)
 
 
 def waiting_group(
@@ -54,7 +56,9 @@ class Case:
 CASES = {
     "it runs": Case(None, pods=(pod(job(), "a-0"),)),
     "the scheduler says why": Case(
-        JobWaiting(**{**msgspec.structs.asdict(TOLD), "start": TOLD.start or ()}),
+        JobWaiting(
+            code="QueueFull", since="s", seen="t", resource="cpu", asks="1", has="2", may="2", ahead=3, start=("a", "b", "c")
+        ),
         more={"group": waiting_group(FULL, written_waiting(TOLD))},
     ),
     "the annotation is of another code": Case(

@@ -57,9 +57,9 @@ def _code(facts: JobFacts, following: JobStatus) -> tuple[str, bool]:
 
 
 def _told(group: PodGroup | None) -> JobWaiting | None:
-    """What the annotation of the PodGroup says."""
+    """What the annotation of the PodGroup says of a Job."""
     told = None if group is None else read_waiting(group.metadata.annotations.get(keys.WAITING, ""))
     if told is None or told.ahead < 0:
         return None
-    fields = msgspec.structs.asdict(told)
+    fields = {name: getattr(told, name) for name in JobWaiting.__struct_fields__}
     return JobWaiting(**{**fields, "start": tuple(told.start or ())})
