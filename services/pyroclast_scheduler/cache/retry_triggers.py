@@ -12,7 +12,7 @@ from pyroclast_scheduler.cache.nodes import NodeTable
 from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable
 from pyroclast_scheduler.cache.queue_branches import above, branches
-from pyroclast_scheduler.cache.waiting import WaitingJobs, Who
+from pyroclast_scheduler.cache.unschedulable_jobs import JobOrClass, UnschedulableJobs
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.queues import QueueFacts
 from pyroclast_scheduler.model.retry_conditions import (
@@ -49,8 +49,8 @@ class Wakes:
         self._nodes = nodes
         self._changes = changes
         self._objects = objects
-        self._waiting = WaitingJobs()
-        self._search: Iterator[list[Who]] | None = None
+        self._waiting = UnschedulableJobs()
+        self._search: Iterator[list[JobOrClass]] | None = None
         self._to_ask: dict[bytes, None] = {}
         self._asked: dict[bytes, None] = {}
         self._touched: set[int] | None = None
@@ -127,14 +127,14 @@ class Wakes:
             self._search = None
         self.discard(self._jobs.rouse(at_most=at_most))
 
-    def _wake(self, whose: Iterable[Who]) -> None:
+    def _wake(self, whose: Iterable[JobOrClass]) -> None:
         for who in whose:
             if isinstance(who, bytes):
                 self._to_ask[who] = None
             else:
                 self._jobs.wake([who])
 
-    def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[Who]]:
+    def _concerned(self, queues: Mapping[str, QueueFacts]) -> Iterator[Iterable[JobOrClass]]:
         """Those at rest whom the changes until now concern, in steps between which more may change."""
         waiting, nodes, changes = self._waiting, self._nodes, self._changes.taken()
         nodes.fit()
@@ -164,7 +164,7 @@ class Wakes:
             for wish, whose in list(waiting.by(Eviction)):
                 yield whose if victims.may_help(wish) else ()
 
-    def _of_quotas(self, changes: Changes, queues: Mapping[str, QueueFacts]) -> list[Who]:
+    def _of_quotas(self, changes: Changes, queues: Mapping[str, QueueFacts]) -> list[JobOrClass]:
         """Those that wait for what the jobs of a queue have or ask for, or for its limits."""
         if changes.are_victims:
             return [who for _, whose in self._waiting.by(QueueUse) for who in whose]
@@ -178,7 +178,7 @@ class Wakes:
         return Victims(changes, jobs=self._jobs.all_facts(), placed=placed, nodes=self._nodes)
 
 
-def _pieces(groups: Iterable[Iterable[Who]]) -> Iterator[list[Who]]:
+def _pieces(groups: Iterable[Iterable[JobOrClass]]) -> Iterator[list[JobOrClass]]:
     """Each group in pieces that are not too long, at least one."""
     for group in groups:
         whose = list(group)

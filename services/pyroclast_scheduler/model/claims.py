@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from pyroclast.api import records
-from pyroclast_scheduler.model.parts import GroupClaim
+from pyroclast_scheduler.model.group_tree import GroupClaim
 
 __all__ = ["VolumeClaim", "class_counts", "device_claims", "has_claims", "shared_claims", "volume_claims"]
 

@@ -15,7 +15,7 @@ from pyroclast.api import records
 from pyroclast.api.types import ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.model.dimensions import Amounts
-from pyroclast_scheduler.model.parts import GroupClaim, GroupPart
+from pyroclast_scheduler.model.group_tree import GroupClaim, GroupPart
 
 __all__ = ["Group", "GroupClaim", "GroupCondition", "GroupSpec", "GroupStatus", "Hold"]
 

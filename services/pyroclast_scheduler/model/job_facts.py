@@ -10,8 +10,8 @@ from pyroclast.api.enums import PodGroupPhase
 from pyroclast.resources import durations
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts, Dimensions, amounts_of
+from pyroclast_scheduler.model.equivalence_classes import equivalence_class
 from pyroclast_scheduler.model.groups import Group
-from pyroclast_scheduler.model.kinds import kind_of
 from pyroclast_scheduler.model.minded_labels import MindedLabels
 from pyroclast_scheduler.model.node_columns import Floats
 from pyroclast_scheduler.model.resource_sums import Contribution, TaskSums
@@ -129,7 +129,7 @@ class JobFacts:
         version, found = self._kind
         if version != self._minded.version:
             version, minded = self._minded.version, self._minded.keys
-            found = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue, minded=minded)
+            found = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue, minded=minded)
             self._kind = version, found
         return found
 
@@ -143,7 +143,7 @@ class JobFacts:
     def strict_kind(self) -> bytes | None:
         """The same where plugins may read any label of pods."""
         if self._strict_kind is ...:
-            self._strict_kind = kind_of(self.group, self.tasks, priority=self.priority, queue=self.queue)
+            self._strict_kind = equivalence_class(self.group, self.tasks, priority=self.priority, queue=self.queue)
         return self._strict_kind
 
     @property

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from pyroclast_scheduler.model.group_tree import GroupPart
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.parts import GroupPart
 from pyroclast_scheduler.model.reasons import FitErrors
 from pyroclast_scheduler.model.subjobs import sub_job_uid
 from pyroclast_scheduler.model.tasks import Task

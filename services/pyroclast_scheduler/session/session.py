@@ -12,11 +12,11 @@ from pyroclast.api import records
 from pyroclast.api.records.meta import Record
 from pyroclast.api.types import HYPER_NODES, ResourceType
 from pyroclast_scheduler.model.causes import Cause
+from pyroclast_scheduler.model.equivalence_classes import IDENTITY_LABELS
 from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.hypernodes import HyperNodes
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.jobs import Job
-from pyroclast_scheduler.model.kinds import NAMES
 from pyroclast_scheduler.model.node_columns import Columns, Floats
 from pyroclast_scheduler.model.queues import queues_of
 from pyroclast_scheduler.model.reasons import Refusal
@@ -128,11 +128,11 @@ class Session(Rules):
     @cached_property
     def _terms_on_names(self) -> list[Term]:
         """By what pods on nodes keep away from others by the names of these."""
-        return self.term_counts.selecting_by(NAMES) if self.snapshot.is_coupled else []
+        return self.term_counts.selecting_by(IDENTITY_LABELS) if self.snapshot.is_coupled else []
 
     def _are_names_minded(self, job: Job) -> bool:
         """Whether a pod may keep away from `job`, or from others of its kind, by their names: then not all get the same."""
-        return any(term.may_take_in(task, but=NAMES) for term in self._terms_on_names for task in job.facts.tasks)
+        return any(term.may_take_in(task, but=IDENTITY_LABELS) for term in self._terms_on_names for task in job.facts.tasks)
 
     def kind_at_rest(self, job: Job) -> bytes | None:
         """What `job` has in common with others that wait for the same; None if it is alone."""

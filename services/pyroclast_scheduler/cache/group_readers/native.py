@@ -19,8 +19,8 @@ from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources, named
 from pyroclast_scheduler.model.booleans import parse_bool
 from pyroclast_scheduler.model.dimensions import Amounts
+from pyroclast_scheduler.model.group_tree import GroupClaim
 from pyroclast_scheduler.model.groups import Group, GroupSpec, GroupStatus, Hold
-from pyroclast_scheduler.model.parts import GroupClaim
 from pyroclast_scheduler.model.statuses import ALLOCATED, SCHEDULED, VALID, TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts, native_key
 

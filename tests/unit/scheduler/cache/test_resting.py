@@ -7,7 +7,7 @@ from pyroclast.api import records
 from pyroclast_scheduler.cache import read_objects
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.cache.group_readers import volcano
-from pyroclast_scheduler.cache.waiting import WaitingJobs
+from pyroclast_scheduler.cache.unschedulable_jobs import UnschedulableJobs
 from pyroclast_scheduler.model.retry_conditions import AnyChange, Eviction, Pause, Rest, Room
 from tests.scenarios import objects
 
@@ -57,7 +57,7 @@ def test_time_wakes_in_the_next_schedule_period_and_nothing_else_before():
 
 
 def test_a_job_with_a_pause_is_looked_at_again_when_the_pause_is_over():
-    waiting, facts = WaitingJobs(), World().cache.jobs.all_facts()["t/g"]
+    waiting, facts = UnschedulableJobs(), World().cache.jobs.all_facts()["t/g"]
     waiting.add(Rest(facts, frozenset({Pause(3)})))
     assert [list(waiting.due()) for _ in range(7)] == [[], [], ["t/g"], [], [], ["t/g"], []]
     waiting.add(Rest(facts))

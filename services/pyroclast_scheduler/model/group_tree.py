@@ -1,4 +1,4 @@
-"""Parts of a group: a tree of which each part starts whole or not at all, with a minimum, a topology and evictions of its own."""
+"""A group as a tree of parts: each part starts whole or not at all, with a minimum, a topology and evictions of its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kinds: jobs that differ in nothing that decides what they get but their age, so that what one of them cannot have none can.
+"""Equivalence classes of jobs, in short kinds: jobs that differ in nothing but age that decides what they get.
 
-Where thousands wait, few of them are of another kind: a session looks at the oldest of each, and at the next when that one got
-something.
+What one of a kind cannot have, none can. Where thousands wait, there are few kinds: a session looks at the oldest job of each,
+and at the next when that one got something.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pyroclast_scheduler.model.groups import Group
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import TaskFacts
 
-__all__ = ["NAMES", "kind_of"]
+__all__ = ["IDENTITY_LABELS", "equivalence_class"]
 
-NAMES: Final = frozenset({
+IDENTITY_LABELS: Final = frozenset({
     keys.CREATED_BY_JOB_FLOW,
     keys.JOB_NAME,
     keys.JOB_RETRY_COUNT,
@@ -41,16 +41,19 @@ NAMES: Final = frozenset({
 })  # fmt: skip
 """Labels by which controllers name and number their objects: jobs of one kind may differ in these."""
 
-_NAMED: Final = NAMES | {keys.CRON_JOB_SCHEDULED_TIMESTAMP, "kubectl.kubernetes.io/last-applied-configuration"}
-_TOLD: Final = _NAMED | {keys.WAITING, keys.TRACEPARENT}
+_IGNORED_LABELS: Final = IDENTITY_LABELS | {
+    keys.CRON_JOB_SCHEDULED_TIMESTAMP,
+    "kubectl.kubernetes.io/last-applied-configuration",
+}
+_IGNORED_ANNOTATIONS: Final = _IGNORED_LABELS | {keys.WAITING, keys.TRACEPARENT}
 _ENCODER: Final = msgspec.msgpack.Encoder(order="deterministic")
 _BYTES: Final = 16
 
 
-def kind_of(
+def equivalence_class(
     group: Group, tasks: Sequence[TaskFacts], *, priority: int, queue: str, minded: frozenset[str] | None = None
 ) -> bytes | None:
-    """What tells the kind of a job of `queue` from others; None if it is the only one of its kind.
+    """A digest that all jobs of one equivalence class share; None if the job of `queue` is the only one of its kind.
 
     `minded`: the labels of pods that decide where pods go, where no plugin reads others; None: all may.
 
@@ -63,8 +66,8 @@ def kind_of(
     """
     counts: Counter[tuple[object, ...]] = Counter()
     dividing = frozenset().union(*map(_dividing, group.spec.sub_group_policy))
-    passed_over = _NAMED - dividing
-    read = None if minded is None else (minded - _NAMED) | dividing
+    passed_over = _IGNORED_LABELS - dividing
+    read = None if minded is None else (minded - _IGNORED_LABELS) | dividing
     for task in tasks:
         shape = task.shape
         if task.status is not TaskStatus.PENDING or task.nominated or task.gates:
@@ -72,7 +75,7 @@ def kind_of(
         claims = volume_claims(task.pod) if shape.has_claims else ()
         if task.pod.spec.resource_claims or any(claim.is_own for claim in claims):
             return None
-        if shape.is_best_effort or not NAMES.isdisjoint(shape.minded_labels):
+        if shape.is_best_effort or not IDENTITY_LABELS.isdisjoint(shape.minded_labels):
             return None
         labels = task.pod.metadata.labels
         kept = _without(labels, passed_over) if read is None else {key: labels[key] for key in read & labels.keys()}
@@ -81,8 +84,8 @@ def kind_of(
             id(shape), task.role, task.part, task.priority, task.is_preemptable, policy, tuple(sorted(kept.items())), claims
         ] += 1
     meta = group.metadata
-    own = _without(meta.labels, _NAMED) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
-    texts = _without(meta.annotations, _TOLD), own
+    own = _without(meta.labels, _IGNORED_LABELS) if read is None else {keys.PREEMPTABLE: meta.labels.get(keys.PREEMPTABLE, "")}
+    texts = _without(meta.annotations, _IGNORED_ANNOTATIONS), own
     content = (meta.namespace, queue, priority, group.spec, group.status.phase, texts, sorted(counts.items()))
     try:
         return hashlib.blake2b(_ENCODER.encode((content, read is None)), digest_size=_BYTES).digest()

@@ -1,4 +1,4 @@
-"""Jobs that no session could place: an index from what would change that to them, so that they cost nothing until it does."""
+"""Jobs that no session could place, and an index from each trigger to the jobs that it may help: they cost nothing until then."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pyroclast_scheduler.cache.wait_queue import Line
 from pyroclast_scheduler.model.job_facts import JobFacts
 from pyroclast_scheduler.model.retry_conditions import Pause, Rest, Trigger
 
-__all__ = ["WaitingJobs", "Who"]
+__all__ = ["JobOrClass", "UnschedulableJobs"]
 
-Who: TypeAlias = "str | bytes"
-"""A job by its key, or all that rest of one kind."""
+JobOrClass: TypeAlias = "str | bytes"
+"""A job by its key, or all unschedulable jobs of one equivalence class by its digest."""
 
 T = TypeVar("T")
 
 
-class WaitingJobs:
-    """Keeps rests by key of the job. Those that are found stay until they are discarded, also while others are looked for.
+class UnschedulableJobs:
+    """Unschedulable jobs by key. Those that are found stay until they are discarded, also while others are looked for.
 
     What was last found out of one holds for all of its kind.
     """
@@ -27,8 +27,8 @@ class WaitingJobs:
     def __init__(self) -> None:
         self._rests: dict[str, Rest] = {}
         self._lines: dict[bytes, Line] = {}
-        self._said: dict[Who, Rest] = {}
-        self._index: dict[type[Any], dict[Any, dict[Who, None]]] = {}
+        self._said: dict[JobOrClass, Rest] = {}
+        self._index: dict[type[Any], dict[Any, dict[JobOrClass, None]]] = {}
         self._period = 0
 
     def __len__(self) -> int:
@@ -70,19 +70,19 @@ class WaitingJobs:
         return list(self._rests)
 
     @property
-    def all(self) -> KeysView[Who]:
+    def all(self) -> KeysView[JobOrClass]:
         """All of them."""
         return self._said.keys()
 
-    def of(self, trigger: Trigger) -> Collection[Who]:
+    def of(self, trigger: Trigger) -> Collection[JobOrClass]:
         """Those that wait for it."""
         return self._index.get(type(trigger), {}).get(trigger, ())
 
-    def by(self, sort: type[T]) -> ItemsView[T, Collection[Who]]:
+    def by(self, sort: type[T]) -> ItemsView[T, Collection[JobOrClass]]:
         """The triggers of one sort with those that wait for each."""
         return self._index.get(sort, {}).items()
 
-    def due(self) -> Sequence[Who]:
+    def due(self) -> Sequence[JobOrClass]:
         """A schedule period begins: those of which time alone may have changed what plugins say."""
         self._period += 1
         return [who for pause, whose in self.by(Pause) if self._period % pause.periods == 0 for who in whose]
@@ -96,12 +96,12 @@ class WaitingJobs:
         """Those that have waited longest, one of so many, at least one where there are any."""
         return list(islice(self._rests, -(-len(self._rests) // parts)))
 
-    def _keep(self, who: Who, rest: Rest) -> None:
+    def _keep(self, who: JobOrClass, rest: Rest) -> None:
         self._said[who] = rest
         for trigger in rest.triggers:
             self._index.setdefault(type(trigger), {}).setdefault(trigger, {})[who] = None
 
-    def _forget(self, who: Who, rest: Rest) -> None:
+    def _forget(self, who: JobOrClass, rest: Rest) -> None:
         del self._said[who]
         for trigger in rest.triggers:
             triggers = self._index[type(trigger)]
