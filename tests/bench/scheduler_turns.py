@@ -25,7 +25,7 @@ from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.lean import SWITCH_SECONDS
 from pyroclast.runtime.looplag import measure_lag
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.model.retry_conditions import AnyChange, Rest, Room
+from pyroclast_scheduler.model.retry_conditions import AnyChange, Room, UnschedulableJob
 from pyroclast_scheduler.model.snapshot import Snapshot
 from pyroclast_scheduler.replay.capture import CacheSettings, taken
 from pyroclast_scheduler.session.ports import Ports
@@ -127,7 +127,7 @@ def at_rest(cache: Cache, *, is_wary: bool = False, are_alike: bool = False) -> 
     for facts in cache.snapshot().jobs:
         kind = facts.kind if are_alike else None
         triggers = {AnyChange()} if is_wary else {Room(task.shape) for task in facts.tasks}
-        cache.wakes.rest(Rest(facts, frozenset(triggers), kind))
+        cache.retry_triggers.add(UnschedulableJob(facts, frozenset(triggers), kind))
 
 
 async def ranking(size: int, turns: Turns) -> None:
@@ -171,7 +171,7 @@ async def asking(size: int, turns: Turns) -> None:
         for i in range(3):
             cache.pod_changed(None, pod("other", i))
             asked = (await snapshot(cache)).lines[0][0]
-            cache.wakes.draw(asked.key)
+            cache.retry_triggers.draw(asked.key)
 
 
 async def fitting(size: int, turns: Turns) -> None:

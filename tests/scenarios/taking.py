@@ -23,7 +23,7 @@ def take_statuses(cache: Cache, outcome: Outcome) -> None:
 def take_rests(cache: Cache, outcome: Outcome) -> None:
     """Who rests, of those who were at rest before too, and which places are kept."""
     for key in outcome.drawn:
-        cache.wakes.draw(key)
-    for rest in outcome.rests:
-        cache.wakes.rest(rest)
+        cache.retry_triggers.draw(key)
+    for job in outcome.unschedulable:
+        cache.retry_triggers.add(job)
     cache.keep(outcome.kept)

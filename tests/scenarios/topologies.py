@@ -11,7 +11,7 @@ import numpy as np
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
 from pyroclast_scheduler.model.statuses import TaskStatus
-from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
+from pyroclast_scheduler.plugins.network_topology_aware.settings import TopologySettings
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.configuration import Configuration, PluginEntry
 from pyroclast_scheduler.session.extension_points import Purpose
@@ -265,7 +265,7 @@ def _promised(tables: Mapping[str, Any], cpu: int) -> Session:
 def arguments(name: str, case: Mapping[str, Any]) -> Iterator[Result]:
     """What the arguments of the plugin mean."""
     for number, row in enumerate(case["rows"], 1):
-        got = Settings.of(Arguments(row["in"]))
+        got = TopologySettings.of(Arguments(row["in"]))
         resources = {key: value for key, value in got.resources.items() if key not in {"cpu", "memory"}}
         seen = {
             "weight": got.weight,

@@ -17,7 +17,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.documents import Row
 from pyroclast_cli.context import Context, Failure
 from pyroclast_cli.tree import Leaf
-from pyroclast_cli.ui.kinds import KINDS, Kind, kind_of, subject_of, text_context
+from pyroclast_cli.ui.lists import LISTS, ScreenList, find_list, subject_of, text_context
 from pyroclast_cli.ui.texts import TextScreen, harmless
 from pyroclast_cli.views.explain import EXPLAIN
 from pyroclast_cli.views.logs import LOGS
@@ -51,7 +51,7 @@ class Explorer(App[None]):
     def __init__(self, given: Context) -> None:
         super().__init__()
         self._given = given
-        self._kind, self._filter, self._asked = KINDS[0], "", "/"
+        self._list, self._filter, self._asked = LISTS[0], "", "/"
         self._is_typing = False
         self._table: Table | None = None
         self._shown: Sequence[Row] = ()
@@ -68,7 +68,7 @@ class Explorer(App[None]):
     def on_mount(self) -> None:
         """Begin with those that wait."""
         self.query_one(DataTable).focus()
-        self._follow(self._kind)
+        self._follow(self._list)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - of the base class
         """Whether a key does what it is bound to now."""
@@ -78,7 +78,7 @@ class Explorer(App[None]):
         """Let the user type a filter or the name of a list."""
         self._asked, self._is_typing = what, True
         entry = self.query_one(Input)
-        entry.placeholder = "words in a row" if what == "/" else ", ".join(each.name for each in KINDS)
+        entry.placeholder = "words in a row" if what == "/" else ", ".join(each.name for each in LISTS)
         entry.value = self._filter if what == "/" else ""
         entry.display = True
         self.screen.set_focus(entry)  # at once: the next key is for it
@@ -100,7 +100,7 @@ class Explorer(App[None]):
         self._close_entry()
         if self._asked == ":":
             try:
-                self._follow(kind_of(event.value.strip()))
+                self._follow(find_list(event.value.strip()))
             except Failure as error:
                 self.notify(str(error), severity="error", markup=False)
 
@@ -127,7 +127,7 @@ class Explorer(App[None]):
             return
         row = self._shown[cursor]
         try:
-            subject = subject_of(self._kind, row, is_a_job=needs_job)
+            subject = subject_of(self._list, row, is_a_job=needs_job)
         except Failure as error:
             self.notify(str(error), severity="error", markup=False)
             return
@@ -143,20 +143,20 @@ class Explorer(App[None]):
         self.query_one(Input).display = False
         self.screen.set_focus(self.query_one(DataTable))
 
-    def _follow(self, kind: Kind) -> None:
+    def _follow(self, chosen: ScreenList) -> None:
         """Show a list from now on."""
         if self._following is not None:
             self._following.cancel()
-        self._kind, self._table, self._filter = kind, None, ""
+        self._list, self._table, self._filter = chosen, None, ""
         self._draw()
-        self._following = self.run_worker(self._read(kind), group="list", exclusive=True)
+        self._following = self.run_worker(self._read(chosen), group="list", exclusive=True)
 
-    async def _read(self, kind: Kind) -> None:
-        context = text_context(self._given, kind.command, (), self.log, *(SCOPE if kind.is_namespaced else ()))
-        namespace = namespaces_of(context) if kind.is_namespaced else ""
+    async def _read(self, chosen: ScreenList) -> None:
+        context = text_context(self._given, chosen.command, (), self.log, *(SCOPE if chosen.is_namespaced else ()))
+        namespace = namespaces_of(context) if chosen.is_namespaced else ""
         while True:
             try:
-                async for found in looks(context.client, partial(kind.read, context), *kind.watched, namespace=namespace):
+                async for found in looks(context.client, partial(chosen.read, context), *chosen.watched, namespace=namespace):
                     self._problem("")
                     self._table = found
                     self._draw()
@@ -192,11 +192,11 @@ class Explorer(App[None]):
 
     def _title(self, shown: int, total: int) -> str:
         if self._table is None:
-            return f"{self._kind.name}: reading"
+            return f"{self._list.name}: reading"
         where = ""
-        if self._kind.is_namespaced:
+        if self._list.is_namespaced:
             where = f" in {namespaces_of(self._given) or 'all namespaces'}"
-        return f"{self._kind.name}{where}: {shown}" + (f' of {total} with "{self._filter}"' if self._filter else "")
+        return f"{self._list.name}{where}: {shown}" + (f' of {total} with "{self._filter}"' if self._filter else "")
 
 
 def _name(row: Row) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from pyroclast.api import keys
 from pyroclast.api.types import PODS, Key
 from pyroclast.views.natural_order import natural_order
 from pyroclast_cli.context import Context, Failure
-from pyroclast_cli.views.log_lines import Line, read_line
+from pyroclast_cli.views.log_lines import LogLine, read_line
 
 if TYPE_CHECKING:
     from pyroclast.kube.http.client import Client
@@ -53,7 +53,7 @@ def prefix_of(pod: Mapping[str, Any], container: str) -> str:
     return f"[{name}/{container}]" if several else f"[{name}]"
 
 
-async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[Line]:
+async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[LogLine]:
     """The lines of one log as they come."""
     metadata = pod["metadata"]
     async with aclosing(client.stream(PODS.path(metadata["namespace"], metadata["name"], "log"), query)) as stream:
@@ -61,7 +61,7 @@ async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, s
             yield read_line(line.decode(errors="replace"))
 
 
-def say(context: Context, prefix: str, line: Line) -> None:
+def say(context: Context, prefix: str, line: LogLine) -> None:
     """Print a line."""
     stamp = f"{line.stamp} " if context.is_set("timestamps") and line.stamp else ""
     context.say(f"{prefix} {stamp}{line.text}")

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-__all__ = ["EARLIEST", "Line", "Printed", "in_order", "read_line"]
+__all__ = ["EARLIEST", "LogLine", "Printed", "in_order", "read_line"]
 
 DIGITS: Final = 9
 EARLIEST: Final = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Line:
+class LogLine:
     """One line. `at`: whole seconds since the epoch, and nanoseconds; `stamp` as the node wrote it."""
 
     at: tuple[int, int]
@@ -23,7 +23,7 @@ class Line:
     stamp: str = field(default="", compare=False)
 
 
-def read_line(line: str) -> Line:
+def read_line(line: str) -> LogLine:
     """A line as nodes give it with `timestamps`: RFC 3339 with up to nine digits, a space, the text.
 
     A line without a time counts as written with the one before it, so that nothing is lost.
@@ -34,10 +34,10 @@ def read_line(line: str) -> Line:
     try:
         seconds = datetime.fromisoformat(whole + (rest[digits:] if dot else ""))
     except ValueError:
-        return Line(EARLIEST, line)
+        return LogLine(EARLIEST, line)
     if seconds.tzinfo is None:
-        return Line(EARLIEST, line)
-    return Line((int(seconds.timestamp()), int(rest[:digits].ljust(DIGITS, "0")[:DIGITS] or 0)), text, stamp)
+        return LogLine(EARLIEST, line)
+    return LogLine((int(seconds.timestamp()), int(rest[:digits].ljust(DIGITS, "0")[:DIGITS] or 0)), text, stamp)
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Printed:
         count: how many lines were written at that very time.
     """
 
-    last: Line = field(default_factory=lambda: Line(EARLIEST, ""))
+    last: LogLine = field(default_factory=lambda: LogLine(EARLIEST, ""))
     count: int = 0
     _skipped: int = 0
 
@@ -57,13 +57,13 @@ class Printed:
         """The log is read from its beginning, or from `last` on."""
         self._skipped = 0
 
-    def is_new(self, line: Line) -> bool:
+    def is_new(self, line: LogLine) -> bool:
         """Whether this line was not printed yet; it counts as printed from now on."""
         at = line.at if line.at != EARLIEST else self.last.at
         if at < self.last.at:
             return False
         if at > self.last.at:
-            self.last, self.count, self._skipped = Line(at, line.text, line.stamp), 1, 1
+            self.last, self.count, self._skipped = LogLine(at, line.text, line.stamp), 1, 1
             return True
         self._skipped += 1
         if self._skipped <= self.count:
@@ -72,9 +72,9 @@ class Printed:
         return True
 
 
-async def in_order(logs: Sequence[AsyncIterator[tuple[str, Line]]]) -> AsyncIterator[tuple[str, Line]]:
+async def in_order(logs: Sequence[AsyncIterator[tuple[str, LogLine]]]) -> AsyncIterator[tuple[str, LogLine]]:
     """The lines of several logs by their times; of each log only the next line is held."""
-    heap: list[tuple[tuple[int, int], int, str, Line]] = []
+    heap: list[tuple[tuple[int, int], int, str, LogLine]] = []
     latest = [EARLIEST] * len(logs)
 
     async def take(index: int) -> None:

@@ -14,7 +14,7 @@ from pyroclast_cli.flags import Flag
 from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.container_logs import lines_of, pods_of, prefix_of, say, started
 from pyroclast_cli.views.log_following import follow
-from pyroclast_cli.views.log_lines import Line, in_order
+from pyroclast_cli.views.log_lines import LogLine, in_order
 from pyroclast_cli.views.scope import NAMESPACE, named_job
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def _logs(context: Context) -> int:
 
 async def _readable(
     client: Client, pod: Mapping[str, Any], container: str, query: Mapping[str, str], failures: list[str]
-) -> AsyncGenerator[tuple[str, Line]]:
+) -> AsyncGenerator[tuple[str, LogLine]]:
     """The lines of one container; why it cannot be read is noted."""
     prefix = prefix_of(pod, container)
     try:

@@ -1,4 +1,4 @@
-"""The line in which pods wait to be created: gangs that began earlier go first, and the next begins when they are nearly made."""
+"""Where pods wait to be created: gangs that began earlier go first, and the next begins when they are nearly made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
-__all__ = ["PATIENCE_SECONDS", "Line"]
+__all__ = ["PATIENCE_SECONDS", "CreationQueue"]
 
 PATIENCE_SECONDS: Final = 2.0
 """A gang of which nobody came through for so long holds up no other: who answers for its namespace may be slow."""
@@ -22,7 +22,7 @@ class _Gang:
     moved: float
 
 
-class Line:
+class CreationQueue:
     """Lets `places` through at a time; of those who wait the lowest ticket is next, and with the same ticket who came first.
 
     A gang has one ticket. Its first enters when fewer than `places` of the gangs before it are left, so that places that these
@@ -37,7 +37,7 @@ class Line:
         self._alarm: asyncio.TimerHandle | None = None
 
     def ticket(self, size: int) -> int:
-        """A place in the line for a gang of `size`, behind all before it; the caller must `close` it."""
+        """A place in the queue for a gang of `size`, behind all before it; the caller must `close` it."""
         ticket = next(self._tickets)
         self._gangs[ticket] = _Gang(size, asyncio.get_running_loop().time())
         return ticket

@@ -34,7 +34,7 @@ from pyroclast.lifecycle.jobplugins import PluginError
 from pyroclast.lifecycle.times import parse_time
 from pyroclast.runtime.in_process.creation import Creator
 from pyroclast_job_controller.blocked import Blocked, Cause, NamespaceTerminating, Outage, TransientError, is_quota, unusable
-from pyroclast_job_controller.job.creation_queue import Line
+from pyroclast_job_controller.job.creation_queue import CreationQueue
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.job.seats import Seating
 from pyroclast_job_controller.plugins.use import adapted, plugins_of
@@ -80,7 +80,7 @@ class PodActions:
             observe_latency,
             gets_on,
         )
-        self._line = Line(_AT_ONCE)
+        self._creation_queue = CreationQueue(_AT_ONCE)
         self._creating: set[Key] = set()
 
     async def carry_out(
@@ -137,25 +137,25 @@ class PodActions:
                 raise unusable(error) from error
             if native is not None:
                 manifest["spec"]["schedulingGroup"] = native
-            await self._line.enter(ticket)
+            await self._creation_queue.enter(ticket)
             try:
                 node = seating.take(slot, manifest) if seating is not None else ""
                 pod = await self._create(job, manifest)
                 if seating is not None and node and (pod := seating.misfit(slot, pod)) is not None:
                     await self._delete(job, Victim(pod.metadata.name, pod.metadata.uid), grace_seconds=0)
             finally:
-                self._line.leave(ticket)
+                self._creation_queue.leave(ticket)
                 for key in self._creating:  # the line moves, for those behind as well
                     self._gets_on(key)
 
-        ticket, first = self._line.ticket(len(effect.slots)), 1 if careful else FIRST_BATCH
+        ticket, first = self._creation_queue.ticket(len(effect.slots)), 1 if careful else FIRST_BATCH
         by_task = [[slot for slot in effect.slots if slot.task == name] for name in dict.fromkeys(s.task for s in effect.slots)]
         self._creating.add(job.key)
         try:
             tries = await asyncio.gather(*(slow_start(slots, create, first=first) for slots in by_task), return_exceptions=True)
         finally:
             self._creating.discard(job.key)
-            self._line.close(ticket)
+            self._creation_queue.close(ticket)
         errors: list[KubeError] = []
         for found in tries:  # a task that is refused holds up no other
             if isinstance(found, BaseException):

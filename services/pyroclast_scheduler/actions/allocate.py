@@ -12,14 +12,14 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.domains import Sheets, is_constrained, place_job, sheets_of
+from pyroclast_scheduler.session.domains import PendingTasks, is_constrained, pending_by_sub_job, place_job
 from pyroclast_scheduler.session.heaps import Heap
 from pyroclast_scheduler.session.label_domains import place_in_domain
 from pyroclast_scheduler.session.part_placement import place_parts
 from pyroclast_scheduler.session.scheduling_gates import open_gates
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
-from pyroclast_scheduler.session.task_placement import place, worksheet
+from pyroclast_scheduler.session.task_placement import pending_tasks, place
 
 __all__ = ["execute"]
 
@@ -34,7 +34,7 @@ class _Work:
     queues: Heap[Queue]
     jobs: dict[str, Heap[Job]] = field(default_factory=dict)
     tasks: dict[str, deque[Task]] = field(default_factory=dict)
-    sheets: dict[str, Sheets] = field(default_factory=dict)
+    pending: dict[str, PendingTasks] = field(default_factory=dict)
 
     def take_up(self, job: Job) -> None:
         """Put `job` in its place, if it has anything to be placed."""
@@ -47,13 +47,13 @@ class _Work:
             job.phase = PodGroupPhase.INQUEUE
         if not job.tally[TaskStatus.PENDING] or session.job_invalid(job) is not None:
             return
-        tasks = worksheet(session, job)
+        tasks = pending_tasks(session, job)
         if not tasks:
             return
         if job.facts.group.spec.tree is not None or not is_constrained(session, job):
             self.tasks[job.facts.key] = tasks
         elif session.hyper_nodes.is_ready or not has_topology(job):
-            self.sheets[job.facts.key] = sheets_of(session, job)
+            self.pending[job.facts.key] = pending_by_sub_job(session, job)
         else:
             session.note(job, "Warning", "HyperNodesNotReady", _NOT_READY)
             return
@@ -80,9 +80,9 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
         job = jobs.pop()
         is_alone = not jobs and not work.queues and not session.equivalents.has_next(job)
         statement, is_more = _place(work, job, is_alone=is_alone)
-        follower = None if statement is None else session.equivalents.next_after(job)
-        if follower is not None:
-            work.take_up(follower)
+        next_job = None if statement is None else session.equivalents.next_after(job)
+        if next_job is not None:
+            work.take_up(next_job)
         if statement is not None and session.job_ready(job):
             statement.commit()
             if is_more:
@@ -93,9 +93,9 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - i
 
 def _place(work: _Work, job: Job, *, is_alone: bool) -> tuple[Statement | None, bool]:
     """What could be placed of `job`, and whether tasks of it are left that may still be tried."""
-    sheets = work.sheets.get(job.facts.key)
-    if sheets is not None:
-        return place_job(work.session, job, sheets), bool(sheets)
+    pending = work.pending.get(job.facts.key)
+    if pending is not None:
+        return place_job(work.session, job, pending), bool(pending)
     tasks = work.tasks[job.facts.key]
     if job.facts.group.spec.tree is not None:
         return place_parts(work.session, job, tasks), bool(tasks)

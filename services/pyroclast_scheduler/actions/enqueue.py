@@ -35,7 +35,7 @@ def execute(session: Session, arguments: Arguments) -> None:  # noqa: ARG001 - t
         if session.may_enter(job):
             session.job_enqueued(job)
             job.phase = PodGroupPhase.INQUEUE
-            follower = session.equivalents.next_after(job)
-            if follower is not None:
-                jobs.push(follower)
+            next_job = session.equivalents.next_after(job)
+            if next_job is not None:
+                jobs.push(next_job)
         queues.push(queue)

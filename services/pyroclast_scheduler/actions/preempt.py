@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from pyroclast_scheduler.eviction.dryrun import DryRun
-from pyroclast_scheduler.eviction.infeasible import Lost, LostSearches
+from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes, InfeasibleNodesCache
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns, try_in_order
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
@@ -46,28 +46,30 @@ def execute(session: Session, arguments: Arguments) -> None:
         dry_run = None
     residents = Residents(session, MinimumRunTime(session, arguments))
     waiting = starving(session, passes=lambda job: not has_topology(job))
-    book: LostSearches = session.ports.memory.setdefault(_MEMORY, LostSearches())
+    book: InfeasibleNodesCache = session.ports.memory.setdefault(_MEMORY, InfeasibleNodesCache())
     book.open(session.snapshot, session.configuration)
     if not waiting:
         return
-    lost = Lost(session, book)
-    against_others = partial(_against_others, session, residents, lost, dry_run)
+    infeasible = InfeasibleNodes(session, book)
+    against_others = partial(_against_others, session, residents, infeasible, dry_run)
     against_itself = partial(_against_itself, session, residents, dry_run)
     for _, jobs in waiting:
         try_in_order(session, take_turns(session, jobs, against_others), against_itself)
-    lost.close()
+    infeasible.close()
     if session.asked_for.time or session.asked_for.services:
         del session.ports.memory[_MEMORY]  # without any change others may go in the next session
 
 
-def _against_others(session: Session, residents: Residents, lost: Lost, dry_run: DryRun | None, job: Job) -> bool:
+def _against_others(
+    session: Session, residents: Residents, infeasible: InfeasibleNodes, dry_run: DryRun | None, job: Job
+) -> bool:
     """Whether it got anything."""
 
     def take(statement: Statement, task: Task) -> None:
         def keep(owner: Job, victim: Task) -> bool:
             return owner is not job and owner.facts.queue == job.facts.queue and _may_go(session, task, owner, victim)
 
-        _Attempt(session, residents, job, task, keep, dry_run, lost).succeeds(statement)
+        _Preemption(session, residents, job, task, keep, dry_run, infeasible).succeeds(statement)
 
     return make_room(session, job, take)
 
@@ -85,7 +87,7 @@ def _against_itself(session: Session, residents: Residents, dry_run: DryRun | No
             return owner is job and _may_go(session, task, owner, victim)
 
         statement = session.statement()
-        if not _Attempt(session, residents, job, task, keep, dry_run, where=own).succeeds(statement):
+        if not _Preemption(session, residents, job, task, keep, dry_run, where=own).succeeds(statement):
             statement.discard()
             break
         statement.commit()
@@ -94,7 +96,7 @@ def _against_itself(session: Session, residents: Residents, dry_run: DryRun | No
 
 
 @dataclass(frozen=True, slots=True)
-class _Attempt:
+class _Preemption:
     """A task of `job` that wants a place; `keep` tells which pods it may take it from.
 
     `where`: on which nodes these can be, None: on those that have pods of its queue.
@@ -106,14 +108,14 @@ class _Attempt:
     task: Task
     keep: _Keep
     dry_run: DryRun | None
-    lost: Lost | None = None
+    infeasible: InfeasibleNodes | None = None
     where: Bools | None = None
 
     def succeeds(self, statement: Statement) -> bool:
         """Promise the task the best node on which enough pods may go, and evict them; whether there was one."""
-        session, task, lost = self.session, self.task, self.lost
-        kind = None if lost is None or self.dry_run is not None else lost.kind(self.job, task)
-        if lost is not None and lost.is_hopeless(kind):
+        session, task, infeasible = self.session, self.task, self.infeasible
+        kind = None if infeasible is None or self.dry_run is not None else infeasible.kind(self.job, task)
+        if infeasible is not None and infeasible.is_infeasible(kind):
             return False
         plan = session.plan(task.facts.shape)
         if not self._may_take(plan) or not may_hold(session, plan).any():
@@ -121,8 +123,8 @@ class _Attempt:
         if self.dry_run is not None:
             return self._by_dry_run(self.dry_run, statement, plan)
         nodes = resolvable(session, self.job, task, plan)
-        if lost is not None:
-            nodes = lost.open(kind, nodes)
+        if infeasible is not None:
+            nodes = infeasible.open(kind, nodes)
         future = session.columns.future_idle()
         would_fit: Bools = np.logical_and.reduce(plan.request[plan.present, None] <= future[plan.present])
         has_room = would_fit
@@ -140,11 +142,11 @@ class _Attempt:
                 if self._on(statement, plan, row, victims):
                     return True
             elif (
-                lost is not None and not would_fit[row] and row not in self.residents.withheld
+                infeasible is not None and not would_fit[row] and row not in self.residents.withheld
             ):  # a limit of the queue is no matter
-                lost.add(kind, row)
-        if lost is not None and not is_tried:
-            lost.give_up(kind)
+                infeasible.add(kind, row)
+        if infeasible is not None and not is_tried:
+            infeasible.give_up(kind)
         return False
 
     def _may_take(self, plan: PlacementPlan) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from pyroclast_scheduler.eviction.infeasible import Lost
+from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
 from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, take_turns
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
@@ -34,13 +34,13 @@ def execute(session: Session, arguments: Arguments) -> None:
     waiting = starving(session)
     if not waiting:
         return
-    lost = Lost(session)
+    infeasible = InfeasibleNodes(session)
     for queue, jobs in waiting:
         if not session.overused(queue):
-            take_turns(session, jobs, partial(_reclaim_for_job, session, residents, lost, queue))
+            take_turns(session, jobs, partial(_reclaim_for_job, session, residents, infeasible, queue))
 
 
-def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: Queue, job: Job) -> bool:
+def _reclaim_for_job(session: Session, residents: Residents, infeasible: InfeasibleNodes, queue: Queue, job: Job) -> bool:
     """Whether it got anything."""
 
     def take(statement: Statement, task: Task) -> None:
@@ -49,13 +49,13 @@ def _reclaim_for_job(session: Session, residents: Residents, lost: Lost, queue: 
             return
         is_entitled = session.preemptive(queue, plan.request) and session.pre_predicate(task, plan) is None
         if is_entitled and may_hold(session, plan).any():
-            _reclaim_for_task(session, residents, lost, statement, job, task)
+            _reclaim_for_task(session, residents, infeasible, statement, job, task)
 
     return make_room(session, job, take)
 
 
 def _reclaim_for_task(  # noqa: PLR0917
-    session: Session, residents: Residents, lost: Lost, statement: Statement, job: Job, task: Task
+    session: Session, residents: Residents, infeasible: InfeasibleNodes, statement: Statement, job: Job, task: Task
 ) -> None:
     """Promise `task` the first node, own ones first, on which enough pods of other queues may go, and evict them."""
     plan = session.plan(task.facts.shape)
@@ -65,22 +65,22 @@ def _reclaim_for_task(  # noqa: PLR0917
             return False
         return owner.facts.queue != job.facts.queue and session.queues[owner.facts.queue].facts.is_reclaimable
 
-    kind, anybody = lost.kind(job, task), job.facts.queue  # whoever of the queue asks, the candidates are the same
-    if lost.is_hopeless(kind):
+    kind, anybody = infeasible.kind(job, task), job.facts.queue  # whoever of the queue asks, the candidates are the same
+    if infeasible.is_infeasible(kind):
         return
     is_tried = False
     nodes = resolvable(session, job, task, plan) & residents.beside(job.facts.queue) & may_hold(session, plan)
-    rows = np.flatnonzero(lost.open(kind, lost.open(anybody, nodes)))
+    rows = np.flatnonzero(infeasible.open(kind, infeasible.open(anybody, nodes)))
     if session.nodes.preferred is not None:
         rows = rows[np.argsort(~session.nodes.preferred[rows], kind="stable")]
     for row in rows.tolist():
         candidates = residents.evictable(row, job, keep)
         if not candidates:
-            lost.add(kind if row in residents.withheld else anybody, row)
+            infeasible.add(kind if row in residents.withheld else anybody, row)
             continue
         victims = session.reclaimable(task, job, candidates)
         if not has_enough(session, plan, row, victims):
-            lost.add(kind, row)
+            infeasible.add(kind, row)
             continue
         is_tried = True
         attempt = session.statement()
@@ -97,4 +97,4 @@ def _reclaim_for_task(  # noqa: PLR0917
             return
         attempt.discard()
     if not is_tried:
-        lost.give_up(kind)
+        infeasible.give_up(kind)

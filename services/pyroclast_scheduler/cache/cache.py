@@ -26,7 +26,7 @@ from pyroclast_scheduler.cache.noted_changes import Changes
 from pyroclast_scheduler.cache.objects import ObjectTable
 from pyroclast_scheduler.cache.pod_decisions import PodDecisions
 from pyroclast_scheduler.cache.queue_branches import limited_by
-from pyroclast_scheduler.cache.retry_triggers import Wakes
+from pyroclast_scheduler.cache.retry_triggers import RetryTriggers
 from pyroclast_scheduler.cache.seat_tasks import SeatTasks
 from pyroclast_scheduler.cache.task_port import TaskPort
 from pyroclast_scheduler.cache.tasks import TaskTable
@@ -90,7 +90,7 @@ class Cache:
         self._tasks = TaskTable(self.nodes, self.jobs, self._changes)
         self.tasks = self._tasks.by_uid
         self.objects = ObjectTable(self._faults)
-        self.wakes = Wakes(self.jobs, self.nodes, self._changes, self.objects)
+        self.retry_triggers = RetryTriggers(self.jobs, self.nodes, self._changes, self.objects)
         self.holds = Holds()
         self._features, self._snapshots = NodeFeatures(), 0
         self._kept: Mapping[str, KeptPlace] = {}
@@ -239,7 +239,7 @@ class Cache:
     def leave_out(self, kind: str, key: str, reason: str) -> None:
         """Keep an object that no session can deal with out of them, until it changes. `kind`: podgroup, queue or node."""
         if kind == "podgroup":
-            self.wakes.discard([key])
+            self.retry_triggers.discard([key])
             self.jobs.leave_out(key, reason)
         elif kind == "queue":
             queue = self.queues.pop(key, None)
@@ -262,12 +262,12 @@ class Cache:
     def recheck(self) -> None:
         """A schedule period began: let the next session look at what time alone may change, and at a few others, oldest first."""
         self.jobs.recheck()
-        self.wakes.recheck()
+        self.retry_triggers.recheck()
 
     def try_left_out_again(self) -> None:
         """What jobs were left out for may be over: the configuration, or a plugin, is another one."""
         self.jobs.try_left_out_again()
-        self.wakes.regroup()
+        self.retry_triggers.regroup()
         self._changed()
 
     def reserve(self, before: Mapping[str, Reservation], after: Mapping[str, Reservation]) -> None:
@@ -310,8 +310,8 @@ class Cache:
         if self.jobs.stale:
             self._refresh(at_most=_PART)
         else:
-            self.wakes.rouse(self.queues, at_most=_PART)
-        return self.jobs.stale + self.wakes.left
+            self.retry_triggers.rouse(self.queues, at_most=_PART)
+        return self.jobs.stale + self.retry_triggers.left
 
     def snapshot(self) -> Snapshot:
         """A copy for one session, with the jobs that it must look at.
@@ -319,10 +319,10 @@ class Cache:
         Its cost grows with the nodes (array copies), and with the jobs that changed since the last and were not prepared.
         """
         self._refresh()
-        self.wakes.rouse(self.queues)
+        self.retry_triggers.rouse(self.queues)
         self._snapshots += 1
         self.seats.session_begins()
-        lines, touched, seen = self.wakes.lines(), self.wakes.touched(), self.objects.for_session()
+        lines, touched, seen = self.retry_triggers.lines(), self.retry_triggers.touched(), self.objects.for_session()
         return replace(self.view(), number=self._snapshots, lines=lines, touched=touched, objects=seen)
 
     def view(self) -> Snapshot:
@@ -346,7 +346,7 @@ class Cache:
             self._changed()
 
     def _refresh(self, *, at_most: int | None = None) -> None:
-        self.wakes.discard(self.jobs.refresh(self.queues, self._priority, at_most=at_most))
+        self.retry_triggers.discard(self.jobs.refresh(self.queues, self._priority, at_most=at_most))
 
     def _changed(self) -> None:
         self._changes.is_any = True
@@ -372,7 +372,7 @@ class Cache:
             self._faults.leave_out(PODS, pod, reason_of(error))
             return True
         if version != self._shapes.minded.version:
-            self.wakes.regroup()
+            self.retry_triggers.regroup()
         self._faults.clear(PODS, pod)
         task = self.assumptions.applied(self.natives.guarded(task))
         self.holds.seen(task)

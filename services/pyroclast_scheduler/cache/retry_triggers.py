@@ -26,19 +26,19 @@ from pyroclast_scheduler.model.retry_conditions import (
     ObjectChange,
     QueueChange,
     QueueUse,
-    Rest,
     Room,
+    UnschedulableJob,
 )
 
-__all__ = ["Wakes"]
+__all__ = ["RetryTriggers"]
 
 _ROUND: Final = 300  # schedule periods until every waiting job was looked at again, whatever changed
 _STEPS: Final = 50  # in which those are found whom a change concerns, in one go: 3 ms, as each may look at all nodes for a shape
 _PIECE: Final = 250  # jobs that are woken in such a step
 
 
-class Wakes:
-    """Keeps jobs at rest. What is noted while a session decides holds also for those that it leaves at rest.
+class RetryTriggers:
+    """Keeps unschedulable jobs. What is noted while a session decides holds also for those that it leaves unschedulable.
 
     Of a kind of which there are several, sessions ask the oldest, and the next one when that got something: until one of them
     comes to rest again, which is the answer for all.
@@ -60,15 +60,15 @@ class Wakes:
         """Jobs that were taken for alike may differ: look at each of them again."""
         self._jobs.wake(self._waiting.jobs)
 
-    def rest(self, rest: Rest) -> None:
+    def add(self, job: UnschedulableJob) -> None:
         """The last session can do nothing more for this job until it, or what it waits for, changes."""
-        if rest.kind is not None:
-            self._asked.pop(rest.kind, None)
-        if rest.kind is not None and not rest.facts.is_of(rest.kind):
-            self._jobs.wake([rest.facts.key])  # labels count meanwhile that did not when the session looked at it
+        if job.kind is not None:
+            self._asked.pop(job.kind, None)
+        if job.kind is not None and not job.facts.is_of(job.kind):
+            self._jobs.wake([job.facts.key])  # labels count meanwhile that did not when the session looked at it
             return
-        if self._jobs.rest(rest.facts) and rest.facts.is_waiting:
-            self._jobs.wake(self._waiting.add(rest))
+        if self._jobs.rest(job.facts) and job.facts.is_waiting:
+            self._jobs.wake(self._waiting.add(job))
 
     def draw(self, job: str) -> None:
         """The last session looked at this one too, which was at rest."""

@@ -6,9 +6,9 @@ from collections.abc import Collection, ItemsView, KeysView, Sequence
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from pyroclast_scheduler.cache.wait_queue import Line
+from pyroclast_scheduler.cache.wait_queue import WaitQueue
 from pyroclast_scheduler.model.job_facts import JobFacts
-from pyroclast_scheduler.model.retry_conditions import Pause, Rest, Trigger
+from pyroclast_scheduler.model.retry_conditions import Pause, Trigger, UnschedulableJob
 
 __all__ = ["JobOrClass", "UnschedulableJobs"]
 
@@ -25,54 +25,54 @@ class UnschedulableJobs:
     """
 
     def __init__(self) -> None:
-        self._rests: dict[str, Rest] = {}
-        self._lines: dict[bytes, Line] = {}
-        self._said: dict[JobOrClass, Rest] = {}
+        self._jobs: dict[str, UnschedulableJob] = {}
+        self._queues: dict[bytes, WaitQueue] = {}
+        self._latest: dict[JobOrClass, UnschedulableJob] = {}
         self._index: dict[type[Any], dict[Any, dict[JobOrClass, None]]] = {}
         self._period = 0
 
     def __len__(self) -> int:
-        return len(self._rests)
+        return len(self._jobs)
 
-    def add(self, rest: Rest) -> Collection[str]:
+    def add(self, job: UnschedulableJob) -> Collection[str]:
         """Remember a job that waits for something. The others of its kind, if they say something else."""
-        key, who = rest.facts.key, rest.facts.key if rest.kind is None else rest.kind
+        key, who = job.facts.key, job.facts.key if job.kind is None else job.kind
         self.discard(key)
-        self._rests[key] = rest
-        said = self._said.get(who)
+        self._jobs[key] = job
+        said = self._latest.get(who)
         if said is not None:
             self._forget(who, said)
-        self._keep(who, rest)
-        if rest.kind is None:
+        self._keep(who, job)
+        if job.kind is None:
             return ()
-        line = self._lines.setdefault(rest.kind, Line())
-        others = () if said is None or said.reason == rest.reason else line.members
-        line.add(rest.facts)
+        queue = self._queues.setdefault(job.kind, WaitQueue())
+        others = () if said is None or said.reason == job.reason else queue.members
+        queue.add(job.facts)
         return others
 
     def discard(self, key: str) -> None:
-        """The job is no longer at rest."""
-        rest = self._rests.pop(key, None)
-        if rest is None:
+        """The job is no longer unschedulable."""
+        job = self._jobs.pop(key, None)
+        if job is None:
             return
-        if rest.kind is None:
-            self._forget(key, rest)
+        if job.kind is None:
+            self._forget(key, job)
             return
-        line = self._lines[rest.kind]
-        line.discard(key)
-        if not len(line):
-            del self._lines[rest.kind]
-            self._forget(rest.kind, self._said[rest.kind])
+        queue = self._queues[job.kind]
+        queue.discard(key)
+        if not len(queue):
+            del self._queues[job.kind]
+            self._forget(job.kind, self._latest[job.kind])
 
     @property
     def jobs(self) -> Sequence[str]:
-        """The keys of all jobs at rest."""
-        return list(self._rests)
+        """The keys of all unschedulable jobs."""
+        return list(self._jobs)
 
     @property
     def all(self) -> KeysView[JobOrClass]:
         """All of them."""
-        return self._said.keys()
+        return self._latest.keys()
 
     def of(self, trigger: Trigger) -> Collection[JobOrClass]:
         """Those that wait for it."""
@@ -89,21 +89,21 @@ class UnschedulableJobs:
 
     def line(self, kind: bytes) -> Sequence[JobFacts]:
         """Those of one kind, oldest first, among jobs that rested once."""
-        line = self._lines.get(kind)
-        return () if line is None else line.order
+        queue = self._queues.get(kind)
+        return () if queue is None else queue.order
 
     def oldest(self, parts: int) -> list[str]:
         """Those that have waited longest, one of so many, at least one where there are any."""
-        return list(islice(self._rests, -(-len(self._rests) // parts)))
+        return list(islice(self._jobs, -(-len(self._jobs) // parts)))
 
-    def _keep(self, who: JobOrClass, rest: Rest) -> None:
-        self._said[who] = rest
-        for trigger in rest.triggers:
+    def _keep(self, who: JobOrClass, job: UnschedulableJob) -> None:
+        self._latest[who] = job
+        for trigger in job.triggers:
             self._index.setdefault(type(trigger), {}).setdefault(trigger, {})[who] = None
 
-    def _forget(self, who: JobOrClass, rest: Rest) -> None:
-        del self._said[who]
-        for trigger in rest.triggers:
+    def _forget(self, who: JobOrClass, job: UnschedulableJob) -> None:
+        del self._latest[who]
+        for trigger in job.triggers:
             triggers = self._index[type(trigger)]
             del triggers[trigger][who]
             if not triggers[trigger]:

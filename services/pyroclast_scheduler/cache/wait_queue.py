@@ -1,4 +1,4 @@
-"""A line: jobs of one kind at rest, in the order in which they get something."""
+"""A wait queue: the unschedulable jobs of one kind, in the order in which they get something."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Final
 
 from pyroclast_scheduler.model.job_facts import JobFacts
 
-__all__ = ["Line"]
+__all__ = ["WaitQueue"]
 
 _AGE: Final = attrgetter("created", "uid")
 _MOST_GONE: Final = 50  # entries beyond two for each job in line, each with all pods of a job, until it is written anew
 
 
-class Line:
-    """Who leaves stays in the written order until that is written anew: sessions pass over who is not in line any more."""
+class WaitQueue:
+    """A job that leaves stays in the written order until that is written anew: sessions pass over those that left."""
 
     def __init__(self) -> None:
         self._members: dict[str, JobFacts] = {}

@@ -25,7 +25,7 @@ from pyroclast_scheduler.model.subjobs import SubJob
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.session.arguments import Arguments
-from pyroclast_scheduler.session.domains import Sheets, required_parts, sheets_of
+from pyroclast_scheduler.session.domains import PendingTasks, pending_by_sub_job, required_parts
 from pyroclast_scheduler.session.extension_points import GangEviction, Purpose
 from pyroclast_scheduler.session.minimum_run_time import MinimumRunTime
 from pyroclast_scheduler.session.part_order import missing
@@ -93,15 +93,15 @@ class _Search:
         self.job = job
         self.is_whole_allowed = is_whole_allowed
         self.was_ready = session.job_ready(job)
-        sheets = sheets_of(session, job)
+        pending = pending_by_sub_job(session, job)
         required = required_parts(session, job)
-        order = sorted(sheets, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
-        self.sheets: Sheets = {uid: sheets[uid] for uid in order[: 1 if self.was_ready else None]}
+        order = sorted(pending, key=lambda uid: (uid not in required, session.sub_job_key(job, job.sub_jobs[uid])))
+        self.pending: PendingTasks = {uid: pending[uid] for uid in order[: 1 if self.was_ready else None]}
         tree = job.facts.group.spec.tree
         self.need: Ints = (
-            request_of(session, chain.from_iterable(self.sheets.values()))
+            request_of(session, chain.from_iterable(self.pending.values()))
             if tree is None
-            else least_request(session, job, tree, self.sheets)
+            else least_request(session, job, tree, self.pending)
         )
         self.counted = self.need > 0  # what the job does not ask for may be lacking; cpu and memory always count
         self.counted[[CPU, MEMORY]] = True
@@ -111,7 +111,7 @@ class _Search:
     def plan(self, most: int) -> _Plan | None:
         """Evictions that make room in one of the first `most` domains, with the promises; None where there are none."""
         session = self.session
-        if not self.sheets:
+        if not self.pending:
             return None
         if self.kind.is_reclaim and not session.preemptive(session.queues[self.job.facts.queue], self.need):
             return None
@@ -191,7 +191,7 @@ class _Search:
                     return plan
             plan.statement.discard()
             return None
-        for uid, tasks in self.sheets.items():
+        for uid, tasks in self.pending.items():
             place = self._promise(plan.statement, domain, job.sub_jobs[uid], tasks)
             if place is None:
                 break
@@ -220,7 +220,7 @@ class _Search:
 
     def _promise_part(self, domain: HyperNode, sub_job: SubJob) -> Statement | None:
         """Promise as many pods of a part places as it needs; None where they have none, or its queue may not take them back."""
-        session, tasks = self.session, list(self.sheets.get(sub_job.uid, ()))[: missing(sub_job)]
+        session, tasks = self.session, list(self.pending.get(sub_job.uid, ()))[: missing(sub_job)]
         queue = session.queues[self.job.facts.queue]
         if self.kind.is_reclaim and not session.preemptive(queue, request_of(session, tasks)):
             return None

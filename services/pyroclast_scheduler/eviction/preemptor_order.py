@@ -101,8 +101,8 @@ def try_in_order(session: Session, jobs: Iterable[Job], makes_room: Callable[[Jo
             hopeless.add(kind)
             continue
         hopeless.clear()
-        follower = session.equivalents.next_after(job)
-        if follower is not None:
-            session.equivalents.unexplained.add(follower.facts.key)
-            add(follower)
+        next_job = session.equivalents.next_after(job)
+        if next_job is not None:
+            session.equivalents.unexplained.add(next_job.facts.key)
+            add(next_job)
     return found

@@ -20,9 +20,9 @@ __all__ = [
     "Pause",
     "QueueChange",
     "QueueUse",
-    "Rest",
     "Room",
     "Trigger",
+    "UnschedulableJob",
 ]
 
 
@@ -128,8 +128,8 @@ Trigger: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
-    """A job that needs no look while it is as in `facts`, its queue does not change, and nothing of `retry_when` happens.
+class UnschedulableJob:
+    """A job not worth a try while it is as in `facts`, its queue does not change, and nothing of `retry_when` happens.
 
     `kind`: jobs of one kind wait for the same, so that one of them is asked for all; None: it is alone. `reason`: why it waits.
     """

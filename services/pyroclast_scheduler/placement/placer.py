@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.reasons import DomainLimit
 from pyroclast_scheduler.placement.greedy import NEVER
 from pyroclast_scheduler.placement.plans import PlacementPlan
 
-__all__ = ["Batch", "Voices", "find"]
+__all__ = ["Batch", "CandidateScorers", "find"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Voices:
-    """What plugins that look at all candidates together say of them; each is given the mask of candidates.
+class CandidateScorers:
+    """Scores of plugins that look at all candidates together; each function is given the mask of candidates.
 
     `relative`: scores that depend on nothing else, so that they hold as long as the candidates do. `moving`: scores that may
     change with every pod. `best`: the row to take whatever the scores, given them. None where nobody says anything.
@@ -43,7 +43,7 @@ def find(
     *,
     allowed: Bools | None = None,
     preferred: Bools | None = None,
-    voices: Voices = Voices(),
+    scorers: CandidateScorers = CandidateScorers(),
     limits: Sequence[DomainLimit] = (),
 ) -> Batch | None:
     """The nodes of the next pods, at least one and at most `count`; None where no node takes the next pod.
@@ -57,13 +57,13 @@ def find(
         log: rows changed since the session began.
         allowed: only these nodes; None: all.
         preferred: these nodes first; None: all alike.
-        voices: what is said of all candidates together.
+        scorers: the plugins that look at all candidates together.
         limits: how many more of these pods topology domains take.
     """
-    is_plain = allowed is None and preferred is None and voices.best is None and not limits
+    is_plain = allowed is None and preferred is None and scorers.best is None and not limits
     if is_plain:
         rows = plan.ahead.next(count, len(log))
-        if len(rows) and (voices.moving is None or voices.moving(plan.ahead.candidates) is None):
+        if len(rows) and (scorers.moving is None or scorers.moving(plan.ahead.candidates) is None):
             return Batch(rows)
     groups: list[Bools | None] = [allowed]
     if preferred is not None:
@@ -76,7 +76,7 @@ def find(
             if not candidates.any():
                 continue
             further = plan.ahead.further(count, len(log)) if is_plain and not is_promise else count
-            rows = _pick(plan, values, candidates, further, voices, limits=limits, future=is_promise)
+            rows = _pick(plan, values, candidates, further, scorers, limits=limits, future=is_promise)
             if len(rows):
                 if further > count:
                     plan.ahead.keep(rows, candidates, len(log))
@@ -89,16 +89,16 @@ def _pick(
     values: Floats,
     candidates: Bools,
     count: int,
-    voices: Voices,
+    scorers: CandidateScorers,
     *,
     limits: Sequence[DomainLimit],
     future: bool,
 ) -> Rows:
-    relative = None if voices.relative is None else voices.relative(candidates)
-    moving = None if voices.moving is None else voices.moving(candidates)
+    relative = None if scorers.relative is None else scorers.relative(candidates)
+    moving = None if scorers.moving is None else scorers.moving(candidates)
     extra = relative if moving is None else moving if relative is None else relative + moving
     scores = values if extra is None else np.where(candidates, values + extra, NEVER)
-    best = None if voices.best is None else voices.best(scores)
+    best = None if scorers.best is None else scorers.best(scores)
     if best is not None:
         return np.array([best] if candidates[best] else [], dtype=np.intp)
     if moving is not None:
@@ -107,9 +107,9 @@ def _pick(
         rows = _within(limits, plan, scores, count, extra, future=future)
     else:
         rows = plan.place(scores, count, future=future, extra=extra)
-    if relative is None or voices.relative is None:
+    if relative is None or scorers.relative is None:
         return rows
-    return _steady(plan, rows, candidates, voices.relative, future=future)
+    return _steady(plan, rows, candidates, scorers.relative, future=future)
 
 
 def _steady(

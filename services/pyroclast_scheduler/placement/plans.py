@@ -58,7 +58,7 @@ class PlacementPlan:
         self._columns = columns
         self._dimensions = dimensions
         self._filters: Sequence[Predicate] = ()
-        self._voices: Sequence[NodeScore] = ()
+        self._scorers: Sequence[NodeScore] = ()
         self.mask: Bools = ready
         self._memory: dict[Hashable, Any] = {}
         self._asked: dict[int, tuple[Ints, Ints]] = {}
@@ -70,7 +70,7 @@ class PlacementPlan:
 
     def use(self, filters: Sequence[Predicate], scores: Sequence[NodeScore]) -> None:
         """Set what decides about nodes, and work out what does not depend on placements."""
-        self._filters, self._voices = filters, scores
+        self._filters, self._scorers = filters, scores
         for each in filters:
             mask = each.mask(self)
             if mask is not None:
@@ -108,7 +108,7 @@ class PlacementPlan:
             return np.repeat(self.score(rows, 1, future=True), depth, axis=1)
         load = Load(self._columns, rows, *self._steps(depth))
         total = np.zeros((depth, len(rows))).T
-        for score in self._voices:
+        for score in self._scorers:
             total += score(self, load)
         return total
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyroclast_scheduler.session import extension_points as points
-from pyroclast_scheduler.session.documents import BadDocument, Lines, load
+from pyroclast_scheduler.session.documents import BadDocument, LineNumbers, load
 
 __all__ = ["DEFAULT_CONFIGURATION", "BadConfiguration", "Configuration", "PluginEntry", "parse"]
 
@@ -101,7 +101,7 @@ def parse(text: str, *, actions: Collection[str], plugins: Collection[str]) -> C
     )
 
 
-def _list(document: Mapping[str, Any], key: str, lines: Lines) -> list[Any]:
+def _list(document: Mapping[str, Any], key: str, lines: LineNumbers) -> list[Any]:
     value = document.get(key)
     value = [{} if entry is None else entry for entry in value] if isinstance(value, list) else [] if value is None else value
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
@@ -113,7 +113,7 @@ def _warn_of_keys(entry: Mapping[str, Any], known: Collection[str], where: str, 
     warnings += [f"{where}: {key} is unknown" for key in entry if key not in known]
 
 
-def _actions(text: object, known: Collection[str], lines: Lines) -> tuple[str, ...]:
+def _actions(text: object, known: Collection[str], lines: LineNumbers) -> tuple[str, ...]:
     if not isinstance(text, str):
         raise BadConfiguration("actions: a comma separated string is wanted", line=lines.of("actions"))
     names = tuple(name.strip() for name in text.split(","))
@@ -149,7 +149,7 @@ def _check_reservation(actions: tuple[str, ...], tiers: tuple[tuple[PluginEntry,
 
 
 def _tier(
-    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: Lines, plugins: Collection[str], warnings: list[str]
+    entry: Mapping[str, Any], path: tuple[str | int, ...], lines: LineNumbers, plugins: Collection[str], warnings: list[str]
 ) -> tuple[PluginEntry, ...]:
     listed = _list(entry, "plugins", lines)
     _warn_of_keys(entry, {"plugins"}, f"line {lines.of(*path)}: in a tier", warnings)
@@ -190,7 +190,7 @@ def _flags(name: str, plugin: Mapping[str, Any], line: int, warnings: list[str])
 
 
 def _action_arguments(
-    document: Mapping[str, Any], actions: Collection[str], lines: Lines, warnings: list[str]
+    document: Mapping[str, Any], actions: Collection[str], lines: LineNumbers, warnings: list[str]
 ) -> dict[str, Mapping[str, Any]]:
     """By name of the action; the first entry of each counts."""
     found: dict[str, Mapping[str, Any]] = {}
@@ -216,7 +216,7 @@ def _arguments(name: str, entry: Mapping[str, Any], line: int) -> dict[str, Any]
     return {_text(key) or str(key): value for key, value in (arguments or {}).items()}
 
 
-def _metrics(section: object, lines: Lines) -> dict[str, str]:
+def _metrics(section: object, lines: LineNumbers) -> dict[str, str]:
     found = {str(key): _text(value) for key, value in section.items()} if isinstance(section, dict) else {}
     texts = {key: text for key, text in found.items() if text is not None}
     if (section is not None and not isinstance(section, dict)) or len(texts) < len(found):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import yaml
 
-__all__ = ["BadDocument", "Lines", "load"]
+__all__ = ["BadDocument", "LineNumbers", "load"]
 
 _REPLACED: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _INTEGER: Final = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0o?[0-7_]*|[1-9][0-9_]*)$")
@@ -37,7 +37,7 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INTEGER, list("-+0123456
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
 
 
-class Lines:
+class LineNumbers:
     """Line numbers of the nodes of a YAML document by path."""
 
     def __init__(self, root: yaml.Node | None) -> None:
@@ -59,7 +59,7 @@ class Lines:
         return node.start_mark.line + 1 if node is not None else 0
 
 
-def load(text: str) -> tuple[Any, Lines, int]:
+def load(text: str) -> tuple[Any, LineNumbers, int]:
     """The first document, where things stand in it, and how many lines it has where another one follows, else 0.
 
     Raises:
@@ -79,4 +79,4 @@ def load(text: str) -> tuple[Any, Lines, int]:
         raise BadDocument(reason, mark.line + 1 if mark is not None else 0) from error
     except (RecursionError, ValueError) as error:
         raise BadDocument(f"nested too deeply, or a value that cannot be: {error}", 0) from error
-    return document, Lines(root), root.end_mark.line if root is not None and is_more else 0
+    return document, LineNumbers(root), root.end_mark.line if root is not None and is_more else 0

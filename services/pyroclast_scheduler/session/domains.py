@@ -22,11 +22,11 @@ from pyroclast_scheduler.session.extension_points import Purpose
 from pyroclast_scheduler.session.search import find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
-from pyroclast_scheduler.session.task_placement import place, worksheet
+from pyroclast_scheduler.session.task_placement import pending_tasks, place
 
-__all__ = ["Sheets", "is_constrained", "place_job", "required_parts", "sheets_of"]
+__all__ = ["PendingTasks", "is_constrained", "pending_by_sub_job", "place_job", "required_parts"]
 
-Sheets = dict[str, deque[Task]]  # waiting tasks by UID of their sub-job
+PendingTasks = dict[str, deque[Task]]  # waiting tasks by UID of their sub-job
 
 
 def is_constrained(session: Session, job: Job) -> bool:
@@ -34,10 +34,10 @@ def is_constrained(session: Session, job: Job) -> bool:
     return job.is_divided or job_limit(job, session.hyper_nodes) is not None
 
 
-def sheets_of(session: Session, job: Job) -> Sheets:
+def pending_by_sub_job(session: Session, job: Job) -> PendingTasks:
     """The tasks of each sub-job that wait, first one first; where the job is in the network is noted on the way."""
     locate(job, session.hyper_nodes)
-    found = {uid: worksheet(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
+    found = {uid: pending_tasks(session, job, sub_job) for uid, sub_job in job.sub_jobs.items()}
     return {uid: tasks for uid, tasks in found.items() if tasks}
 
 
@@ -60,41 +60,41 @@ class _Try:
 
     hyper_node: HyperNode
     statement: Statement
-    left: Sheets
+    left: PendingTasks
     score: float
     where: Mapping[str, str]
 
 
-def place_job(session: Session, job: Job, sheets: Sheets) -> Statement | None:
+def place_job(session: Session, job: Job, pending: PendingTasks) -> Statement | None:
     """Place waiting tasks of `job` in the best part of the network that makes it ready, or would with what is promised.
 
-    Those that were placed, or cannot be, are taken out of `sheets`. None, with everything undone, where no part does.
+    Those that were placed, or cannot be, are taken out of `pending`. None, with everything undone, where no part does.
     """
     before = {uid: each.allocated_hyper_node for uid, each in job.sub_jobs.items()}
     for gradient in session.hyper_node_gradient(job, None, session.hyper_nodes.top, Purpose.ALLOCATE):
         best: _Try | None = None
         for hyper_node in gradient:
-            found = _try(session, job, sheets, hyper_node)
+            found = _try(session, job, pending, hyper_node)
             _put_back(job, before)
             is_kept = bool(found.statement.moves) and (session.job_ready(job) or session.job_pipelined(job))
             found.statement.discard()
             if is_kept and (best is None or found.score > best.score):
                 best = found
         if best is not None:
-            made = _try(session, job, sheets, best.hyper_node)
-            sheets.clear()
-            sheets.update(made.left)
+            made = _try(session, job, pending, best.hyper_node)
+            pending.clear()
+            pending.update(made.left)
             job.allocated_hyper_node = session.hyper_nodes.common(job.allocated_hyper_node, best.hyper_node.name)
             return made.statement
-    _say_why(session, job, sheets)
+    _say_why(session, job, pending)
     return None
 
 
-def _try(session: Session, job: Job, sheets: Sheets, hyper_node: HyperNode) -> _Try:
+def _try(session: Session, job: Job, pending: PendingTasks, hyper_node: HyperNode) -> _Try:
     """Place sub-jobs inside `hyper_node`, in their order and in turns, until the job is ready or nothing more fits."""
     job.fit_errors.clear()
     job.failed_roles.clear()
-    left = {uid: deque(tasks) for uid, tasks in sheets.items()}
+    left = {uid: deque(tasks) for uid, tasks in pending.items()}
     waiting, required = [job.sub_jobs[uid] for uid in left], required_parts(session, job)
     whole, score = session.statement(), 0.0
     while waiting:
@@ -194,20 +194,20 @@ def _forget_errors(job: Job, sub_job: SubJob) -> None:
     job.failed_roles.intersection_update({task.facts.role for task in job.tasks if task.uid in uids})
 
 
-def _say_why(session: Session, job: Job, sheets: Sheets) -> None:
+def _say_why(session: Session, job: Job, pending: PendingTasks) -> None:
     """Where no part of the network was even tried there are no errors of nodes: say that none may be used."""
-    if job.fit_errors or not sheets:
+    if job.fit_errors or not pending:
         return
     limits = [
         limit
         for limit in (
             job_limit(job, session.hyper_nodes),
-            *(sub_job_limit(job, job.sub_jobs[uid], session.hyper_nodes) for uid in sheets),
+            *(sub_job_limit(job, job.sub_jobs[uid], session.hyper_nodes) for uid in pending),
         )
         if limit is not None
     ]
     tier = f" up to tier {min(limits)}" if limits else ""
     at = f" beside the pods in {job.allocated_hyper_node}" if job.allocated_hyper_node else ""
-    for tasks in sheets.values():
+    for tasks in pending.values():
         for task in tasks:
             job.fit_errors[task.uid] = FitErrors(f"no hypernode{tier} has room for its gang{at}")

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.faults import Fault
 from pyroclast_scheduler.model.groups import GroupStatus
 from pyroclast_scheduler.model.kept_places import KeptPlace
 from pyroclast_scheduler.model.reservations import Reservation
-from pyroclast_scheduler.model.retry_conditions import Rest
+from pyroclast_scheduler.model.retry_conditions import UnschedulableJob
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.measures import Measures
 
@@ -125,7 +125,7 @@ class Outcome:
     """What a session leaves behind beside its commits.
 
     `seen`: the jobs that it looked at; of others it says nothing, so that what was said of them before stands. `drawn`: jobs that
-    were at rest before, which it looked at or has the next one look at. `rests`: which are not worth another look, until when.
+    were at rest before, which it looked at or has the next one look at. `unschedulable`: not worth another look, until when.
     `statuses`: by PodGroup, the status that it should have and does not have yet. `bare`: PodGroups that are Pending and may not
     say so, since an absent phase reads like that.
     `kept`: by UID, the places that pods get once what goes there is gone, and those that gangs which wait for them have already:
@@ -138,7 +138,7 @@ class Outcome:
 
     seen: set[str] = field(default_factory=set)
     drawn: list[str] = field(default_factory=list)
-    rests: list[Rest] = field(default_factory=list)
+    unschedulable: list[UnschedulableJob] = field(default_factory=list)
     statuses: dict[str, GroupStatus] = field(default_factory=dict)
     bare: list[str] = field(default_factory=list)
     waiting: list[WaitingTask] = field(default_factory=list)

@@ -35,7 +35,7 @@ def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | N
         task = tasks.popleft()
         waiting.setdefault(task.facts.part, []).append(task)
     forget_errors(job)
-    attempt = _Attempt(session, job, waiting)
+    attempt = _PartPlacement(session, job, waiting)
     statement = attempt.place(tree, None)
     if statement is not None and (session.job_ready(job) or session.job_pipelined(job)):
         return statement
@@ -46,7 +46,7 @@ def place_parts(session: Session, job: Job, tasks: deque[Task]) -> Statement | N
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _PartPlacement:
     """One go at placing a gang. `waiting`: its tasks without a place, by part; `errors`: why some of them have none."""
 
     session: Session

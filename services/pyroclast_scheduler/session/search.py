@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.node_columns import Bools
 from pyroclast_scheduler.model.reasons import Code, FitErrors, count_refusals
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.placement import placer
-from pyroclast_scheduler.placement.placer import Batch, Voices
+from pyroclast_scheduler.placement.placer import Batch, CandidateScorers
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.session.session import Session
 
@@ -34,13 +34,13 @@ def find(session: Session, job: Job, task: Task, plan: PlacementPlan, count: int
         allowed = ~locked if allowed is None else allowed & ~locked
     if session.has_objections or (refusals is not None and not all(refusal.is_steady for refusal in refusals)):
         count = 1
-    voices = Voices(
+    scorers = CandidateScorers(
         partial(session.relative_scores, plan) if session.has_relative_scores else None,
         partial(session.batch_scores, job, task, plan) if session.has_batch_scores else None,
         partial(session.best_node, task, plan) if session.has_best_node else None,
     )
     limits = [refusal.limit for refusal in refusals or () if refusal.limit is not None]
-    best = partial(placer.find, allowed=allowed, preferred=session.nodes.preferred, voices=voices, limits=limits)
+    best = partial(placer.find, allowed=allowed, preferred=session.nodes.preferred, scorers=scorers, limits=limits)
     batch: Batch | None = session.ports.observe("Scoring", "stage", partial(best, plan, count, session.moves.log))
     return batch
 

@@ -22,7 +22,7 @@ from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task, readable_seconds
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.session.session import Session
-from pyroclast_scheduler.session.unschedulable import WAITING, rest_of
+from pyroclast_scheduler.session.unschedulable import WAITING, unschedulable_job
 from pyroclast_scheduler.session.waiting_causes import cause_of
 from pyroclast_scheduler.session.waiting_records import record_of
 
@@ -72,9 +72,9 @@ def close(session: Session, *, timestamp: str) -> Outcome:
         if is_incomplete:
             outcome.incomplete.append(job.facts.key)
         if not differs and not is_incomplete and not job.is_changed:
-            rest = rest_of(session, job, reason="" if cause is None else cause.reason)
-            if rest is not None:
-                outcome.rests.append(rest)
+            found = unschedulable_job(session, job, reason="" if cause is None else cause.reason)
+            if found is not None:
+                outcome.unschedulable.append(found)
     outcome.unready, outcome.faults = unready, frozenset(session.report.faults)
     return outcome
 

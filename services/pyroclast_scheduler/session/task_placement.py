@@ -18,10 +18,10 @@ from pyroclast_scheduler.session.search import alike, explain, find
 from pyroclast_scheduler.session.session import Session
 from pyroclast_scheduler.session.statement import Statement
 
-__all__ = ["place", "worksheet"]
+__all__ = ["pending_tasks", "place"]
 
 
-def worksheet(session: Session, job: Job, sub_job: SubJob | None = None) -> deque[Task]:
+def pending_tasks(session: Session, job: Job, sub_job: SubJob | None = None) -> deque[Task]:
     """The tasks of `job`, or `sub_job`, that wait for a node and ask for something, first one first; gated ones are left out."""
     if not job.tally[TaskStatus.PENDING]:
         return deque()
@@ -50,13 +50,13 @@ def place(
     Args:
         session: where to place.
         job: whose tasks they are.
-        tasks: in order, see `worksheet`.
+        tasks: in order, see `pending_tasks`.
         sub_job: the part of the job that must get ready; None: the job.
         within: only these nodes; None: all.
         hyper_node: what explanations call these nodes; empty for all of them.
         is_alone: nobody else waits, so that beyond the minimum turns need not be taken.
     """
-    attempt = _Attempt(session, job, sub_job, within, hyper_node)
+    attempt = _TaskPlacement(session, job, sub_job, within, hyper_node)
     queue = session.queues[job.facts.queue]
     while tasks:
         is_live = session.reorder(tasks)
@@ -86,7 +86,7 @@ def place(
     return None
 
 
-class _Attempt:
+class _TaskPlacement:
     """One go at placing tasks of a job, or of a part of it."""
 
     def __init__(self, session: Session, job: Job, sub_job: SubJob | None, within: Bools | None, hyper_node: str) -> None:

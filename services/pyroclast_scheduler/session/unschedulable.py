@@ -12,9 +12,9 @@ from pyroclast_scheduler.model.retry_conditions import (
     Eviction,
     Pause,
     QueueChange,
-    Rest,
     Room,
     Trigger,
+    UnschedulableJob,
 )
 from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
@@ -22,7 +22,7 @@ from pyroclast_scheduler.session.domains import is_constrained
 from pyroclast_scheduler.session.minimum_run_time import withheld_by_job
 from pyroclast_scheduler.session.session import Session
 
-__all__ = ["WAITING", "rest_of"]
+__all__ = ["WAITING", "unschedulable_job"]
 
 _LONG: Final = 10  # schedule periods until something outside the cluster is asked again, although nothing changed
 _FILLING: Final = frozenset({"enqueue", "elect", "allocate", "backfill", "reserve"})  # reserve evicts for its target alone
@@ -31,11 +31,11 @@ _OTHERS: Final = frozenset({"reclaim", "gangreclaim"})
 WAITING: Final = frozenset({TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED})
 
 
-def rest_of(session: Session, job: Job, *, reason: str) -> Rest | None:
+def unschedulable_job(session: Session, job: Job, *, reason: str) -> UnschedulableJob | None:
     """When the job, which waits for `reason`, is worth another look; None if in the next session already."""
     tally = job.tally
     if not (job.is_pending or any(tally[status] for status in WAITING)) or job.facts.group.spec.hold is not None:
-        return Rest(job.facts)
+        return UnschedulableJob(job.facts)
     if session.has_reservation(job) or tally[TaskStatus.PIPELINED] or tally[TaskStatus.ALLOCATED]:
         return None
     triggers = _triggers(session, job)
@@ -43,7 +43,7 @@ def rest_of(session: Session, job: Job, *, reason: str) -> Rest | None:
         return None
     if triggers and (session.asked_for.time or job.facts.key in session.once(withheld_by_job)):
         triggers.add(Pause(1))
-    return Rest(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
+    return UnschedulableJob(job.facts, frozenset(triggers), session.kind_at_rest(job), reason)
 
 
 def _triggers(session: Session, job: Job) -> set[Trigger] | None:

@@ -71,7 +71,7 @@ def _group_label(task: TaskFacts) -> dict[str, str]:
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
-class _Hopeless(Exception):
+class _BindAbandoned(Exception):
     """What a bind waits for will not come about."""
 
 
@@ -205,7 +205,7 @@ class Binder:
             await self._wait(bind)
             self._metrics.stage.labels("PreBind").observe((time.perf_counter() - start) * 1000)
             self._metrics.task.labels("PreBound").observe(max(0.0, time.time() - bind.task.created) * 1000)
-        except (_Hopeless, LockHeld) as error:
+        except (_BindAbandoned, LockHeld) as error:
             log.warning("pod.not_prepared", pod=bind.task.key, node=bind.node, reason=str(error))
             self._metrics.refusals.labels("NotPrepared").inc()
             self._refused(bind, f"execute preBind for pod {bind.task.key} failed: {error}")
@@ -232,13 +232,13 @@ class Binder:
 
     def _require_current(self, bind: _Bind) -> None:
         if not self._is_current(bind):
-            raise _Hopeless("the pod is gone, or placed anew")
+            raise _BindAbandoned("the pod is gone, or placed anew")
 
     async def _wait(self, bind: _Bind) -> None:
         """Until all is done that the bind waits for.
 
         Raises:
-            _Hopeless: it will not be done, or takes longer than it may.
+            _BindAbandoned: it will not be done, or takes longer than it may.
         """
         for wait in bind.awaits:
             until = time.monotonic() + wait.patience
@@ -247,12 +247,12 @@ class Binder:
                 self._require_current(bind)
                 found = wait.judge(self._cache.objects.get(wait.record, wait.key))
                 if isinstance(found, str):
-                    raise _Hopeless(found)
+                    raise _BindAbandoned(found)
                 if found:
                     break
                 left = until - time.monotonic()
                 if left <= 0:
-                    raise _Hopeless(f"{wait.key} was not ready within {wait.patience:g} s")
+                    raise _BindAbandoned(f"{wait.key} was not ready within {wait.patience:g} s")
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, _LOOK_SECONDS)):
                         await moved.wait()

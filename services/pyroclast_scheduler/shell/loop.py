@@ -242,9 +242,9 @@ class Loop:
         self._explained(outcome)
         await self._writer.take(outcome)
         async for key in in_turns(outcome.drawn):
-            self._cache.wakes.draw(key)
-        async for rest in in_turns(outcome.rests):
-            self._cache.wakes.rest(rest)
+            self._cache.retry_triggers.draw(key)
+        async for job in in_turns(outcome.unschedulable):
+            self._cache.retry_triggers.add(job)
         self._cache.keep(outcome.kept)
         if outcome.reservations is not None:
             self._reserved.take(dict(outcome.reservations))

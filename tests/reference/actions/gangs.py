@@ -42,8 +42,8 @@ def execute(session, *, is_reclaim):
 
 
 def search(session, queue, job, *, is_reclaim):
-    sheets = worksheet(session, job)
-    tasks = [task for _, members in sheets for task in members]
+    pending = pending_tasks(session, job)
+    tasks = [task for _, members in pending for task in members]
     if not tasks or (is_reclaim and not session.everybody("preemptive", queue, tasks)):
         return
     need = plus(*(task.request for task in tasks))
@@ -56,16 +56,16 @@ def search(session, queue, job, *, is_reclaim):
         for bundle in bundles(session, job, need, nodes, is_reclaim=is_reclaim):
             taken.append(bundle)
             freed = plus(*(task.request for each in taken for task in each.tasks))
-            if less_equal(need, plus(room, freed)) and simulate(session, queue, job, sheets, domain, taken):
+            if less_equal(need, plus(room, freed)) and simulate(session, queue, job, pending, domain, taken):
                 for each in taken[:-1]:  # what turns out not to be needed stays
                     rest = [other for other in taken if other is not each]
-                    if simulate(session, queue, job, sheets, domain, rest):
+                    if simulate(session, queue, job, pending, domain, rest):
                         taken = rest
-                simulate(session, queue, job, sheets, domain, taken, keep=True)
+                simulate(session, queue, job, pending, domain, taken, keep=True)
                 return
 
 
-def worksheet(session, job):
+def pending_tasks(session, job):
     """Parts of the job with the tasks that wait, in order; only the first one where the job is ready."""
     required, waiting, found = required_parts(session, job), [], []
     for part in session.parts[job.name]:
@@ -93,14 +93,14 @@ def domains(session, job):
     return [TOP] if not found and limit is None else found[:8]
 
 
-def simulate(session, queue, job, sheets, domain, taken, *, keep=False) -> bool:
+def simulate(session, queue, job, pending, domain, taken, *, keep=False) -> bool:
     """Whether the job would be ready with places for all tasks of one part after another, once the bundles are gone."""
     mark = len(session.journal)
     for bundle in taken:
         for task in bundle.tasks:
             session.evict(task)
     is_done = False
-    for part, tasks in sheets:
+    for part, tasks in pending:
         listed = session.gradient(part.limit, part.allocated, domain, need_of(part), is_evicting=True)
         if not any(promise(session, queue, job, part, tasks, name) for tier in listed for name in tier):
             break

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pyroclast_cli.views.log_lines import Line, Printed, in_order, read_line
+from pyroclast_cli.views.log_lines import LogLine, Printed, in_order, read_line
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_line_has_its_time(line, at, text):
 
 
 def lines(*pairs):
-    return [Line((at, 0), text, str(at)) for at, text in pairs]
+    return [LogLine((at, 0), text, str(at)) for at, text in pairs]
 
 
 def test_what_was_printed_is_not_printed_again():
@@ -48,7 +48,7 @@ def test_a_line_without_a_time_is_printed():
 
 
 async def test_several_logs_are_one_by_time():
-    async def log(prefix: str, *pairs: tuple[int, str]) -> AsyncIterator[tuple[str, Line]]:
+    async def log(prefix: str, *pairs: tuple[int, str]) -> AsyncIterator[tuple[str, LogLine]]:
         for line in lines(*pairs):
             yield prefix, line
 

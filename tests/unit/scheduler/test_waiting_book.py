@@ -173,9 +173,9 @@ def test_jobs_at_rest_count_as_if_they_were_ranked_anew():
         for key, status in outcome.statuses.items():
             cache.groups.believe(key, status)
         for key in outcome.drawn:
-            cache.wakes.draw(key)
-        for rest in outcome.rests:
-            cache.wakes.rest(rest)
+            cache.retry_triggers.draw(key)
+        for job in outcome.unschedulable:
+            cache.retry_triggers.add(job)
         book = taken(WaitingBook(), outcome.records, seen=outcome.seen)
         name = f"g{chance.randrange(len(groups))}"
         group = next(each for each in groups if each[0] == name)

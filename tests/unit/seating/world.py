@@ -113,9 +113,9 @@ class Scheduler:
                 await self._binder.take(commit, Turn(), session=now)
             await self._writer.take(outcome)
             for key in outcome.drawn:
-                self.cache.wakes.draw(key)
-            for rest in outcome.rests:
-                self.cache.wakes.rest(rest)
+                self.cache.retry_triggers.draw(key)
+            for job in outcome.unschedulable:
+                self.cache.retry_triggers.add(job)
             for job in self._keeper.take(outcome.incomplete, self.client.now()):
                 await self._keeper.release(job)
 

@@ -28,7 +28,7 @@ from pyroclast_scheduler.plugins.extender.answers import (
     decoded,
 )
 from pyroclast_scheduler.plugins.extender.bodies import job_body, node_body, queue_body, session_body, task_body
-from pyroclast_scheduler.plugins.extender.settings import Settings, is_managed
+from pyroclast_scheduler.plugins.extender.settings import ExtenderSettings, is_managed
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Candidate, Extensions, VictimRule, Vote
 from pyroclast_scheduler.session.session import Session
@@ -45,10 +45,10 @@ class Unanswered(Exception):
 
 
 class ExtenderPlugin:
-    """Arguments: see `Settings`."""
+    """Arguments: see `ExtenderSettings`."""
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings.of(arguments)
+        self._settings = ExtenderSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
         """Register the hooks that are used; none at all if it does not answer at the opening, and is not ignorable."""
@@ -79,7 +79,7 @@ class ExtenderPlugin:
 class _Asking:
     """The questions of one session. What it says of a pod on a node is asked again when something was placed or evicted there."""
 
-    def __init__(self, session: Session, settings: Settings) -> None:
+    def __init__(self, session: Session, settings: ExtenderSettings) -> None:
         self._session = session
         self._extender = session.extender()
         self._settings = settings

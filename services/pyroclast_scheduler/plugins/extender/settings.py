@@ -9,7 +9,7 @@ from typing import Final
 from pyroclast.api import records
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["VERBS", "Settings", "is_managed"]
+__all__ = ["VERBS", "ExtenderSettings", "is_managed"]
 
 VERBS: Final = (
     "onSessionOpen",
@@ -28,7 +28,7 @@ VERBS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExtenderSettings:
     """The arguments of the plugin.
 
     `verbs`: the last part of the address of each hook that is used. `is_ignorable`: decisions go on when it does not answer.
@@ -43,7 +43,7 @@ class Settings:
     managed: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, arguments: Arguments) -> Settings:
+    def of(cls, arguments: Arguments) -> ExtenderSettings:
         """Those that `arguments` tell."""
         arguments.known.add("extender.managedResources")
         managed = arguments.get("extender.managedResources") or []

@@ -21,7 +21,7 @@ from pyroclast_scheduler.model.topology import job_limit, sub_job_limit
 from pyroclast_scheduler.placement.plans import PlacementPlan
 from pyroclast_scheduler.plugins.network_topology_aware.gradient import cut, gradient, search_root
 from pyroclast_scheduler.plugins.network_topology_aware.scores import Sums, closeness, filling, normal, weights_of
-from pyroclast_scheduler.plugins.network_topology_aware.settings import Settings
+from pyroclast_scheduler.plugins.network_topology_aware.settings import TopologySettings
 from pyroclast_scheduler.session.arguments import Arguments
 from pyroclast_scheduler.session.extension_points import Extensions, Purpose
 from pyroclast_scheduler.session.session import Session
@@ -34,12 +34,12 @@ _PLACED = ALLOCATED | {TaskStatus.PIPELINED}
 
 
 class NetworkTopologyAware:
-    """Arguments: see `Settings`."""
+    """Arguments: see `TopologySettings`."""
 
     watches = (Watch(HYPER_NODES, records.HyperNode),)
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings.of(arguments)
+        self._settings = TopologySettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
         """Register."""
@@ -55,7 +55,7 @@ class NetworkTopologyAware:
 class _Network:
     """The hypernodes of a session, with what is used of each."""
 
-    def __init__(self, session: Session, settings: Settings) -> None:
+    def __init__(self, session: Session, settings: TopologySettings) -> None:
         self._session = session
         self._settings = settings
         self._all = session.hyper_nodes

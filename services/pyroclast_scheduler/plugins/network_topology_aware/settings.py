@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["Settings"]
+__all__ = ["TopologySettings"]
 
 _PREFIX = "hypernode.binpack"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TopologySettings:
     """The arguments of the plugin.
 
     `resources`: weights by name, cpu and memory among them. `fading`: how much less a tier counts than the one below it.
@@ -26,7 +26,7 @@ class Settings:
     most_evict_hyper_nodes: int = 8
 
     @classmethod
-    def of(cls, arguments: Arguments) -> Settings:
+    def of(cls, arguments: Arguments) -> TopologySettings:
         """Those that `arguments` tell."""
         listed = filter(None, map(str.strip, arguments.text(f"{_PREFIX}.resources", "").split(",")))
         weights = {name: arguments.integer(f"{_PREFIX}.resources.{name}", 1, least=0) for name in listed}

@@ -17,7 +17,7 @@ from pyroclast_scheduler.plugins.reservation.draining import evict_lower
 from pyroclast_scheduler.plugins.reservation.eligibility import may_let_in, missing_pods, obstacle
 from pyroclast_scheduler.plugins.reservation.lasting import LastingPods
 from pyroclast_scheduler.plugins.reservation.promise import earliest, estimate, promised
-from pyroclast_scheduler.plugins.reservation.settings import Settings
+from pyroclast_scheduler.plugins.reservation.settings import ReservationSettings
 from pyroclast_scheduler.plugins.reservation.state import covers, next_state
 from pyroclast_scheduler.plugins.reservation.targets import choose
 from pyroclast_scheduler.session.arguments import Arguments
@@ -32,10 +32,10 @@ PATIENCE: Final = 5
 
 
 class ReservationPlugin:
-    """Arguments: see `Settings`. Needs the actions elect and reserve."""
+    """Arguments: see `ReservationSettings`. Needs the actions elect and reserve."""
 
     def __init__(self, arguments: Arguments) -> None:
-        self._settings = Settings.of(arguments)
+        self._settings = ReservationSettings.of(arguments)
 
     def open(self, session: Session) -> Extensions:
         """Register."""
@@ -63,7 +63,7 @@ class _Memory:
 class _Book:
     """The reservations of a session, by the key of the job."""
 
-    def __init__(self, session: Session, settings: Settings, memory: _Memory) -> None:
+    def __init__(self, session: Session, settings: ReservationSettings, memory: _Memory) -> None:
         self._session = session
         self._settings = settings
         self._cluster = Cluster(session, memory.lasting)

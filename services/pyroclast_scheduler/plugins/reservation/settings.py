@@ -8,14 +8,14 @@ from typing import Final
 from pyroclast.resources import durations
 from pyroclast_scheduler.session.arguments import Arguments
 
-__all__ = ["ALL", "Settings"]
+__all__ = ["ALL", "ReservationSettings"]
 
 ALL: Final = -1
 """`locks_per_period`: every node that the target may use, at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReservationSettings:
     """`nodeOrder`, `locksPerCycle`, `preemptive`, `targetScope`, `maxLockedShare`, `minWait`, `fill`, `assumeDuration`.
 
     `order`: capacity or idle, what the largest nodes are measured by. `most_share`: the part of the nodes that may be
@@ -34,7 +34,7 @@ class Settings:
     assumed: float | None = None
 
     @classmethod
-    def of(cls, arguments: Arguments) -> Settings:
+    def of(cls, arguments: Arguments) -> ReservationSettings:
         """Those that `arguments` tell; what makes no sense keeps its default, with a warning."""
         return cls(
             order=_one_of(arguments, "nodeOrder", ("capacity", "idle")),

@@ -11,7 +11,7 @@ import numpy as np
 from pyroclast_scheduler.model.dimensions import PODS
 from pyroclast_scheduler.model.node_columns import Bools, Floats, Rows
 from pyroclast_scheduler.model.reservations import Lock, Reservation
-from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
+from pyroclast_scheduler.plugins.reservation.settings import ALL, ReservationSettings
 
 __all__ = ["Need", "Nodes", "Piece", "covers", "next_state"]
 
@@ -84,7 +84,9 @@ def _free(nodes: Nodes, locks: Sequence[Lock], need: Need) -> list[int]:
     return [row for row, is_free in zip(rows, drained, strict=True) if is_free]
 
 
-def next_state(state: Reservation, nodes: Nodes, need: Need, settings: Settings, *, period: int, now: float) -> Reservation:
+def next_state(
+    state: Reservation, nodes: Nodes, need: Need, settings: ReservationSettings, *, period: int, now: float
+) -> Reservation:
     """`state` one step on: nodes that do not pass any more, or are not needed, are given up; missing ones are locked.
 
     Args:

@@ -10,14 +10,14 @@ from pyroclast_scheduler.model.reservations import Reservation
 from pyroclast_scheduler.plugins.reservation.candidates import Candidates, Weight, is_named, weight
 from pyroclast_scheduler.plugins.reservation.demand import Cluster, is_waiting, need_of
 from pyroclast_scheduler.plugins.reservation.eligibility import missing_pods, obstacle
-from pyroclast_scheduler.plugins.reservation.settings import Settings
+from pyroclast_scheduler.plugins.reservation.settings import ReservationSettings
 from pyroclast_scheduler.session.session import Session
 
 __all__ = ["choose"]
 
 
 def choose(
-    session: Session, cluster: Cluster, candidates: Candidates, states: Mapping[str, Reservation], settings: Settings
+    session: Session, cluster: Cluster, candidates: Candidates, states: Mapping[str, Reservation], settings: ReservationSettings
 ) -> list[Reservation]:
     """A new reservation in each scope where nobody has one, or somebody less important.
 
@@ -48,7 +48,7 @@ def _best(
     cluster: Cluster,
     candidates: Candidates,
     states: Mapping[str, Reservation],
-    settings: Settings,
+    settings: ReservationSettings,
     *,
     scope: str,
     below: Weight | None,

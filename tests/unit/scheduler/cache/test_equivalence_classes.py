@@ -6,10 +6,10 @@ import pytest
 from pyroclast.api import records
 from pyroclast_scheduler import registry
 from pyroclast_scheduler.cache.cache import Cache
-from pyroclast_scheduler.cache.wait_queue import Line
+from pyroclast_scheduler.cache.wait_queue import WaitQueue
 from pyroclast_scheduler.cycle import run_cycle
-from pyroclast_scheduler.eviction.infeasible import Lost
-from pyroclast_scheduler.model.retry_conditions import Rest, Room
+from pyroclast_scheduler.eviction.infeasible import InfeasibleNodes
+from pyroclast_scheduler.model.retry_conditions import Room, UnschedulableJob
 from pyroclast_scheduler.session.configuration import parse
 from pyroclast_scheduler.session.extension_points import Extensions
 from pyroclast_scheduler.session.ports import Ports
@@ -306,7 +306,7 @@ def test_where_preemptors_cannot_win_is_shared_among_those_of_a_claim_that_nobod
     cache.pod_changed(None, objects.pod(["p", "j", "-", 1, "1Gi", {"pvc": ["c"]}]))
     configuration = parse("actions: allocate\ntiers: []", actions=registry.actions(), plugins=registry.plugins())
     session = Session(cache.snapshot(), configuration, registry.plugins(), Ports(objects.NOW))
-    assert Lost(session)._claims(cache.tasks["t-p"]) == want
+    assert InfeasibleNodes(session)._claims(cache.tasks["t-p"]) == want
 
 
 def test_jobs_that_mind_others_are_asked_about_one_for_all():
@@ -426,7 +426,7 @@ def test_a_line_lets_go_of_most_jobs_that_left_it():
     for i in range(300):
         world.job(f"j{i}", 1)
     first, *others = world.cache.snapshot().all_jobs.values()
-    line = Line()
+    line = WaitQueue()
     line.add(first)
     for each in others:
         line.add(each)
@@ -457,10 +457,10 @@ def test_a_job_that_was_taken_for_like_others_when_it_was_looked_at_is_looked_at
         world.job(f"j{i}", 3, labels={"run": f"r{i}"}, age=i)
     world.settle()
     (facts,) = (each for each in world.cache.snapshot().all_jobs.values() if each.name == "j0")
-    rest = Rest(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.kind)
+    rest = UnschedulableJob(facts, frozenset(Room(task.shape) for task in facts.tasks), facts.kind)
     world.job("near", 9, anti={"key": "zone", "run": "r2"})
     world.settle()
-    world.cache.wakes.rest(rest)
+    world.cache.retry_triggers.add(rest)
     assert "j0" in world.session()[0]
 
 
@@ -492,7 +492,7 @@ def test_plugins_of_others_may_tell_jobs_apart_by_any_label_unless_they_say_that
     outcome = run_cycle(
         world.cache.snapshot(), configuration, actions=registry.actions(), plugins=plugins, ports=Ports(objects.NOW), uid="u"
     )
-    assert len({rest.kind for rest in outcome.rests}) == want
+    assert len({rest.kind for rest in outcome.unschedulable}) == want
 
 
 @pytest.mark.parametrize(("namespace", "labels", "want"), [

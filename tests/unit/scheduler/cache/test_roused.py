@@ -251,7 +251,7 @@ def test_a_gang_of_which_a_member_lost_its_node_before_it_started_is_said_to_be_
     new = None if spoiled is None else msgspec.convert(msgspec.to_builtins(node) | spoiled, records.Node)
     if is_deciding:
         outcome, _ = world.decided()
-        assert outcome.rests
+        assert outcome.unschedulable
     else:
         world.settled()
     world.cache.node_changed(node, new)

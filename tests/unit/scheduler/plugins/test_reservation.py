@@ -12,7 +12,7 @@ from pyroclast.api import waiting_reasons as pending
 from pyroclast_scheduler.cache.group_readers import volcano
 from pyroclast_scheduler.model.reservations import Lock, Reservation, read, written
 from pyroclast_scheduler.plugins.reservation.promise import earliest, expected_end, promised
-from pyroclast_scheduler.plugins.reservation.settings import ALL, Settings
+from pyroclast_scheduler.plugins.reservation.settings import ALL, ReservationSettings
 from pyroclast_scheduler.plugins.reservation.state import Need, Nodes, covers, next_state
 from pyroclast_scheduler.session.configuration import BadConfiguration
 from tests.counts import examples
@@ -256,7 +256,7 @@ def nodes_of(sizes, passing):
 def test_locks_pass_are_needed_and_cover_what_is_wanted_in_time(sizes, want, per_period, periods):
     nodes = nodes_of([size for size, _ in sizes], [ok for _, ok in sizes])
     need = Need(np.array([float(want), 0.0, 0.0]))
-    chosen = Settings(locks_per_period=per_period)
+    chosen = ReservationSettings(locks_per_period=per_period)
     state = Reservation(job="j", uid="j", scheduler="volcano")
     for period in range(periods):
         before = state
@@ -278,7 +278,7 @@ def test_nodes_are_locked_by_schedule_periods_however_often_sessions_run(pace, w
     state = Reservation(job="j", uid="j", scheduler="volcano")
     for period in (0, 0, 0, 1, 1):
         need = Need(np.array([32.0, 0.0, 0.0]))
-        state = next_state(state, nodes, need, Settings(locks_per_period=pace), period=period, now=float(period))
+        state = next_state(state, nodes, need, ReservationSettings(locks_per_period=pace), period=period, now=float(period))
     assert len(state.locks) == want
 
 

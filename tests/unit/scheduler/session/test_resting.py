@@ -63,7 +63,7 @@ class World:
         for uid, node in binds.items():
             assert self.cache.pods.assume(uid, node) is None
         take(self.cache, outcome)
-        return binds, {rest.facts.name: rest for rest in outcome.rests}, outcome
+        return binds, {rest.facts.name: rest for rest in outcome.unschedulable}, outcome
 
     def goes(self, name):
         self.cache.pod_changed(self.cache.tasks[f"t-{name}"].pod, None)
@@ -381,7 +381,7 @@ def rest_with(extensions, actions="allocate, preempt"):
         snapshot, ports = world.cache.snapshot(), Ports(objects.NOW)
         outcome = run_cycle(snapshot, configuration, actions=registry.actions(), plugins=plugins, ports=ports, uid="u")
         take(world.cache, outcome)
-    (rest,) = outcome.rests
+    (rest,) = outcome.unschedulable
     return rest.retry_when, ports.memory
 
 

@@ -66,6 +66,6 @@ def test_a_place_that_another_member_gave_up_wakes_the_jobs_of_the_limited_branc
     cache = cluster([["parent", CAPABILITY], ["q", {"parent": "parent"}], ["sister", {"parent": "parent"}], ["free", {}]])
     cache.snapshot()
     cache.queue_freed_elsewhere("free")
-    assert not cache.wakes.left, "no queue above it is limited"
+    assert not cache.retry_triggers.left, "no queue above it is limited"
     cache.queue_freed_elsewhere("sister")
-    assert cache.wakes.left
+    assert cache.retry_triggers.left

@@ -65,8 +65,8 @@ def test_a_gang_at_rest_is_looked_at_when_a_node_of_it_goes(where, has_started, 
     outcome = cycle(cache)
     assert outcome.incomplete == []
     cache.group_changed(None, msgspec.structs.replace(cache.groups.current("t/g"), status=outcome.statuses["t/g"]))
-    for rest in cycle(cache).rests:
-        cache.wakes.rest(rest)
+    for job in cycle(cache).unschedulable:
+        cache.retry_triggers.add(job)
     assert cache.snapshot().jobs == []
     cache.node_changed(nodes["n0"], None)
     assert cycle(cache).incomplete == (["t/g"] if is_incomplete else [])

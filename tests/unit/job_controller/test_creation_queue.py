@@ -1,10 +1,10 @@
-"""The line of pods that wait to be created: whole gangs one after the other, and none that is stuck holds up others."""
+"""The queue of pods that wait to be created: whole gangs one after the other, and none that is stuck holds up others."""
 
 import asyncio
 
 import pytest
 
-from pyroclast_job_controller.job.creation_queue import PATIENCE_SECONDS, Line
+from pyroclast_job_controller.job.creation_queue import PATIENCE_SECONDS, CreationQueue
 from tests.unit.ending import ended
 
 pytestmark = pytest.mark.looptime
@@ -16,7 +16,7 @@ class Making:
     """Gangs that are made in batches which double; a pod takes a second."""
 
     def __init__(self):
-        self.line, self.made, self.started = Line(PLACES), [], {}
+        self.line, self.made, self.started = CreationQueue(PLACES), [], {}
         self.under_way = self.most_under_way = 0
 
     async def gang(self, name, size, seconds=1.0):
@@ -79,7 +79,7 @@ async def test_a_gang_that_ends_early_lets_others_in_at_once():
 
 
 async def test_one_who_is_cancelled_when_its_turn_came_passes_it_on():
-    line = Line(1)
+    line = CreationQueue(1)
     first, second, third = (line.ticket(1) for _ in range(3))
     await line.enter(first)
     waiting = asyncio.create_task(line.enter(second))

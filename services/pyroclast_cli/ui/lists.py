@@ -16,12 +16,12 @@ from pyroclast_cli.views.output import Table
 from pyroclast_cli.views.queues import QUEUES_VIEW, queues_table
 from pyroclast_cli.views.waiting_and_running import RUNNING, WAITING, running_table, waiting_table
 
-__all__ = ["KINDS", "Kind", "TextContext", "kind_of", "subject_of", "text_context"]
+__all__ = ["LISTS", "ScreenList", "TextContext", "find_list", "subject_of", "text_context"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A list. `command` has its flags; `watched`: kinds whose changes are a reason to read it again."""
+class ScreenList:
+    """A list on the full screen. `command` has its flags; `watched`: kinds whose changes are a reason to read it again."""
 
     name: str
     command: Leaf
@@ -30,27 +30,27 @@ class Kind:
     is_namespaced: bool = True
 
 
-KINDS: Final = (
-    Kind("waiting", WAITING, waiting_table, (JOBS, JOB_FLOWS)),
-    Kind("running", RUNNING, running_table, (JOBS, PODS)),
-    Kind("queues", QUEUES_VIEW, queues_table, (QUEUES,), is_namespaced=False),
-    Kind("nodes", NODES_VIEW, nodes_table, (NODES, PODS), is_namespaced=False),
+LISTS: Final = (
+    ScreenList("waiting", WAITING, waiting_table, (JOBS, JOB_FLOWS)),
+    ScreenList("running", RUNNING, running_table, (JOBS, PODS)),
+    ScreenList("queues", QUEUES_VIEW, queues_table, (QUEUES,), is_namespaced=False),
+    ScreenList("nodes", NODES_VIEW, nodes_table, (NODES, PODS), is_namespaced=False),
 )
 
 
-def kind_of(text: str) -> Kind:
+def find_list(text: str) -> ScreenList:
     """The list that begins with a text.
 
     Raises:
         Failure: there is none.
     """
-    found = next((each for each in KINDS if text and each.name.startswith(text.lower())), None)
+    found = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
     if found is None:
-        raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in KINDS)}')
+        raise Failure(f'there is no list "{text}"; there are {", ".join(each.name for each in LISTS)}')
     return found
 
 
-def subject_of(kind: Kind, row: Row, *, is_a_job: bool = False) -> str:
+def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
     """The argument that names the object of a row to a command, such as job/NAME. `is_a_job`: the command takes only Jobs.
 
     Raises:
@@ -58,11 +58,11 @@ def subject_of(kind: Kind, row: Row, *, is_a_job: bool = False) -> str:
     """
     if is_a_job and row.get("object") != JOBS.qualified:
         raise Failure("this row is no Job of batch.volcano.sh")
-    if kind.command is NODES_VIEW:
+    if chosen.command is NODES_VIEW:
         if len(row["names"]) > 1:
             raise Failure(f"{len(row['names'])} equal nodes share this row: vcctl explain node/{row['names'][0]} tells of one")
         return f"node/{row['names'][0]}"
-    if kind.command is QUEUES_VIEW:
+    if chosen.command is QUEUES_VIEW:
         return f"queue/{row['name']}"
     return f"{'job' if row['object'] == JOBS.qualified else 'podgroup'}/{row['name']}"
 
