@@ -41,7 +41,7 @@ from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
 from tests.unit.scheduler import natives
-from tests.unit.scheduler.test_native_service import definition
+from tests.unit.scheduler.shell.test_native_service import definition
 
 from .conftest import ON_SQLITE, NewDatabase
 from .test_reading import database, url

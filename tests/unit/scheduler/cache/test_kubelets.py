@@ -3,7 +3,7 @@
 import pytest
 
 from pyroclast_scheduler.cache.pod_decisions import PodDecisions
-from tests.unit.scheduler.kubelets import OverCommitted, World
+from tests.unit.scheduler.cache.kubelets import OverCommitted, World
 
 STEPS = 4_000
 SOAK = 1_000_000

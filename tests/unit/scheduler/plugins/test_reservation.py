@@ -19,7 +19,7 @@ from tests.counts import examples
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
 from tests.unit.scheduler import deciding
-from tests.unit.scheduler.reserving import World, configured
+from tests.unit.scheduler.plugins.reserving import World, configured
 
 
 def full(world: World) -> World:

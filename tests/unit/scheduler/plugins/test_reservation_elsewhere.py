@@ -7,7 +7,7 @@ import pytest
 from pyroclast.api import keys
 from tests.scenarios.runner import feed
 from tests.unit.scheduler.deciding import configured
-from tests.unit.scheduler.reserving import World
+from tests.unit.scheduler.plugins.reserving import World
 
 ALL = "enqueue, elect, allocate, backfill, reserve, preempt, reclaim, gangpreempt, gangreclaim"
 PLUGINS = "{name: priority}, {name: gang}, {name: conformance}, {name: predicates}, {name: nodeorder}"

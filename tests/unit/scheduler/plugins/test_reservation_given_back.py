@@ -8,7 +8,7 @@ import pytest
 from pyroclast_scheduler.plugins.reservation.plugin import PATIENCE
 from tests.scenarios import objects
 from tests.scenarios.runner import feed
-from tests.unit.scheduler.reserving import World
+from tests.unit.scheduler.plugins.reserving import World
 
 ALL_AT_ONCE = "{locksPerCycle: all}"
 

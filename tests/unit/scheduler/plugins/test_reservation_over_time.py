@@ -10,7 +10,7 @@ from pyroclast.api import keys
 from pyroclast_scheduler.model.reservations import read, written
 from tests.counts import examples
 from tests.scenarios import objects
-from tests.unit.scheduler.reserving import World
+from tests.unit.scheduler.plugins.reserving import World
 
 NODES = 4
 ARGUMENTS = st.sampled_from(

@@ -14,7 +14,7 @@ from pyroclast_scheduler.model.retry_conditions import (
     Room,
 )
 from tests.scenarios import claims, storage
-from tests.unit.scheduler.session.test_resting import World
+from tests.unit.scheduler.session.test_unschedulable import World
 
 PLUGINS = ("priority", "gang", "predicates", "nodeorder")
 DRIVER = "gpu.example.com"

@@ -13,7 +13,7 @@ from pyroclast_scheduler.shell import run_lengths
 from pyroclast_scheduler.shell.estimates import Estimates
 from pyroclast_scheduler.shell.run_lengths import take_run_lengths
 from tests.unit.logs import captured
-from tests.unit.scheduler.test_estimates import facts_of
+from tests.unit.scheduler.explaining.test_estimates import facts_of
 
 GOOD = tuple(float(100 + n) for n in range(QUANTILES))
 

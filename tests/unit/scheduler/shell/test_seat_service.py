@@ -11,9 +11,9 @@ from pyroclast.kube.http.client import PatchKind
 from pyroclast.lifecycle.seats.contract import Seat, Seats, TaskSeats, asking, encode, parse_placement
 from pyroclast.lifecycle.seats.pods import template_of
 from pyroclast_scheduler.shell import seat_keeper
+from tests.unit.scheduler.cache.test_seats import changed, objects
 from tests.unit.scheduler.conftest import GROUP
-from tests.unit.scheduler.test_seat_table import changed, objects
-from tests.unit.scheduler.test_service import all_bound, phase_is, queues_of
+from tests.unit.scheduler.shell.test_service import all_bound, phase_is, queues_of
 
 PLACES = {"place-before-pods": "true"}
 

@@ -33,8 +33,18 @@ from tests.scenarios import objects
 from tests.unit.ending import ended
 from tests.unit.scheduler import natives
 from tests.unit.scheduler.deciding import decided
-from tests.unit.scheduler.test_native_conditions import FULL, JOB, NOW, BothServer, Server, Silent, group, our_group, our_pod
-from tests.unit.scheduler.test_native_conditions import P as PHASE
+from tests.unit.scheduler.shell.test_native_conditions import (
+    FULL,
+    JOB,
+    NOW,
+    BothServer,
+    Server,
+    Silent,
+    group,
+    our_group,
+    our_pod,
+)
+from tests.unit.scheduler.shell.test_native_conditions import P as PHASE
 
 KEY = native_key("t", "w")
 CONDITION = "pyroclast.dev/Waiting"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from tests.unit.scheduler.turnover import Turnover
+from tests.unit.scheduler.cache.turnover import Turnover
 
 MOST = 1.1  # of what is held after the first day, in weeks
 MOST_MORE = 100_000  # bytes more than after the first day, in a few days: what is held goes up and down by half of it

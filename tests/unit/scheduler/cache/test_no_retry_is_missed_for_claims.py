@@ -10,7 +10,7 @@ from pyroclast_scheduler.cache.objects import merged
 from tests.counts import ONE_IN
 from tests.scenarios import claims, objects, storage
 
-from .test_waking import MOST_JOBS, NODES, World, walk
+from .test_no_retry_is_missed import MOST_JOBS, NODES, World, walk
 
 WORLDS = {
     "filling": ("allocate", "proportion"),

@@ -1,22 +1,26 @@
-"""What is read of Kubernetes' own PodGroups: each fact of the mapping, with the pods and objects that it follows from."""
+"""The readers of groups: one record whichever API described it, and each fact of Kubernetes' own PodGroups with its sources."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pyroclast_scheduler
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting_reasons import PendingReason
-from pyroclast_scheduler.cache.group_readers import native
+from pyroclast_scheduler.cache.group_readers import native, volcano
 from pyroclast_scheduler.cache.group_readers.queue_sources import QueueSources
 from pyroclast_scheduler.model.groups import Group, Hold
 from pyroclast_scheduler.model.shapes import ShapeBook
 from pyroclast_scheduler.model.tasks import task_of
+from tests.scenarios import objects
 from tests.unit.scheduler.natives import gang, namespace, pod
 
 MIXED = 'all pods in a single pod group should have the same .spec.schedulerName set, got: "volcano" and "default-scheduler"'
@@ -189,3 +193,35 @@ def test_the_oldest_member_names_the_queue_until_something_is_bound():
     assert read(gang(minimum=1), members, fixed_queue="a").spec.queue == "b"
     bound = [pod("young", age=1, node="n", labels={KEY: "a"}), members[1]]
     assert read(gang(minimum=1), bound, fixed_queue="a").spec.queue == "a"
+
+
+_BEHIND = ("actions", "eviction", "model", "placement", "plugins", "session", "cycle.py")
+_KINDS = {"PodGroup", "PodGroupSpec", "PodGroupStatus", "PodGroupCondition", "POD_GROUPS", "NATIVE_POD_GROUPS"}
+_ALIASED = {"PodGroupStatus", "PodGroupCondition"}  # by model/groups.py, as the words for what a scheduler says of a group
+
+
+def _named(source: Path) -> set[str]:
+    """The kinds of either API that a module names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Attribute) and node.attr in _KINDS:
+            found.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            found.update(alias.name for alias in node.names if alias.name in _KINDS)
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("NativePodGroup"):
+            found.add(node.attr)
+    return found
+
+
+def test_no_module_that_decides_knows_either_kind():
+    root = Path(pyroclast_scheduler.__file__).parent
+    sources = [path for part in _BEHIND for path in ([root / part] if part.endswith(".py") else (root / part).rglob("*.py"))]
+    named = {str(path.relative_to(root)): found for path in sources if (found := _named(path))}
+    assert named == {"model/groups.py": _ALIASED}
+
+
+def test_a_group_of_volcano_is_written_down_as_it_was_read():
+    record = objects.pod_group(["j", "q", 2, {"annotations": {"a": "b"}}])
+    group = volcano.group_of(record)
+    assert (group.key, group.spec.min_member, group.spec.queue) == ("t/j", 2, "q")
+    assert volcano.record_of(group) == record

@@ -14,7 +14,7 @@ from pyroclast.api.types import POD_GROUPS, Key
 from pyroclast.kube.http.client import PatchKind
 from pyroclast_scheduler.explaining.book import WaitingBook
 from pyroclast_standalone.ports import free_port
-from tests.unit.scheduler.test_service import all_bound, quiet
+from tests.unit.scheduler.shell.test_service import all_bound, quiet
 
 
 def said(group):

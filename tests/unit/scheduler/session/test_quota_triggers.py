@@ -12,7 +12,7 @@ from pyroclast_scheduler.model.retry_conditions import AnyChange, AnyRoom, Queue
 from pyroclast_scheduler.session.extension_points import Extensions, Vote
 from pyroclast_scheduler.session.rules import Rules
 from tests.scenarios import objects
-from tests.unit.scheduler.session.test_resting import World
+from tests.unit.scheduler.session.test_unschedulable import World
 
 CAPACITY = ("priority", "gang", "predicates", "capacity", "nodeorder")
 PROPORTION = ("priority", "gang", "predicates", "proportion", "nodeorder")

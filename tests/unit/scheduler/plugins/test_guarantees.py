@@ -4,6 +4,7 @@ import pytest
 
 from pyroclast.api.types import QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
+from tests.unit.scheduler.shell.test_service import all_bound
 
 FLAT = ("{name: proportion}", "{name: capacity}")
 TREE = "{name: capacity, enableHierarchy: true}"
@@ -21,14 +22,6 @@ def reserved_is(cluster, name, want):
     async def look():
         queue = await cluster.client.get(QUEUES, Key("", name))
         return queue.get("status", {}).get("reservation", {}).get("resource", {}) == want
-
-    return look
-
-
-def all_bound(cluster, prefix):
-    async def look():
-        places = await cluster.places(prefix)
-        return places and all(places.values())
 
     return look
 
