@@ -16,7 +16,6 @@ from pyroclast_scheduler.eviction.preemptor_order import make_room, starving, ta
 from pyroclast_scheduler.eviction.victims import Residents, first_to_go, has_enough, may_hold, needed
 from pyroclast_scheduler.model.jobs import Job
 from pyroclast_scheduler.model.node_columns import Bools
-from pyroclast_scheduler.model.statuses import TaskStatus
 from pyroclast_scheduler.model.tasks import Task
 from pyroclast_scheduler.model.topology import has_topology
 from pyroclast_scheduler.placement.plans import PlacementPlan
@@ -76,7 +75,7 @@ def _against_others(
 
 def _against_itself(session: Session, residents: Residents, dry_run: DryRun | None, job: Job) -> bool:
     """Whether it got anything."""
-    tasks, has_any = _waiting(session, job), False
+    tasks, has_any = deque(session.waiting_in_order(job.tasks)), False
     while tasks:
         session.reorder(tasks)
         task = tasks.popleft()
@@ -217,13 +216,6 @@ def _may_go(session: Session, preemptor: Task, owner: Job, victim: Task) -> bool
     if preemptor.facts.shape.is_best_effort and not victim.facts.shape.is_best_effort:
         return False
     return session.is_preemptable(owner, victim)
-
-
-def _waiting(session: Session, job: Job) -> deque[Task]:
-    if not job.tally[TaskStatus.PENDING]:
-        return deque()
-    found = [task for task in job.tasks if session.is_waiting(task)]
-    return deque(sorted(found, key=session.task_key))
 
 
 def _is_eligible(session: Session, residents: Residents, plan: PlacementPlan, job: Job, task: Task) -> bool:

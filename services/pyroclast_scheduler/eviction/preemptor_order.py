@@ -65,7 +65,7 @@ def _taken(
 ) -> Statement:
     """Let `take` make room for those of `tasks` that wait, in their order, as long as there is not enough."""
     statement = session.statement()
-    waiting = deque(sorted((task for task in tasks if session.is_waiting(task)), key=session.task_key))
+    waiting = deque(session.waiting_in_order(tasks))
     while waiting and is_lacking():
         session.reorder(waiting)
         take(statement, waiting.popleft())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -186,6 +186,10 @@ class Session(Rules):
     def is_waiting(self, task: Task) -> bool:
         """Whether `task` may be placed: it waits, behind no gate, and its last bind was not refused a moment ago."""
         return task.status is TaskStatus.PENDING and not task.facts.gates and task.uid not in self.snapshot.held
+
+    def waiting_in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Those of `tasks` that may be placed, first one first."""
+        return sorted(filter(self.is_waiting, tasks), key=self.task_key)
 
     def job(self, key: str) -> Job | None:
         """The job of that key, also if it is none of `jobs`; None if there is none."""

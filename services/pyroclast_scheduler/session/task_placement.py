@@ -25,12 +25,8 @@ def pending_tasks(session: Session, job: Job, sub_job: SubJob | None = None) -> 
     """The tasks of `job`, or `sub_job`, that wait for a node and ask for something, first one first; gated ones are left out."""
     if not job.tally[TaskStatus.PENDING]:
         return deque()
-    waiting = [
-        task
-        for task in (job.tasks if sub_job is None else sub_job.tasks)
-        if session.is_waiting(task) and not task.facts.shape.is_best_effort
-    ]
-    return deque(sorted(waiting, key=session.task_key))
+    tasks = job.tasks if sub_job is None else sub_job.tasks
+    return deque(session.waiting_in_order(task for task in tasks if not task.facts.shape.is_best_effort))
 
 
 def place(

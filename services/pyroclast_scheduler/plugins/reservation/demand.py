@@ -28,7 +28,7 @@ def need_of(session: Session, job: Job) -> Need:
     """What the gang still lacks: the requests of the tasks that it waits for, or its minimum while it has none."""
     dimensions = session.dimensions
     lacking = job.tally.missing(job.facts.min_available, job.facts.role_minimum)
-    waiting = sorted((task for task in job.tasks if session.is_waiting(task)), key=session.task_key)
+    waiting = session.waiting_in_order(job.tasks)
     if len(waiting) >= lacking > 0:
         counts = Counter(task.facts.shape for task in waiting[:lacking])
         pieces = [
