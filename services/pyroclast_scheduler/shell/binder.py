@@ -71,6 +71,11 @@ def _group_label(task: TaskFacts) -> dict[str, str]:
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
 
 
+def _clock() -> float:
+    """The clock by which the event loop calls later, in seconds."""
+    return asyncio.get_running_loop().time()
+
+
 class _BindAbandoned(Exception):
     """What a bind waits for will not come about."""
 
@@ -241,7 +246,7 @@ class Binder:
             _BindAbandoned: it will not be done, or takes longer than it may.
         """
         for wait in bind.awaits:
-            until = time.monotonic() + wait.patience
+            until = _clock() + wait.patience
             while True:
                 moved = self._moved
                 self._require_current(bind)
@@ -250,7 +255,7 @@ class Binder:
                     raise _BindAbandoned(found)
                 if found:
                     break
-                left = until - time.monotonic()
+                left = until - _clock()
                 if left <= 0:
                     raise _BindAbandoned(f"{wait.key} was not ready within {wait.patience:g} s")
                 with contextlib.suppress(TimeoutError):
@@ -368,20 +373,20 @@ class Binder:
         if not self._is_current(bind):
             return
         self._tell_refused(task, why)
-        delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, time.monotonic())
+        delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, _clock())
         self._cache.pods.forget(task.uid, is_refused=True)
         asyncio.get_running_loop().call_later(delay, self._cache.pods.release, task.uid)
 
     def pause(self, job: str) -> None:
         """Pods of an incomplete gang are about to be deleted: where binds of it are refused, no session places it for a while."""
-        delay = self._pauses.release(job, self._uid(job), time.monotonic())
+        delay = self._pauses.release(job, self._uid(job), _clock())
         if delay:
             log.warning("job.paused", job=job, seconds=round(delay))
             self._cache.pods.pause(job)
             asyncio.get_running_loop().call_later(delay, self._resume, job)
 
     def _resume(self, job: str) -> None:
-        left = self._pauses.left(job, time.monotonic())
+        left = self._pauses.left(job, _clock())
         if left:  # it was paused again
             asyncio.get_running_loop().call_later(left, self._resume, job)
         else:
