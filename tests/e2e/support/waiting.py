@@ -148,6 +148,8 @@ async def _prepare(client: Client, name: str, case: Case) -> None:
         return all(_is_up(job) for job in jobs) and all(quota.get("status", {}).get("hard") for quota in quotas)
 
     await until(is_there, f"what is there before the Job of {name}")
+    if case.before:
+        await asyncio.sleep(1)  # it must be older than the Job, and times of creation are whole seconds
 
 
 async def _clean_up(client: Client, name: str, case: Case) -> None:
