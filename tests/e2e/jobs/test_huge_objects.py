@@ -77,11 +77,11 @@ async def test_a_hyper_job_of_ten_thousand_jobs_is_stored_and_a_change_of_one_is
     assert not isinstance(parts, Problem)
     jobs = {part.name: running(part.name) for part in parts}
     whole = hyperjobs.status(first, jobs, None, now=NOW)
-    assert hyperjob_sizes.operations(first, whole["status"]) is None
+    assert hyperjob_sizes.status_patch(first, whole["status"]) is None
     stored = record_of(await client.patch(HYPER_JOBS, first.key, whole, PatchKind.MERGE, subresource="status"), HyperJob)
 
     jobs[parts[7].name] = running(parts[7].name, "Completed")
-    change = hyperjob_sizes.operations(stored, hyperjobs.status(stored, jobs, None, now=NOW)["status"])
+    change = hyperjob_sizes.status_patch(stored, hyperjobs.status(stored, jobs, None, now=NOW)["status"])
     assert change is not None
     assert len(msgspec.json.encode(change)) < 5000
     later = record_of(await client.patch(HYPER_JOBS, first.key, change, PatchKind.JSON, subresource="status"), HyperJob)
