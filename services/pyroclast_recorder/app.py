@@ -12,6 +12,7 @@ import structlog
 from pyroclast.api.records.groups import Queue
 from pyroclast.api.types import NAMESPACES, QUEUES, Key, ResourceType
 from pyroclast.kube.basics.backoff import Backoff
+from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.events.recorder import EventRecorder
 from pyroclast.kube.http.client import Client
 from pyroclast.runtime.access import Access
@@ -150,10 +151,10 @@ class Recorder:
     async def settle(self) -> None:
         """Add up usage, unless that was done just now."""
         async with self._settling:
-            if _time() - self._settled < FRESH_SECONDS:
+            if loop_time() - self._settled < FRESH_SECONDS:
                 return
             await self._database.settle(int(self._client.now()))
-            self._settled = _time()
+            self._settled = loop_time()
 
     def _meter(self, writer: Writer, period: float) -> Meter | PrometheusMeter:
         """What tells how much pods use."""
@@ -218,7 +219,3 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     finally:
         await server.stop()
         await database.close()
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import structlog
 from sqlalchemy import Table
 
+from pyroclast.kube.basics.deadline import loop_time
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
 from pyroclast_recorder.database.tables import Row
@@ -69,7 +70,7 @@ class Writer:
         async with self._written:
             await self._written.wait_for(lambda: len(self._batch) < MOST)
         if not len(self._batch):
-            self._oldest = _time()
+            self._oldest = loop_time()
         self._batch.add(table, version, row)
         if len(self._batch) >= MANY:
             self._flush.set()
@@ -115,7 +116,7 @@ class Writer:
             self._batch = batch
             raise
         if rows := sum(map(len, batch.rows.values())):
-            self._on_write(rows, _time() - oldest)
+            self._on_write(rows, loop_time() - oldest)
         async with self._written:
             self._generation += 1
             self._written.notify_all()
@@ -150,7 +151,3 @@ class Writer:
                     await self._database.write(part, now)
                 except RowRefused as error:
                     log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()

@@ -15,7 +15,7 @@ from pyroclast.api import records
 from pyroclast.api.keys import GROUP_NAME, SCHEDULING_QUEUE_NAME
 from pyroclast.api.types import PODS, Key
 from pyroclast.kube.basics.backoff import Backoff
-from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.deadline import Deadline, loop_time
 from pyroclast.kube.basics.errors import ApiError, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.basics.time_slices import Turn
 from pyroclast.kube.events.recorder import EventRecorder, Reference
@@ -69,11 +69,6 @@ def _group_label(task: TaskFacts) -> dict[str, str]:
     """The label by which all pods of a placement lead to its one event, where each has an annotation of this key."""
     group = task.pod.metadata.annotations.get(GROUP_NAME, "")
     return {GROUP_NAME: group} if 0 < len(group) <= _LONGEST_LABEL else {}
-
-
-def _clock() -> float:
-    """The clock by which the event loop calls later, in seconds."""
-    return asyncio.get_running_loop().time()
 
 
 class _BindAbandoned(Exception):
@@ -246,7 +241,7 @@ class Binder:
             _BindAbandoned: it will not be done, or takes longer than it may.
         """
         for wait in bind.awaits:
-            until = _clock() + wait.patience
+            deadline = Deadline.after(wait.patience)
             while True:
                 moved = self._moved
                 self._require_current(bind)
@@ -255,8 +250,8 @@ class Binder:
                     raise _BindAbandoned(found)
                 if found:
                     break
-                left = until - _clock()
-                if left <= 0:
+                left = deadline.left()
+                if not left:
                     raise _BindAbandoned(f"{wait.key} was not ready within {wait.patience:g} s")
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(left, _LOOK_SECONDS)):
@@ -373,20 +368,20 @@ class Binder:
         if not self._is_current(bind):
             return
         self._tell_refused(task, why)
-        delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, _clock())
+        delay = self._pauses.refuse(task.job, self._uid(task.job), task.name, loop_time())
         self._cache.pods.forget(task.uid, is_refused=True)
         asyncio.get_running_loop().call_later(delay, self._cache.pods.release, task.uid)
 
     def pause(self, job: str) -> None:
         """Pods of an incomplete gang are about to be deleted: where binds of it are refused, no session places it for a while."""
-        delay = self._pauses.release(job, self._uid(job), _clock())
+        delay = self._pauses.release(job, self._uid(job), loop_time())
         if delay:
             log.warning("job.paused", job=job, seconds=round(delay))
             self._cache.pods.pause(job)
             asyncio.get_running_loop().call_later(delay, self._resume, job)
 
     def _resume(self, job: str) -> None:
-        left = self._pauses.left(job, _clock())
+        left = self._pauses.left(job, loop_time())
         if left:  # it was paused again
             asyncio.get_running_loop().call_later(left, self._resume, job)
         else:

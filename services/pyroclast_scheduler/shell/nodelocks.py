@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -51,14 +50,14 @@ class NodeLocks:
             KubeError: the node cannot be read or written.
         """
         turn = self._turns.setdefault((node, lock), asyncio.Lock())
-        until = time.monotonic() + PATIENCE_SECONDS
+        deadline = Deadline.after(PATIENCE_SECONDS)
         backoff = Backoff(0.1, 5.0)
         while alive():
             async with turn:  # or ours would run into each other's conflicts
                 value = await self._try(node, lock)
             if value is not None:
                 return value
-            if time.monotonic() >= until:
+            if not deadline.left():
                 raise LockHeld(f"node {node} has been locked for {PATIENCE_SECONDS:g} s")
             await asyncio.sleep(backoff.next())
         raise LockHeld("the pod is gone")

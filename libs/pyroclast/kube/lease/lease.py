@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 
 from pyroclast.api.types import LEASES, Key
-from pyroclast.kube.basics.deadline import Deadline
+from pyroclast.kube.basics.deadline import Deadline, loop_time
 from pyroclast.kube.basics.errors import Conflict, ConnectionFailed, KubeError, NotFound
 from pyroclast.kube.basics.hedge import first_answer
 from pyroclast.kube.http.client import Client, Json
@@ -114,7 +114,7 @@ class Lease:
             if self._left() <= 0:  # or the process was stopped for a while: what happened meanwhile is unknown
                 raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
             if await self._renew(may_hand_over):
-                pause = max(0.0, self._renewed + self._timing.retry_period - _time())  # a slow answer was waited for already
+                pause = max(0.0, self._renewed + self._timing.retry_period - loop_time())  # a slow answer was waited for already
             else:
                 pause = self._timing.retry_period / HURRY
 
@@ -140,11 +140,11 @@ class Lease:
             log.warning("lease.not_released", lease=str(self.key), error=str(error))
 
     async def _try_to_take(self, should_ask: Callable[[], bool]) -> bool:
-        began = _time()
+        began = loop_time()
         try:
             lease = await self._read()
             self.observed = lease.holder
-            if not self._watcher.is_free(lease, self._identity, _time()):
+            if not self._watcher.is_free(lease, self._identity, loop_time()):
                 if lease.holder and not lease.wanted_by and should_ask():
                     await self._update(asked_for(lease, self._identity), self._patience())
                 return False
@@ -230,7 +230,7 @@ class Lease:
 
     def _left(self) -> float:
         """Seconds until we must stop by ourselves."""
-        return self._renewed + self._timing.renew_deadline - _time()
+        return self._renewed + self._timing.renew_deadline - loop_time()
 
 
 async def _within(seconds: float, request: Callable[..., Awaitable[Json]]) -> Json:
@@ -244,7 +244,3 @@ async def _within(seconds: float, request: Callable[..., Awaitable[Json]]) -> Js
             return await request(deadline=Deadline.after(seconds))
     except TimeoutError:
         raise ConnectionFailed(f"no answer within {seconds:.1f} s") from None
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()

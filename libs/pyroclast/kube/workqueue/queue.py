@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Final, Generic, TypeVar
 
+from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.observer import SILENT, QueueObserver
 
 __all__ = ["QueueClosed", "WorkQueue"]
@@ -81,20 +82,20 @@ class WorkQueue(Generic[K]):
     def gets_on(self, key: K) -> None:
         """Report progress of the work on `key`, so that long work does not count as stuck."""
         if key in self._in_work:
-            self._got_on[key] = _time()
+            self._got_on[key] = loop_time()
 
     def longest_standstill(self) -> float:
         """Seconds since work on a key began or got on last, for the key with which that is longest ago; 0 without any."""
-        return _time() - min(self._got_on.values()) if self._got_on else 0.0
+        return loop_time() - min(self._got_on.values()) if self._got_on else 0.0
 
     def add(self, key: K) -> None:
         """Work on `key` as soon as a worker is free."""
         if self._closed or key in self._queued or key in self._again:
             return
         if key in self._in_work:
-            self._again[key] = _time()
+            self._again[key] = loop_time()
             return
-        self._enqueue(key, _time())
+        self._enqueue(key, loop_time())
 
     def add_after(self, key: K, seconds: float) -> None:
         """Work on `key` in so many seconds; of several such wishes for a key the earliest counts."""
@@ -103,7 +104,7 @@ class WorkQueue(Generic[K]):
         if seconds <= 0:
             self.add(key)
             return
-        due = _time() + seconds
+        due = loop_time() + seconds
         known = self._due.get(key)
         if known is not None and known <= due:
             return
@@ -127,7 +128,7 @@ class WorkQueue(Generic[K]):
         """
         self._again.pop(key, None)
         due = self._due.get(key)
-        if due is not None and due <= _time() + within:
+        if due is not None and due <= loop_time() + within:
             del self._due[key]
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
@@ -165,7 +166,7 @@ class WorkQueue(Generic[K]):
                 if getter in self._getters:
                     self._getters.remove(getter)
         key = self._waiting.popleft()
-        now = _time()
+        now = loop_time()
         self._in_work[key] = self._got_on[key] = now
         self._observer.started(self.name, now - self._queued.pop(key))
         self._observer.depth(self.name, len(self._waiting))
@@ -175,7 +176,7 @@ class WorkQueue(Generic[K]):
         """The work on `key` has ended; `failed` is only for the observer."""
         began = self._in_work.pop(key)
         del self._got_on[key]
-        self._observer.finished(self.name, _time() - began, failed)
+        self._observer.finished(self.name, loop_time() - began, failed)
         since = self._again.pop(key, None)
         if since is not None:
             self._enqueue(key, since)
@@ -217,7 +218,7 @@ class WorkQueue(Generic[K]):
 
     def _ring(self) -> None:
         self._alarm = None
-        now = _time()
+        now = loop_time()
         while self._timers and self._timers[0][0] <= now:
             due, _, key = heapq.heappop(self._timers)
             if self._due.get(key) == due:
@@ -225,7 +226,3 @@ class WorkQueue(Generic[K]):
                 self.add(key)
         if self._timers:
             self._set_alarm()
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import structlog
 
 from pyroclast.api.records import Record
 from pyroclast.api.types import Key, ResourceType
+from pyroclast.kube.basics.deadline import loop_time
 from pyroclast.kube.basics.errors import KubeError, is_terminating_namespace, is_transient
 from pyroclast.kube.events.recorder import EventRecorder, Reference
 
@@ -55,14 +55,14 @@ class Refusals(Generic[K]):
     def left(self, key: K) -> float:
         """Seconds until `key` may be tried again; 0 for an object that was deleted, or created again, since the refusal."""
         known = self._refused.get(key)
-        return 0.0 if known is None or known.uid != _uid(self._about(key)) else max(0.0, known.until - _time())
+        return 0.0 if known is None or known.uid != _uid(self._about(key)) else max(0.0, known.until - loop_time())
 
     def take(self, key: K, error: KubeError) -> float:
         """`error` kept `key` from what is to be done, and does not pass by itself; seconds until it may be tried again.
 
         An Event says so, unless the last one of the object said the same.
         """
-        now, subject, known = _time(), self._about(key), self._refused.pop(key, None)
+        now, subject, known = loop_time(), self._about(key), self._refused.pop(key, None)
         if known is not None and known.uid != _uid(subject):
             known = None
         times = 0 if known is None else known.times + 1
@@ -126,7 +126,3 @@ def subjects_of(known: _Known, kind: ResourceType) -> Callable[[Key], Reference 
 
 def _uid(subject: Reference | None) -> str:
     return "" if subject is None else subject.uid
-
-
-def _time() -> float:
-    return asyncio.get_running_loop().time()
