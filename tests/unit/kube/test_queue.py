@@ -162,7 +162,7 @@ class Watched:
         self.finishes.append((worked, failed))
 
 
-async def test_workers_retry_what_fails_and_go_on_with_the_rest(looptime, capsys) -> None:
+async def test_workers_retry_what_fails_and_go_on_with_the_rest(looptime) -> None:
     watched = Watched()
     queue: WorkQueue[str] = WorkQueue("jobs", first_delay=1.0, observer=watched)
     tries: Counter[str] = Counter()

@@ -11,6 +11,8 @@ from pyroclast.api import decisions
 from pyroclast.api.keys import GROUP_NAME
 from pyroclast.api.types import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast_scheduler.shell import configfile
+from tests.unit.logs import captured
 
 
 def all_bound(cluster, prefix):
@@ -211,22 +213,19 @@ async def test_one_broken_object_does_not_stop_the_others(cluster):
         await cluster.until(told)
 
 
-async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_path, capsys):
+async def test_a_configuration_that_cannot_be_used_is_passed_over(cluster, tmp_path, monkeypatch):
+    events = captured(monkeypatch, configfile)
     path = tmp_path / "scheduler.conf"
     path.write_text("actions: fly\n")
     await cluster.node("n1")
     async with cluster.scheduler(**{"scheduler-conf": str(path)}):
         await cluster.gang("g", 1)
         await cluster.until(all_bound(cluster, "g-"))
-        said = [""]
+        events.clear()
 
         async def is_taken_up():
-            captured = capsys.readouterr()
-            said.append(captured.out + captured.err)
-            return "configuration.loaded" in "".join(said)
+            return any(event["event"] == "configuration.loaded" for event in events)
 
-        await is_taken_up()
-        said.clear()
         path.write_text("actions: enqueue\ntiers: [{plugins: [{name: gang}]}]\n")
         await cluster.until(is_taken_up)
         await cluster.gang("h", 1)

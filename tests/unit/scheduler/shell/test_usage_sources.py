@@ -13,7 +13,9 @@ from pyroclast.kube.credentials.config import ClusterConfig
 from pyroclast.kube.http.client import Client
 from pyroclast_scheduler.session.configuration import Configuration
 from pyroclast_scheduler.shell.usage import Collector, adaptor, elasticsearch, prometheus
+from pyroclast_scheduler.shell.usage import collector as collecting
 from pyroclast_scheduler.shell.usage.sources import BadAnswer
+from tests.unit.logs import captured
 
 
 class Server:
@@ -108,12 +110,13 @@ async def test_the_custom_metrics_api(server):
     ("metrics", "says"),
     [({"type": "graphite"}, "there are: elasticsearch, prometheus"), ({"type": "prometheus", "address": ""}, "address")],
 )
-async def test_what_cannot_be_asked_is_said(metrics, says, capsys):
+async def test_what_cannot_be_asked_is_said(metrics, says, monkeypatch):
+    events = captured(monkeypatch, collecting)
     settings = Configuration((), (), metrics=metrics)
     usage = Collector(Client(ClusterConfig(server="http://127.0.0.1:1")), lambda: settings)
     await usage.collect()
     assert usage.usage() == {}
-    assert says in capsys.readouterr().out
+    assert says in str(events)
 
 
 @pytest.mark.parametrize("answer", [{}, {"status": "error", "error": "bad"}, {"status": "success", "data": []}])

@@ -10,6 +10,7 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def logs_as_before() -> Iterator[None]:
-    """A program tells users in its own words and turns the logs off."""
+    """A program tells users in its own words and turns the logs off; services turn them on."""
+    before = structlog.get_config()
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)
