@@ -75,6 +75,14 @@ class JobPlugin:
         """
         return []
 
+    def removed_at_end(self, job: Job) -> list[PluginObject]:
+        """Which of its objects the controller deletes when `job` ends or is stopped: all of them. The rest goes with the Job.
+
+        Raises:
+            PluginError: the Job lacks what the plugin needs.
+        """
+        return self.objects(job)
+
     def problems(self, job: Job) -> list[str]:  # noqa: ARG002
         """Why `job` cannot run with the plugin, a sentence each; asked before anything is made for it."""
         return []

@@ -24,7 +24,7 @@ from pyroclast.lifecycle.ownership import controller_reference
 from pyroclast_job_controller.blocked import Blocked, TransientError, explained, unusable
 from pyroclast_job_controller.job.memory import JobMemory
 from pyroclast_job_controller.plugins.registry import names_of
-from pyroclast_job_controller.plugins.use import body_of, check, make, objects_of, plugins_of, warnings_of
+from pyroclast_job_controller.plugins.use import body_of, check, make, objects_of, plugins_of, removed_at_end, warnings_of
 
 __all__ = ["PluginActions"]
 
@@ -62,7 +62,7 @@ class PluginActions:
         memory.prepared, memory.removed = job.metadata.generation, False
 
     async def remove(self, job: Job, memory: JobMemory) -> None:
-        """Delete the objects that belong to `job`."""
+        """Delete the objects that belong to `job` and that its plugins do not keep."""
 
         async def delete(item: PluginObject) -> None:
             key = Key(job.metadata.namespace, item.name)
@@ -159,7 +159,7 @@ def _removable(job: Job) -> list[PluginObject]:
     items: list[PluginObject] = []
     for name in names_of(job):
         try:
-            items += objects_of(make(job, name), job)
+            items += removed_at_end(make(job, name), job)
         except PluginError as error:
             log.warning("plugin.unusable", job=str(job.key), plugin=name, reason=str(error))
     return items

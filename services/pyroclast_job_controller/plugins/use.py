@@ -9,7 +9,7 @@ from pyroclast.api.records import Job, Task
 from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginCrash, PluginError, PluginObject
 from pyroclast_job_controller.plugins.registry import find, names_of
 
-__all__ = ["adapted", "body_of", "check", "make", "objects_of", "plugins_of", "warnings_of"]
+__all__ = ["adapted", "body_of", "check", "make", "objects_of", "plugins_of", "removed_at_end", "warnings_of"]
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
@@ -40,6 +40,16 @@ def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
     """
     with _translated(plugin.name):
         return plugin.objects(job)
+
+
+def removed_at_end(plugin: JobPlugin, job: Job) -> list[PluginObject]:
+    """What `plugin` no longer wants beside `job` once that has ended.
+
+    Raises:
+        PluginError: it cannot tell.
+    """
+    with _translated(plugin.name):
+        return plugin.removed_at_end(job)
 
 
 def check(plugins: Iterable[JobPlugin], job: Job) -> None:

@@ -146,7 +146,7 @@ def test_a_job_that_is_deleted_meanwhile_ends_the_wait(client: pc.Client) -> Non
 def test_a_job_that_never_fits_is_warned_of_or_raises(client: pc.Client) -> None:
     handle = client.submit(job(cpu="10000"))
     with pytest.warns(errors.PyroclastWarning) as told, pytest.raises(errors.TimedOut):
-        handle.wait(20)
+        handle.wait(15)
     (warning,) = told
     explanation = handle.explain()
     assert str(warning.message) == explanation.summary

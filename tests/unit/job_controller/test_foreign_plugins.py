@@ -1,10 +1,11 @@
-"""A plugin of somebody else whose code fails ends no Job: the Job waits, tells why, and goes on when the plugin is mended."""
+"""Plugins of somebody else: one whose code fails ends no Job, one may refuse a Job, and one keeps objects when the Job ends."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
 from importlib import metadata
+from typing import ClassVar
 
 import pytest
 
@@ -12,7 +13,7 @@ from pyroclast.api.jobplugins import ENTRY_POINTS
 from pyroclast.api.records import Job, Task
 from pyroclast.api.types import CONFIG_MAPS, POD_GROUPS, PODS, SERVICES
 from pyroclast.kube.events.recorder import EventRecorder
-from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError
+from pyroclast.lifecycle.jobplugins import JobPlugin, Manifest, PluginError, PluginObject
 from pyroclast_job_controller.plugins import registry
 
 from .memory_cluster import MemoryCluster, in_virtual_time
@@ -26,6 +27,15 @@ class Fragile(JobPlugin):
     name = "fragile"
     fails: Exception | None = None
     finds: tuple[str, ...] = ()
+    kept: ClassVar[list[str]] = []
+
+    def objects(self, job: Job) -> list[PluginObject]:
+        """A ConfigMap to work with, and one with results."""
+        return [PluginObject(CONFIG_MAPS, name, {"data": {}}) for name in (*self.kept, "work") if self.kept]
+
+    def removed_at_end(self, job: Job) -> list[PluginObject]:
+        """All but what is kept."""
+        return [item for item in self.objects(job) if item.name not in self.kept]
 
     def problems(self, job: Job) -> list[str]:
         """Those that it is to find."""
@@ -95,3 +105,24 @@ def test_nothing_is_made_for_a_job_with_problems_and_all_of_them_are_told(
     assert in_virtual_time(scenario) == ("Terminated", 0)
     text = "Warning PluginError: Execute plugin when job add failed, err: task head is missing; task head needs a port"
     assert said.count(text) == 1
+
+
+def test_a_plugin_keeps_what_it_likes_of_its_objects_when_the_job_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fragile, "kept", ["results"])
+
+    async def scenario(cluster: MemoryCluster) -> tuple[list[str], list[str]]:
+        def names() -> list[str]:
+            return sorted(key.name for key in cluster.server.of(CONFIG_MAPS))
+
+        cluster.job("j", plugins={"fragile": []})
+        await cluster.until(lambda: len(names()) == 2)
+        before = names()
+        await cluster.until(lambda: cluster.admit() or cluster.pods())
+        cluster.run_pods()
+        await cluster.until(lambda: cluster.phase("j") == "Running")
+        cluster.run_pods("Succeeded")
+        await cluster.until(lambda: cluster.phase("j") == "Completed")
+        await asyncio.sleep(1)
+        return before, names()
+
+    assert in_virtual_time(scenario) == (["results", "work"], ["results"])
