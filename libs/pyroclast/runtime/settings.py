@@ -116,7 +116,7 @@ class LeaderElectionSettings(ServiceSettings):
     leader_elect_wait_for: CommaSeparated = Field(
         (), description="Leases of other programs for the same work, as NAMESPACE/NAME; the service waits while one is held"
     )
-    lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; takes precedence when set")
+    lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; is used when set")
     leader_elect_shards: int = Field(1, ge=1, le=64, description="number of shards into which replicas divide the work")
 
     @property

@@ -91,8 +91,7 @@ class TlsFiles:
             except (OSError, ValueError) as error:
                 if str(error) != complaint:
                     complaint = str(error)
-                    # noqa: TRY400 - the text has the error
-                    log.error("tls.not_reloaded", certificate=str(self._files[0]), error=complaint)
+                    log.error("tls.not_reloaded", certificate=str(self._files[0]), error=complaint)  # noqa: TRY400 - has the error
 
     def _reload(self) -> bool:
         found = [file.read_bytes() for file in self._files]
