@@ -54,9 +54,7 @@ class ServiceSettings(BaseSettings):
     master: str = Field("", description="URL of the API server; overrides the kubeconfig")
     kube_api_qps: float = Field(0.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(0, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="lowest level of logged lines"
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level of logged lines")
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="form of the log; auto: console on a terminal, else json"
     )
