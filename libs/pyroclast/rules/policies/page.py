@@ -12,8 +12,9 @@ _HEAD = """# Admission policies instead of webhooks
 
 <!-- made by `python -m pyroclast_admission.policies`; do not edit -->
 
-A cluster can enforce Pyroclast's rules by policies, as far as CEL can express the rules. Set `custom.vap_enable` (checks) and `custom.map_enable`
-(defaults) in the chart, and `custom.admission_enable: false` to go without the webhooks. Both can be on together.
+A cluster can enforce Pyroclast's rules by admission policies, as far as CEL can express the rules.
+Set `custom.vap_enable` (checks) and `custom.map_enable` (defaults) in the chart. To work without the webhooks, set
+`custom.admission_enable: false` too. Policies and webhooks can be enabled together.
 The policies need Kubernetes 1.33; the API version is the newest that the server serves.
 """
 
