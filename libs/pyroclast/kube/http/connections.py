@@ -42,9 +42,7 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connections:
-    """Connections made with the same certificates. They are closed when newer certificates replace these and no request uses
-    them.
-    """
+    """Connections with the same certificates. The last request closes the connections once newer certificates replace these."""
 
     def __init__(self, config: ClusterConfig, tls: ssl.SSLContext | None, user_agent: str) -> None:
         url = URL(config.server)

@@ -1,8 +1,8 @@
 """Patches the spec of a template for one flow by Kubernetes' strategic merge, with the documented rules of flows.
 
-The rules form a tree. For each field of a Job's spec, the tree says how a value is merged: replaced, merged as a map, or merged
-as a list whose items are matched by a key. A field that the tree does not name is replaced in a Job, and merged by its JSON type
-in a pod.
+The rules form a tree. For each field of a Job's spec, the tree says how a value is merged. A value is replaced, merged as a map,
+or merged as a list whose items are matched by a key. A field that the tree does not name is replaced in a Job, and merged by its
+JSON type in a pod.
 """
 
 from __future__ import annotations
