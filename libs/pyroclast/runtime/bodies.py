@@ -12,8 +12,9 @@ _CHUNK: Final = 1 << 16
 
 
 async def read_at_most(content: aiohttp.StreamReader, most: int) -> bytes | None:
-    """Return the whole body of a request or a response; None, after at most one chunk too much, if it is longer than `most`
-    bytes.
+    """Return the whole body of a request or a response; None if it is longer than `most` bytes.
+
+    Reading stops at the chunk that exceeds the limit.
     """
     body = bytearray()
     async for chunk in content.iter_chunked(_CHUNK):

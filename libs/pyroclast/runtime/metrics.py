@@ -27,7 +27,7 @@ class LoopMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lag = _Longest(registry, "lag", "Delay of the event loop")
-        self._held = _Longest(registry, "held", "Part of such a delay in which this process was at work")
+        self._held = _Longest(registry, "held", "Part of the delay of the event loop in which this process used the CPU")
 
     def lag(self, late: float, held: float) -> None:
         """Record that the loop was `late` seconds late, of which the process used the CPU for `held` seconds."""
@@ -61,24 +61,30 @@ class ApiMetrics:
             "rest_client_requests_total", "Requests to the API server", ["method", "resource", "code"], registry=registry
         )
         self._latency = Histogram(
-            "rest_client_request_duration_seconds", "How long they took", ["verb"], registry=registry, buckets=FAST
+            "rest_client_request_duration_seconds",
+            "Duration of requests to the API server, in seconds",
+            ["verb"],
+            registry=registry,
+            buckets=FAST,
         )
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
-        self._events = Counter("pyroclast_watch_events_total", "Watch events taken in", ["resource"], registry=registry)
+        self._events = Counter("pyroclast_watch_events_total", "Received watch events", ["resource"], registry=registry)
         self._incidents = Counter(
             "pyroclast_watch_incidents_total",
-            "What should be rare: relists, reconnects, stalls, broken objects",
+            "Rare incidents: relists, reconnects, stalls, undecodable objects",
             ["resource", "what"],
             registry=registry,
         )
-        self._depth = Gauge("workqueue_depth", "Keys that wait", ["name"], registry=registry)
+        self._depth = Gauge("workqueue_depth", "Waiting keys", ["name"], registry=registry)
         self._waited = Histogram(
             "workqueue_queue_duration_seconds", "How long keys waited", ["name"], registry=registry, buckets=FAST
         )
         self._worked = Histogram(
             "workqueue_work_duration_seconds", "How long the work on a key took", ["name"], registry=registry, buckets=FAST
         )
-        self._retries = Counter("workqueue_retries_total", "Work that failed and is tried again", ["name"], registry=registry)
+        self._retries = Counter(
+            "workqueue_retries_total", "Keys whose work failed and is tried again", ["name"], registry=registry
+        )
 
     def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
         """Count a finished request; `status` is 0 when no response came."""

@@ -227,7 +227,7 @@ def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]
 
 
 def fits_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the answer as text."""
+    """Return the document `Fit` as lines for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} would start now in queue {answer['queue']}: {answer['sentence']}"]
@@ -241,7 +241,7 @@ def fits_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def explained_lines(answer: Mapping[str, Any]) -> list[str]:
-    """Return the answer of the scheduler as text."""
+    """Return the scheduler's answer about a Job that does not exist yet, as lines for a terminal."""
     lines = explanation_lines(answer)
     if answer["code"] is None:
         return lines

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class DeviceWish(Wire, frozen=True, kw_only=True):
-    """A wish for devices of one class; selectors, tolerations and capacity are unparsed."""
+    """The class and the number of requested devices; selectors, tolerations and capacity are unparsed."""
 
     device_class_name: str = ""
     selectors: tuple[Mapping[str, Any], ...] = ()
@@ -43,29 +43,29 @@ class DeviceWish(Wire, frozen=True, kw_only=True):
 
     @property
     def is_for_admin(self) -> bool:
-        """Whether the wish is for administrative access, which devices in use allow too."""
+        """Whether administrative access is requested, for which devices in use are allowed too."""
         return False
 
 
 class ExactDeviceRequest(DeviceWish, frozen=True, kw_only=True):
-    """The only wish of a request."""
+    """The devices of a request without alternatives."""
 
     admin_access: bool = False
 
     @property
     def is_for_admin(self) -> bool:
-        """Whether the wish is for administrative access."""
+        """Whether administrative access is requested."""
         return self.admin_access
 
 
 class DeviceSubRequest(DeviceWish, frozen=True, kw_only=True):
-    """One of several wishes of a request, of which the first that can be satisfied is used."""
+    """One alternative of a request; the first alternative that can be satisfied is used."""
 
     name: str = ""
 
 
 class DeviceRequest(Wire, frozen=True, kw_only=True):
-    """A request for devices: one wish, or the first of several wishes that can be satisfied."""
+    """A request for devices: `exactly` these devices, or the first of several alternatives that can be satisfied."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None

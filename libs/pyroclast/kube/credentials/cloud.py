@@ -39,7 +39,7 @@ LOOK_SECONDS: Final = 60.0
 """Seconds between two requests to the loader for a token without an expiry; the loader contacts the provider if necessary."""
 
 REFUSED_SECONDS: Final = 5.0
-"""Seconds after a request during which a plugin is not asked again, even if the server refuses the credentials."""
+"""Seconds for which a plugin is not called again after a call, even if the server refuses the credentials."""
 
 LEEWAY_SECONDS: Final = 10.0
 """Seconds before their expiry at which credentials are no longer used."""

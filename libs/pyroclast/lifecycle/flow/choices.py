@@ -65,7 +65,7 @@ def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | 
 
 
 def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int | None:
-    """Return the exit code of a done entry: 0 when the entry completed, else the exit code of its first Job that failed.
+    """Return the exit code of a done entry: 0 when the entry completed, else that of its first Job that did not complete.
 
     None: the exit code is unknown.
     """

@@ -76,7 +76,7 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError], options
 
 
 def _check_keys(constraint: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
-    """Check `matchLabelKeys` like API servers that do not yet merge their values into the selector."""
+    """Check `matchLabelKeys` like API servers that do not yet merge these labels into the selector."""
     keys, selector = string_items(constraint.get("matchLabelKeys")), constraint.get("labelSelector")
     if keys and selector is None:
         errors.append(forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set"))
