@@ -39,7 +39,7 @@ class Inherited:
 def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
     """Return the PodGroup to create.
 
-    After a restart, the PodGroup carries the version of the Job, which tells it from the PodGroup of an earlier version.
+    After a restart, the PodGroup carries the version of the Job: so it differs from the PodGroup of an earlier version.
     """
     annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
