@@ -1,7 +1,7 @@
-"""An HTTP answer in one piece: of its head, only the length and the time are not known beforehand.
+"""HTTP responses that are written in one piece. Only the length and the time of the head are not computed beforehand.
 
-aiohttp writes the same bytes of a `web.Response`, header by header, in several times the time; where answers are small and
-many, that is a sixth of all the work.
+For a `web.Response`, aiohttp writes the same bytes header by header, which takes several times as long. A program with many small
+responses spends a sixth of its work on that.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from aiohttp.http import SERVER_SOFTWARE
 __all__ = ["WholeResponse"]
 
 LARGEST: Final = 64 * 1024
-"""Bytes of a body that is copied to stand behind its head."""
+"""The largest body, in bytes, that is copied behind its head."""
 
 _REASONS: Final = {each.value: each.phrase for each in HTTPStatus}
 
 
 class WholeResponse(web.StreamResponse):
-    """A `body`, to a request that it `fits`.
+    """A response with `body`, for a request for which `fits` is true.
 
     Args:
         status: HTTP status.
-        content_type: Of the body.
-        body: All of it.
+        content_type: Media type of the body.
+        body: The whole body.
         headers: More lines of the head, each with its end of line.
     """
 
@@ -41,23 +41,23 @@ class WholeResponse(web.StreamResponse):
 
     @staticmethod
     def fits(request: web.BaseRequest, body: bytes) -> bool:
-        """Whether the head needs to say nothing of the connection, which stays, and the body is small."""
+        """Whether a response needs no header about the connection, which stays open, and `body` is at most `LARGEST` bytes."""
         is_usual = request.keep_alive and request.version == HttpVersion11 and request.method != "HEAD"
         return is_usual and len(body) <= LARGEST and request.content.at_eof()
 
     @property
     def keep_alive(self) -> bool:
-        """The connection stays."""
+        """Always true: the connection stays open."""
         return True
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter:
-        """Write head and body."""
+        """Write the head and the body."""
         writer, body = request.writer, self._whole
         await writer.write_eof(b"%s%d%s%s" % (self._head, len(body), _rest_of_head(int(time.time())), body))
         return writer
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to be written."""
+        """Do nothing, because `prepare` has written the whole response."""
 
 
 @lru_cache(64)

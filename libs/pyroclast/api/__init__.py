@@ -1,1 +1,1 @@
-"""The resource model: one module per kind, enums, well-known keys, CRD generation."""
+"""The resource model: one module for each kind, enums, well-known keys, and the generation of CRDs."""

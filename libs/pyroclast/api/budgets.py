@@ -1,6 +1,7 @@
-"""Budgets of queues: what the annotation of a Queue allows in a period, and what the recorder writes of what was spent.
+"""Budgets of queues: the use that an annotation of the Queue allows in a period, and the use that the recorder writes.
 
-Amounts are hours of one core, one byte, or one device; texts are a quantity with `h` behind it, such as `5000h` or `64Gih`.
+Amounts are hours of one core, one byte, or one device. As text, an amount is a quantity followed by `h`, such as `5000h` or
+`64Gih`.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ OTHER_FORMS: Final = ("posix/", "right/")
 
 
 class Period(StrEnum):
-    """After how long a budget begins anew; NONE: never."""
+    """The length of a budget's period; NONE for a budget that never begins anew."""
 
     DAY = "day"
     WEEK = "week"
@@ -62,7 +63,7 @@ class Period(StrEnum):
 
 
 class AtEnd(StrEnum):
-    """What becomes of new gangs when a budget is used up."""
+    """What the scheduler does with new gangs of a queue whose budget is used up."""
 
     WARN = "warn"
     LOW = "low"
@@ -71,7 +72,7 @@ class AtEnd(StrEnum):
 
 
 class WhenUnknown(StrEnum):
-    """What becomes of new gangs while nobody says how much was spent."""
+    """What the scheduler does with new gangs while the use of the budget is unknown."""
 
     ALLOW = "allow"
     HOLD = "hold"
@@ -79,7 +80,7 @@ class WhenUnknown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a queue, with those below it, may spend in a period. `limits`: hours by resource."""
+    """The hours, by resource, that a queue and its descendants may use in a period (`limits`)."""
 
     period: Period
     limits: Mapping[str, float]
@@ -91,7 +92,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetFault:
-    """What is wrong with a budget. `path`: the field inside the annotation, empty for all of it."""
+    """A fault of a budget. `path`: the path of the field inside the annotation, empty for the whole annotation."""
 
     path: str
     value: str
@@ -103,12 +104,12 @@ class BudgetFault:
 
 
 class BudgetError(ValueError):
-    """An annotation is no budget; the text names the field, what is wrong with it, and what would be right."""
+    """An annotation is not a valid budget; the text names the field, its fault, and the correct form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period, in seconds since the epoch; `end` None: it never ends."""
+    """A period, in seconds since the epoch. `end` is None for a period that never ends."""
 
     begin: int
     end: int | None
@@ -116,9 +117,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What was spent in the period that began at `since`, as it was known at `as_of`; times in seconds since the epoch.
+    """The use since `since`, the beginning of the period, as known at `as_of`; both in seconds since the epoch.
 
-    `amounts`: hours by resource; `doubtful`: by how many hours they may be off.
+    `amounts`: hours by resource. `doubtful`: the largest error of these hours, by resource.
     """
 
     as_of: int
@@ -128,15 +129,15 @@ class Spent:
 
 
 def budget_faults(text: str) -> list[BudgetFault]:
-    """All that is wrong with the annotation; nothing if it is a budget."""
+    """Return all faults of the annotation; empty for a valid budget."""
     return _parsed(text)[1]
 
 
 def read_budget(text: str) -> Budget:
-    """The budget that the annotation describes.
+    """Return the budget in the annotation.
 
     Raises:
-        BudgetError: it describes none.
+        BudgetError: the annotation is not a valid budget.
     """
     budget, faults = _parsed(text)
     if budget is None:
@@ -145,7 +146,7 @@ def read_budget(text: str) -> Budget:
 
 
 def period_at(period: Period, zone: str, moment: float, *, first: int = 0) -> Span:
-    """The period in which a moment lies; that of NONE begins at `first`. Periods begin at midnight of their zone."""
+    """Return the period that contains a moment. A period begins at midnight in its zone; the period NONE begins at `first`."""
     if period is Period.NONE:
         return Span(first, None)
     there = _zone(zone)
@@ -154,15 +155,15 @@ def period_at(period: Period, zone: str, moment: float, *, first: int = 0) -> Sp
 
 
 def zoned(moment: float, zone: str) -> str:
-    """A moment as the people of a zone write it, with the offset."""
+    """Return a moment as local time of a zone, with its offset."""
     return datetime.fromtimestamp(moment, _zone(zone)).isoformat(timespec="seconds")
 
 
 def read_hours(text: str) -> float:
-    """Hours of a text such as `5000h`.
+    """Return the hours of a text such as `5000h`.
 
     Raises:
-        ValueError: it is none.
+        ValueError: `text` is not a number of hours.
     """
     if not text.endswith("h"):
         raise ValueError("hours have an h behind their amount")
@@ -173,14 +174,14 @@ def read_hours(text: str) -> float:
 
 
 def hours_text(resource: str, hours: float) -> str:
-    """Hours as the annotations have them; bytes in MiB, to a thousandth."""
+    """Return hours in the form of the annotations; bytes are in MiB, rounded to thousandths."""
     is_bytes = resource.startswith(BYTES)
     number = f"{hours / MEBIBYTE if is_bytes else hours:.3f}".rstrip("0").rstrip(".")
     return f"{number or '0'}{'Mi' if is_bytes else ''}h"
 
 
 def written_spent(spent: Spent) -> str:
-    """The text of the annotation."""
+    """Return the text of the annotation."""
     doubtful = {name: hours_text(name, hours) for name, hours in sorted(spent.doubtful.items()) if hours > 0}
     body = {
         "asOf": _stamp(spent.as_of),
@@ -192,7 +193,7 @@ def written_spent(spent: Spent) -> str:
 
 
 def read_spent(text: str) -> Spent | None:
-    """What an annotation says; None where it makes no sense."""
+    """Return the use in an annotation; None when the annotation is invalid."""
     try:
         body = msgspec.json.decode(text, type=_SpentBody)
         amounts, doubtful = ({name: read_hours(each) for name, each in part.items()} for part in (body.spent, body.doubtful))
@@ -212,7 +213,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class _Reader:
-    """Reads the fields of an annotation and notes what is wrong with them."""
+    """Reads the fields of an annotation and collects their faults."""
 
     def __init__(self, body: Mapping[str, Any]) -> None:
         self._body = body
@@ -301,7 +302,7 @@ def _is_zone(name: str) -> bool:
         return False
     try:
         _zone(name)
-    except (KeyError, ValueError, OSError):  # no such file, no name of one, or a folder
+    except (KeyError, ValueError, OSError):  # no such file, not a name of a file, or a folder
         return False
     return True
 
@@ -310,7 +311,7 @@ def _is_zone(name: str) -> bool:
 def _zone(name: str) -> tzinfo:
     if name == "UTC":
         return UTC
-    from zoneinfo import ZoneInfo  # noqa: PLC0415 - hundreds of files, of which most programs need none
+    from zoneinfo import ZoneInfo  # noqa: PLC0415 - hundreds of files that most programs do not need
 
     return ZoneInfo(name)
 
@@ -329,13 +330,13 @@ def _first_day(period: Period, day: date) -> date:
 
 
 def _next_day(period: Period, first: date) -> date:
-    """The first day of the period after that which begins on `first`."""
+    """Return the first day of the period after the one that begins on `first`."""
     days = {Period.DAY: 1, Period.WEEK: 7, Period.MONTH: 31, Period.QUARTER: 93, Period.YEAR: 366}[period]
     return _first_day(period, first + timedelta(days=days))
 
 
 def _midnight(day: date, zone: tzinfo) -> int:
-    """When a day begins; where clocks skip midnight, at the first time after it."""
+    """Return the beginning of a day; if the clocks skip midnight, the first time after that."""
     return int(datetime.combine(day, time(), zone).timestamp())
 
 

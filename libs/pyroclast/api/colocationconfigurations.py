@@ -20,38 +20,38 @@ class MemoryQos(WireModel):
     """Memory settings, in percent of the limit or request."""
 
     high_ratio: _Percent = 100
-    """At what share of its limit a container is slowed down."""
+    """The percentage of its limit from which a container is slowed down."""
     low_ratio: _Percent = 0
-    """What share of its request is protected as long as possible."""
+    """The percentage of its request that is protected as long as possible."""
     min_ratio: _Percent = 0
-    """What share of its request is always protected."""
+    """The percentage of its request that is always protected."""
 
 
 class ColocationConfigurationSpec(WireModel):
-    """Settings, and the pods they are for."""
+    """The settings, and the pods to which they apply."""
 
     selector: LabelSelector | None = None
-    """The pods of the namespace that are meant: none when absent, all when empty."""
+    """Selects the pods of the namespace to which the settings apply: none when absent, all when empty."""
     memory_qos: MemoryQos | None = None
     """Memory settings."""
 
 
 class ColocationConfigurationStatus(WireModel):
-    """How the settings are carried out."""
+    """The state of the settings."""
 
     conditions: (
         Annotated[list[Condition], Extra({"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]})] | None
     ) = None
-    """What holds for them."""
+    """Conditions of the settings."""
 
 
 class ColocationConfiguration(ApiObject):
     """A ColocationConfiguration sets the memory protection of the pods it selects."""
 
     spec: ColocationConfigurationSpec
-    """Settings, and the pods they are for."""
+    """The settings, and the pods to which they apply."""
     status: ColocationConfigurationStatus | None = None
-    """How they are carried out."""
+    """The state of the settings."""
 
 
 KIND = CustomKind(types.COLOCATION_CONFIGURATIONS, ColocationConfiguration)

@@ -1,4 +1,4 @@
-"""Command: a one-shot order to the controller of a Job or Queue, which deletes it when it has been carried out."""
+"""Command: a single instruction to the controller of a Job or Queue, which deletes the Command after executing it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["KIND", "Command"]
 
 
 class Command(ApiObject):
-    """A Command orders something to be done to an object, once."""
+    """A Command is a single instruction to the controller of an object."""
 
     action: str | None = None
-    """What to do, such as AbortJob, ResumeJob, OpenQueue, CloseQueue."""
+    """The action, such as AbortJob, ResumeJob, OpenQueue, CloseQueue."""
     target: OwnerReference | None = None
-    """The object to act on."""
+    """The object to which the action applies."""
     reason: str | None = None
-    """Why, as one word."""
+    """The reason of the action, as one word."""
     message: str | None = None
-    """Why, for people."""
+    """The reason of the action, as text."""
 
 
 KIND = CustomKind(types.COMMANDS, Command, has_status=False)

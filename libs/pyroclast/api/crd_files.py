@@ -1,4 +1,4 @@
-"""The CRDs as files: `python -m pyroclast.api.crd_files DIR` writes one for each kind, as they are checked in."""
+"""The CRDs as files: `python -m pyroclast.api.crd_files DIR` writes the checked-in file of each kind."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pyroclast.api.crds import custom_resource_definitions
 
 __all__ = ["file_name", "main", "render"]
 
-_BUILT_IN: Final = ("template", "volumeClaim")  # properties whose schemas are those of built-in kinds
+_BUILT_IN: Final = ("template", "volumeClaim")  # properties with the schemas of built-in kinds
 
 
 def file_name(definition: dict[str, Any]) -> str:
-    """`GROUP_PLURAL.yaml`."""
+    """Return the file name of a CRD, `GROUP_PLURAL.yaml`."""
     return f"{definition['spec']['group']}_{definition['spec']['names']['plural']}.yaml"
 
 
 def render(definition: dict[str, Any]) -> str:
-    """The CRD as YAML. Schemas of built-in kinds stand on one line, since nobody reads them there."""
+    """Return the CRD as YAML. Schemas of built-in kinds are on one line, because nobody reads them in these files."""
     return yaml.dump(definition, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes schemas of built-in kinds in flow style, and what is shared each time in full."""
+    """Writes schemas of built-in kinds in flow style, and shared parts in full each time."""
 
     def ignore_aliases(self, _data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of our kinds, drawn from the models."""
+"""CustomResourceDefinitions of Pyroclast's kinds, generated from the models."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ KINDS: Final[tuple[CustomKind, ...]] = (
 
 @cache
 def custom_resource_definitions() -> tuple[dict[str, Any], ...]:
-    """The CRDs of all our kinds, as `kubectl create` takes them. Drawn once for everybody: who changes one changes a copy."""
+    """Return the CRDs of all kinds, in the form that `kubectl create` accepts. The value is shared: change only a copy."""
     return tuple(custom_resource_definition(kind) for kind in KINDS)
 
 
 def custom_resource_definition(kind: CustomKind) -> dict[str, Any]:
-    """The CRD of one kind. It outlives the helm release that made it, and so do its objects."""
+    """Return the CRD of one kind. The CRD and its objects stay when the helm release that created it is uninstalled."""
     version: dict[str, Any] = {
         "name": kind.resource.version,
         "served": True,

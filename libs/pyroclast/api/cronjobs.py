@@ -1,4 +1,4 @@
-"""CronJob: makes Jobs at set times."""
+"""CronJob: creates Jobs at scheduled times."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ __all__ = ["KIND", "CronJob", "CronJobSpec", "CronJobStatus", "JobTemplateSpec"]
 
 
 class JobTemplateSpec(WireModel):
-    """What the Jobs of a CronJob look like."""
+    """The template of a CronJob's Jobs."""
 
     metadata: EmbeddedMetadata | None = None
-    """Metadata of the Jobs, of which labels and annotations are taken over."""
+    """Metadata of the Jobs; only labels and annotations are used."""
     spec: JobSpec | None = None
-    """What the Jobs should be."""
+    """The spec of the Jobs."""
 
 
 class CronJobSpec(WireModel):
-    """When a CronJob makes Jobs, and which."""
+    """The schedule of a CronJob, and the Jobs that it creates."""
 
     schedule: str
-    """When, in the five fields of cron or as a descriptor such as `@daily`."""
+    """The schedule, in the five fields of cron or as a descriptor such as `@daily`."""
     time_zone: str | None = None
-    """The zone of the schedule by its IANA name; that of the controller when absent."""
+    """The time zone of the schedule, as an IANA name; the zone of the controller when absent."""
     starting_deadline_seconds: Annotated[int, Ge(0), Extra({"format": "int64"})] | None = None
-    """How many seconds late a Job may still be made."""
+    """How many seconds late a Job may be created."""
     concurrency_policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
-    """What to do when the last Job still runs."""
+    """What happens at a scheduled time when the last Job still runs."""
     suspend: bool = False
-    """Makes no Jobs for the time being."""
+    """Whether the CronJob creates no Jobs at present."""
     job_template: JobTemplateSpec
-    """What the Jobs look like."""
+    """The template of the Jobs."""
     successful_jobs_history_limit: Count = 3
-    """How many completed Jobs are kept."""
+    """The number of completed Jobs to keep."""
     failed_jobs_history_limit: Count = 1
-    """How many failed Jobs are kept."""
+    """The number of failed Jobs to keep."""
 
 
 class CronJobStatus(WireModel):
-    """What a CronJob has made."""
+    """The state of a CronJob."""
 
     active: Annotated[list[ObjectReference], ATOMIC] | None = None
-    """The Jobs that run."""
+    """The unfinished Jobs."""
     last_schedule_time: Time | None = None
-    """The last time of the schedule at which a Job was made."""
+    """The last scheduled time at which a Job was created."""
     last_successful_time: Time | None = None
-    """When a Job completed last."""
+    """When a Job last completed."""
 
 
 class CronJob(ApiObject):
-    """A CronJob makes Jobs at set times."""
+    """A CronJob creates Jobs at scheduled times."""
 
     spec: CronJobSpec | None = None
-    """When and which Jobs are made."""
+    """The schedule, and the Jobs to create."""
     status: CronJobStatus | None = None
-    """What was made."""
+    """The state of the CronJob."""
 
 
 KIND = CustomKind(types.CRON_JOBS, CronJob, ("cronvcjob", "cronvj"))

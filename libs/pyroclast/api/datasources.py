@@ -1,4 +1,6 @@
-"""DataSource and DataSourceClaim: where data lie and who needs them. Nothing serves these kinds yet, so there are no CRDs."""
+"""DataSource and DataSourceClaim: the location of data, and the workloads that need them. No controller uses these kinds yet, so
+there are no CRDs.
+"""
 
 from __future__ import annotations
 
@@ -19,51 +21,51 @@ __all__ = [
 
 
 class Locality(WireModel):
-    """Where data lie."""
+    """The location of data."""
 
     cluster_names: list[str]
-    """The clusters that hold them."""
+    """The clusters that store the data."""
 
 
 class DataSourceSpec(WireModel):
-    """Which data these are."""
+    """The data that a DataSource describes."""
 
     system: str
-    """The system that keeps them."""
+    """The system that stores the data."""
     type: str
-    """What they are in that system."""
+    """The type of the data in that system."""
     name: str
-    """Their name in that system."""
+    """The name of the data in that system."""
     locality: Locality
-    """Where they lie."""
+    """The location of the data."""
     attributes: dict[str, str] | None = None
-    """What else the system wants to know."""
+    """Further attributes for the system."""
     reclaim_policy: ReclaimPolicy | None = None
-    """What becomes of the object when nobody claims it any more; kept when absent."""
+    """Whether the object is deleted when no claim is bound to it; the object stays when absent."""
 
 
 class DataSourceStatus(WireModel):
-    """Who uses the data."""
+    """The claims that use the data."""
 
     claim_refs: list[ObjectReference] | None = None
-    """The claims."""
+    """The claims that are bound to the DataSource."""
     bound_claims: Int32 | None = None
-    """Number of the claims."""
+    """Number of the bound claims."""
     conditions: list[Condition] | None = None
-    """What holds for them."""
+    """Conditions of the DataSource."""
 
 
 class DataSource(ApiObject):
-    """A DataSource tells where data lie."""
+    """A DataSource describes the location of data."""
 
     spec: DataSourceSpec | None = None
-    """Which data these are."""
+    """The data that the DataSource describes."""
     status: DataSourceStatus | None = None
-    """Who uses them."""
+    """The claims that use the data."""
 
 
 class Workload(WireModel):
-    """What needs the data."""
+    """The object that needs the data."""
 
     api_version: str
     """Group and version of the object."""
@@ -72,39 +74,39 @@ class Workload(WireModel):
     name: str
     """Name of the object."""
     namespace: str | None = None
-    """Namespace of the object; that of the claim when absent."""
+    """Namespace of the object; the namespace of the claim when absent."""
 
 
 class DataSourceClaimSpec(WireModel):
-    """Which data are needed."""
+    """The data that a workload needs."""
 
     system: str
-    """The system that keeps them."""
+    """The system that stores the data."""
     data_source_type: str
-    """What they are in that system."""
+    """The type of the data in that system."""
     data_source_name: str
-    """Their name in that system."""
+    """The name of the data in that system."""
     workload: Workload
-    """What needs them."""
+    """The object that needs the data."""
     attributes: dict[str, str] | None = None
-    """What else the system wants to know."""
+    """Further attributes for the system."""
 
 
 class DataSourceClaimStatus(WireModel):
-    """Whether the data were found."""
+    """The state of a claim."""
 
     phase: ClaimPhase | None = None
-    """Pending or Bound."""
+    """The phase, Pending or Bound."""
     bound_data_source: str | None = None
-    """The DataSource that was found."""
+    """The DataSource to which the claim is bound."""
     conditions: list[Condition] | None = None
-    """What holds for the claim."""
+    """Conditions of the claim."""
 
 
 class DataSourceClaim(ApiObject):
-    """A DataSourceClaim asks that a workload runs where its data lie."""
+    """A DataSourceClaim requests that a workload runs in a cluster with its data."""
 
     spec: DataSourceClaimSpec | None = None
-    """Which data are needed."""
+    """The data that the workload needs."""
     status: DataSourceClaimStatus | None = None
-    """Whether they were found."""
+    """The state of the claim."""

@@ -1,4 +1,4 @@
-"""What the condition `Scheduled` of a traced PodGroup tells of the session that placed the gang."""
+"""The message of the condition `Scheduled` on a traced PodGroup, which names the session that placed the gang."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _TEXT: Final = re.compile(r"session (?P<session>\S+) tried (?P<nodes>\d+) nodes"
 
 
 class Decision(NamedTuple):
-    """That a gang was placed: by which scheduling session, and among how many nodes."""
+    """The placement of a gang: the scheduling session, and the number of nodes that the session evaluated."""
 
     session: str
     nodes: int
 
 
 def written(decision: Decision) -> str:
-    """The message of the condition."""
+    """Return the message of the condition."""
     return f"session {decision.session} tried {decision.nodes} nodes"
 
 
 def parse(message: str) -> Decision | None:
-    """The decision of a message; None where it tells of none."""
+    """Return the decision in a message; None when the message contains none."""
     found = _TEXT.fullmatch(message)
     return Decision(found["session"], int(found["nodes"])) if found else None

@@ -1,6 +1,6 @@
-"""The closed vocabularies of the API, spelled as on the wire.
+"""The closed vocabularies of the API, spelled as in JSON.
 
-Separate from the models because the pure packages need the words without the schemas.
+They are separate from the models, because the pure packages need the words without the schemas.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class BusEvent(StrEnum):
-    """What may happen to a Job. Policies may name all but the internal ones (`is_internal`)."""
+    """Occurrences of a Job. A policy may name all of them except the internal ones (`is_internal`)."""
 
     ANY = "*"
     POD_PENDING = "PodPending"
@@ -56,7 +56,7 @@ class BusEvent(StrEnum):
 
     @property
     def is_internal(self) -> bool:
-        """Whether admission refuses it in a policy (`*` does not match it either)."""
+        """Whether admission refuses a policy for this occurrence (`*` does not match it either)."""
         return self in _INTERNAL_EVENTS
 
 
@@ -64,7 +64,7 @@ _INTERNAL_EVENTS = frozenset({BusEvent.POD_RUNNING, BusEvent.OUT_OF_SYNC, BusEve
 
 
 class Action(StrEnum):
-    """What a controller may be told to do, by a policy, a Command or itself."""
+    """Actions that a policy, a Command or the controller itself may request."""
 
     ABORT_JOB = "AbortJob"
     RESTART_JOB = "RestartJob"
@@ -84,7 +84,7 @@ class Action(StrEnum):
 
     @property
     def is_for_policies(self) -> bool:
-        """Whether a policy of a Job may name it."""
+        """Whether a policy of a Job may name this action."""
         return self in _POLICY_ACTIONS
 
 
@@ -103,7 +103,7 @@ _POLICY_ACTIONS = frozenset(
 
 
 class JobPhase(StrEnum):
-    """Phases of a Job. NEW is what a Job is in before its controller has seen it: absent on the wire."""
+    """Phases of a Job. NEW is the absent phase of a Job that its controller has not reconciled yet."""
 
     NEW = ""
     PENDING = "Pending"
@@ -119,7 +119,7 @@ class JobPhase(StrEnum):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the Job has ended for good: TTL counts from here. Aborted is not, since it may be resumed."""
+        """Whether the Job has ended for good, so that its TTL runs. An aborted Job has not, since it may be resumed."""
         return self in _FINISHED_PHASES
 
 
@@ -127,7 +127,7 @@ _FINISHED_PHASES = frozenset({JobPhase.COMPLETED, JobPhase.TERMINATED, JobPhase.
 
 
 class JobReason(StrEnum):
-    """Why a Job came into its phase: `status.state.reason`."""
+    """Why a Job entered its phase: `status.state.reason`."""
 
     POD_FAILED = "PodFailed"
     POD_EVICTED = "PodEvicted"
@@ -150,7 +150,7 @@ class JobReason(StrEnum):
 
 
 class JobEventReason(StrEnum):
-    """Reasons of the Events that the job controller writes on a Job, or on pods that belong to none."""
+    """Reasons of the Events that the job controller records on a Job, or on pods without a Job."""
 
     COMMAND_ISSUED = "CommandIssued"
     PLUGIN_ERROR = "PluginError"
@@ -179,7 +179,7 @@ class PodPhase(StrEnum):
 
 
 class PodGroupPhase(StrEnum):
-    """Phases of a PodGroup. An absent phase reads as PENDING."""
+    """Phases of a PodGroup. An absent phase means PENDING."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -196,7 +196,7 @@ class DisruptionReason(StrEnum):
 
 
 class NativeConditionType(StrEnum):
-    """Types of the conditions of Kubernetes' own PodGroups, and of groups of these; `QUEUED` and `WAITING` are ours."""
+    """Condition types of native PodGroups and CompositePodGroups; `QUEUED` and `WAITING` are Pyroclast's own."""
 
     INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
     COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
@@ -206,7 +206,7 @@ class NativeConditionType(StrEnum):
 
 
 class NativeConditionReason(StrEnum):
-    """Reasons of the same; `Queued` has those of `PendingReason` while it is true."""
+    """Condition reasons of native PodGroups; while `Queued` is true, its reasons are those of `PendingReason`."""
 
     SCHEDULED = "Scheduled"
     UNSCHEDULABLE = "Unschedulable"
@@ -235,7 +235,7 @@ class PodGroupConditionReason(StrEnum):
 
 
 class QueueState(StrEnum):
-    """States of a Queue. An absent state reads as OPEN."""
+    """States of a Queue. An absent state means OPEN."""
 
     OPEN = "Open"
     CLOSED = "Closed"
@@ -244,14 +244,14 @@ class QueueState(StrEnum):
 
 
 class DequeueStrategy(StrEnum):
-    """Whether a Job that does not fit lets those behind it in the queue pass."""
+    """Whether jobs behind a job that does not fit may be scheduled before it."""
 
     FIFO = "fifo"
     TRAVERSE = "traverse"
 
 
 class FlowPhase(StrEnum):
-    """Phases of a JobFlow. NEW is absent on the wire."""
+    """Phases of a JobFlow. NEW is the absent phase."""
 
     NEW = ""
     SUCCEED = "Succeed"
@@ -262,7 +262,7 @@ class FlowPhase(StrEnum):
 
 
 class EntryPhase(StrEnum):
-    """Phases of an entry of a flow that its Job cannot be in: `status.conditions[].phase`."""
+    """Phases of an entry of a flow beyond the phases of its Job: `status.conditions[].phase`."""
 
     WAITING = "Waiting"
     SKIPPED = "Skipped"
@@ -270,7 +270,7 @@ class EntryPhase(StrEnum):
 
 
 class FlowReason(StrEnum):
-    """Why an entry of a flow waits, was skipped, or is where it is: `status.conditions[].reason`."""
+    """Why an entry of a flow waits, was skipped, or is in its phase: `status.conditions[].reason`."""
 
     DEPENDENCIES = "DependenciesNotMet"
     CHOICE_OPEN = "ChoiceNotMade"
@@ -295,14 +295,14 @@ class FlowReason(StrEnum):
 
 
 class FailurePolicy(StrEnum):
-    """What becomes of the other Jobs of a JobFlow that has failed."""
+    """What happens to the other Jobs of a JobFlow that has failed."""
 
     CONTINUE = "Continue"
     CANCEL = "Cancel"
 
 
 class RetainPolicy(StrEnum):
-    """What becomes of the Jobs of a JobFlow that has succeeded."""
+    """What happens to the Jobs of a JobFlow that has succeeded."""
 
     RETAIN = "retain"
     DELETE = "delete"
@@ -324,7 +324,7 @@ class ConcurrencyPolicy(StrEnum):
 
 
 class Iteration(StrEnum):
-    """How many of the tasks a task depends on must be ready."""
+    """How many of the tasks on which a task depends must be ready."""
 
     ANY = "any"
     ALL = "all"
@@ -340,28 +340,28 @@ class NumaPolicy(StrEnum):
 
 
 class NetworkTopologyMode(StrEnum):
-    """Whether the topology limit of a group may be crossed."""
+    """Whether pods of a group may be placed beyond its topology limit."""
 
     HARD = "hard"
     SOFT = "soft"
 
 
 class MemberType(StrEnum):
-    """What a member of a HyperNode is."""
+    """Type of a HyperNode's member."""
 
     NODE = "Node"
     HYPER_NODE = "HyperNode"
 
 
 class SplitMode(StrEnum):
-    """How a HyperJob is divided over clusters."""
+    """How a HyperJob is divided among clusters."""
 
     STATIC = "static"
     AUTO = "auto"
 
 
 class ReclaimPolicy(StrEnum):
-    """What becomes of a DataSource that nobody claims any more."""
+    """What happens to a DataSource without claims."""
 
     RETAIN = "Retain"
     DELETE = "Delete"

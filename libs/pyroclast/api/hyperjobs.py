@@ -1,4 +1,4 @@
-"""HyperJob: Jobs that belong together and are spread over several domains: clusters, or namespaces of one."""
+"""HyperJob: a set of Jobs in several domains, which are clusters or namespaces of one cluster."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ __all__ = ["KIND", "HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob"
 
 
 class SplitPolicy(WireModel):
-    """How a replicated Job is divided over domains."""
+    """How a replicated Job is divided among domains."""
 
     mode: SplitMode | None = None
-    """Whether the division is given (static) or found (auto)."""
+    """Whether the division is given (static) or computed (auto)."""
     accelerators: int | None = None
-    """Accelerators that are needed in all."""
+    """The total number of accelerators that the Jobs need."""
     accelerator_type: str | None = None
-    """Kind of the accelerators."""
+    """Type of the accelerators."""
 
 
 class ReplicatedJob(WireModel):
-    """A Job of which there are several."""
+    """A Job template with its number of Jobs."""
 
     name: str
     """Name, unique in the HyperJob."""
     template_spec: JobSpec
-    """What each Job should be."""
+    """The spec of each Job."""
     split_policy: SplitPolicy | None = None
-    """How it is divided over domains."""
+    """How the Jobs are divided among domains."""
     replicas: Int32 = 1
-    """How many Jobs there are."""
+    """The number of Jobs."""
     cluster_names: list[str] | None = None
-    """The domains that may be used: namespaces of this cluster that take Jobs from here; the own one when absent."""
+    """The allowed domains: namespaces of this cluster that accept Jobs from this namespace; only this namespace when absent."""
 
 
 class HyperJobSpec(WireModel):
-    """What a HyperJob should be."""
+    """The desired state of a HyperJob."""
 
     replicated_jobs: list[ReplicatedJob] | None = None
-    """The Jobs."""
+    """The Job templates."""
     min_available: Int32 | None = None
-    """How many Jobs must run or be done for the whole to be available; all when absent."""
+    """The number of Jobs that must be running or completed for the HyperJob to be available; all when absent."""
     max_domains: Int32 | None = None
-    """How many domains may be used."""
+    """The largest number of domains."""
     plugins: dict[str, list[str]] | None = None
     """Plugins by name, with their arguments."""
 
 
 class ReplicatedJobStatus(WireModel):
-    """How the Jobs of one entry are."""
+    """The state of the Jobs of one entry."""
 
     name: str
     """Name of the entry."""
@@ -67,31 +67,31 @@ class ReplicatedJobStatus(WireModel):
     failed: Count | None = None
     """Number of pods that failed."""
     terminating: Count | None = None
-    """Number of pods that are going away."""
+    """Number of pods that are being deleted."""
     unknown: Count | None = None
-    """Number of pods of which nothing is known."""
+    """Number of pods in an unknown state."""
 
 
 class HyperJobStatus(WireModel):
-    """What a HyperJob is."""
+    """The observed state of a HyperJob."""
 
     conditions: list[Condition] | None = None
-    """What holds for it."""
+    """Conditions of the HyperJob."""
     replicated_jobs_status: list[ReplicatedJobStatus] | None = None
-    """How the Jobs are."""
+    """The state of the Jobs of each entry."""
     split_count: Int32 | None = None
-    """How many Jobs have been made."""
+    """The number of Jobs that were created."""
     observed_generation: Int64 | None = None
-    """The generation of the spec that was acted on last."""
+    """The generation of the spec that the controller last acted on."""
 
 
 class HyperJob(ApiObject):
     """A HyperJob is a set of Jobs that run in several domains."""
 
     spec: HyperJobSpec | None = None
-    """What it should be."""
+    """The desired state of the HyperJob."""
     status: HyperJobStatus | None = None
-    """What it is."""
+    """The observed state of the HyperJob."""
 
 
 KIND = CustomKind(

@@ -1,4 +1,4 @@
-"""HyperNode: a part of the network, made of nodes or of smaller parts."""
+"""HyperNode: a part of the network, which consists of nodes or of smaller parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RegexMatch(WireModel):
 
 
 class Selector(WireModel):
-    """Selects members in exactly one way."""
+    """Selects members in exactly one of three ways."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -50,49 +50,49 @@ class Selector(WireModel):
     )
 
     exact_match: ExactMatch | None = None
-    """By name."""
+    """Selects by name."""
     regex_match: RegexMatch | None = None
-    """By a pattern of the name."""
+    """Selects by a pattern of the name."""
     label_match: LabelSelector | None = None
-    """By labels; for nodes only."""
+    """Selects by labels; for nodes only."""
 
 
 class Member(WireModel):
-    """Nodes or HyperNodes below this one."""
+    """Members of the HyperNode: nodes or other HyperNodes."""
 
     type: MemberType
-    """What the members are."""
+    """The type of the members."""
     selector: Selector | None = None
-    """Which they are."""
+    """Selects the members."""
 
 
 class HyperNodeSpec(WireModel):
-    """Where a HyperNode stands."""
+    """The position of a HyperNode in the network."""
 
     tier: Annotated[int, Ge(0)]
-    """Its tier: the lower, the closer are the nodes below it."""
+    """The tier: the lower it is, the closer are the nodes to each other."""
     tier_name: Name | None = None
-    """The tier by name."""
+    """The name of the tier."""
     members: Annotated[list[Member], MinLen(1)] | None = None
-    """What is below it."""
+    """The members of the HyperNode."""
 
 
 class HyperNodeStatus(WireModel):
-    """What a HyperNode is."""
+    """The observed state of a HyperNode."""
 
     conditions: list[Condition] | None = None
-    """What holds for it."""
+    """Conditions of the HyperNode."""
     node_count: Annotated[int, Ge(0), Extra({"format": "int64"})] | None = None
-    """Number of nodes below it."""
+    """Number of nodes of the HyperNode."""
 
 
 class HyperNode(ApiObject):
     """A HyperNode is a part of the network: nodes, or smaller parts, that are close to each other."""
 
     spec: HyperNodeSpec | None = None
-    """Where it stands."""
+    """The position of the HyperNode in the network."""
     status: HyperNodeStatus | None = None
-    """What it is."""
+    """The observed state of the HyperNode."""
 
 
 KIND = CustomKind(

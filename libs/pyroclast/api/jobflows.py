@@ -50,7 +50,7 @@ class HttpHeader(WireModel):
 
 
 class HttpGet(WireModel):
-    """Passes when the pods of a task answer a GET."""
+    """Passes when the pods of a task answer a GET request."""
 
     task_name: Name | None = None
     """The task; all tasks when absent."""
@@ -81,130 +81,130 @@ class TaskStatus(WireModel):
 
 
 class Probe(WireModel):
-    """What must pass before a target counts as satisfied although it has not completed."""
+    """The probe that satisfies a dependency on targets that have not completed."""
 
     http_get_list: list[HttpGet] | None = None
-    """Requests that must be answered."""
+    """Requests that the pods must answer."""
     tcp_socket_list: list[TcpSocket] | None = None
-    """Connections that must be accepted."""
+    """Connections that the pods must accept."""
     task_status_list: list[TaskStatus] | None = None
-    """Phases that must be reached."""
+    """Phases that enough pods must have reached."""
 
 
 class DependsOn(WireModel):
-    """What must have happened before an entry starts."""
+    """The dependencies of an entry."""
 
     targets: list[str] | None = None
     """Names of the entries that must have completed, or pass the probe."""
     strategy: TargetStrategy | None = None
-    """Whether all targets are needed, which is the default, or any is enough."""
+    """Whether all targets must be satisfied, which is the default, or any one of them."""
     probe: Probe | None = None
-    """What must pass instead of the targets' completion."""
+    """The probe that satisfies a target before it completes."""
 
 
 class Patch(WireModel):
-    """Changes to the template for this flow, in the form of a Job's spec. `spec` is taken when both are given."""
+    """Changes to the template for this flow, in the form of a Job's spec. If both fields are set, `spec` is used."""
 
     spec: RawObject | None = None
     """The changes."""
     job_spec: RawObject | None = None
-    """The changes, under their other name."""
+    """The changes, in the older field; used when `spec` is absent."""
 
 
 class If(WireModel):
-    """When an entry runs: by the outcome of another entry or by an expression."""
+    """The condition of an entry: the outcome of another entry, or an expression."""
 
     target: str | None = None
-    """The entry whose outcome is asked for."""
+    """The entry whose outcome decides."""
     phase: list[JobPhase] | None = None
-    """The phases of its Job in which this entry runs."""
+    """The phases of the target's Job in which this entry runs."""
     expression: str | None = None
     """A CEL expression over the status of the targets, in place of target and phase."""
 
 
 class SwitchCase(WireModel):
-    """Entries that run when the outcome is this one."""
+    """Entries that run for one outcome."""
 
     phase: JobPhase | None = None
-    """The phase of the Job that is asked."""
+    """The phase of the Job that decides."""
     exit_code: Int32 | None = None
-    """The exit code of the Job that is asked, in place of the phase."""
+    """The exit code of the Job that decides, in place of the phase."""
     entries: list[str] | None = None
-    """Names of the entries that run then."""
+    """Names of the entries that run in this case."""
 
 
 class Switch(WireModel):
-    """Chooses entries by the outcome of another one."""
+    """Chooses entries by the outcome of another entry."""
 
     on: str
-    """The entry whose outcome is asked for. YAML reads a bare `on` as true: write "on"."""
+    """The entry whose outcome decides. YAML reads a bare `on` as true: write "on"."""
     cases: list[SwitchCase] | None = None
-    """Outcomes and the entries they lead to; the first that holds counts."""
+    """Outcomes and their entries; the first case that applies is used."""
     default: list[str] | None = None
-    """Names of the entries that run when no case holds."""
+    """Names of the entries that run when no case applies."""
 
 
 class Loop(WireModel):
     """Runs an entry several times."""
 
     count: Count | None = None
-    """How many times."""
+    """The number of runs."""
     items: list[IntOrString] | None = None
-    """One run for each item, which the pods find in VC_FLOW_ITEM. In place of count."""
+    """One run for each item, in place of count. The pods find the item in VC_FLOW_ITEM."""
     parallel: Annotated[int, Ge(1), Extra({"format": "int32"})] | None = None
-    """How many run at the same time; one by default."""
+    """The largest number of parallel runs; one by default."""
     until: str | None = None
-    """A CEL expression that ends the loop early."""
+    """A CEL expression over the finished runs that ends the loop early."""
 
 
 class Retry(WireModel):
-    """What to do when the Job of an entry fails."""
+    """The retries of the failed Job of an entry."""
 
     limit: Count | None = None
-    """How often the Job is run again."""
+    """The largest number of retries."""
     backoff: Duration | None = None
-    """How long to wait before, as a Go duration; doubled each time."""
+    """The time before the first retry, as a Go duration; doubled for each further retry."""
 
 
 class Flow(WireModel):
-    """One entry of a flow: a Job made from the template of the same name."""
+    """One entry of a flow: a Job that is created from the template of the same name."""
 
     name: Annotated[str, MinLen(1)]
-    """Name of the entry and of the JobTemplate in the same namespace; the Job is called FLOW-ENTRY."""
+    """Name of the entry and of the JobTemplate in the same namespace; the name of the Job is FLOW-ENTRY."""
     depends_on: DependsOn | None = None
-    """What must have happened before."""
+    """The dependencies of the entry."""
     patch: Patch | None = None
     """Changes to the template for this flow."""
     condition: Annotated[If | None, Field(alias="if")] = None
-    """When the entry runs; skipped otherwise."""
+    """The condition of the entry; the entry is skipped when it is false."""
     otherwise: Annotated[list[str] | None, Field(alias="else")] = None
-    """Names of the entries that run when `if` does not hold."""
+    """Names of the entries that run when `if` is false."""
     switch: Switch | None = None
     """Chooses other entries by an outcome."""
     loop: Annotated[Loop | None, Field(alias="for")] = None
     """Runs the entry several times."""
     retry: Retry | None = None
-    """What to do when the Job fails."""
+    """The retries of the failed Job."""
 
 
 class JobFlowSpec(WireModel):
-    """What a flow consists of."""
+    """The entries and policies of a flow."""
 
     flows: list[Flow] | None = None
     """The entries."""
     job_retain_policy: RetainPolicy | None = None
-    """Whether the Jobs are kept or deleted when the flow has succeeded; kept when absent."""
+    """Whether the Jobs are deleted when the flow has succeeded; they stay when absent."""
     failure_policy: FailurePolicy | None = None
-    """Whether the other Jobs run on when the flow has failed (Continue, which is the default) or are terminated (Cancel)."""
+    """Whether the other Jobs continue when the flow has failed (Continue, which is the default) or are terminated (Cancel)."""
 
 
 class RunningHistory(WireModel):
-    """A time during which a Job was in one state."""
+    """A time during which a Job was in one phase."""
 
     start_timestamp: Time | None = None
-    """When it began."""
+    """When the phase began."""
     end_timestamp: Time | None = None
-    """When it ended."""
+    """When the phase ended."""
     state: str | None = None
     """The phase of the Job."""
 
@@ -217,9 +217,9 @@ class JobPods(WireModel):
     failed: Count | None = None
     """Pods that ever failed."""
     present: Count | None = None
-    """Those of the started ones that the Job counts at present."""
+    """Started pods that the status of the Job counts at present."""
     present_failed: Count | None = None
-    """Those of the failed ones that the Job counts at present."""
+    """Failed pods that the status of the Job counts at present."""
 
 
 class JobStatus(WireModel):
@@ -230,30 +230,30 @@ class JobStatus(WireModel):
     state: str | None = None
     """Phase of the Job."""
     start_timestamp: Time | None = None
-    """When the Job was made."""
+    """When the Job was created."""
     end_timestamp: Time | None = None
     """When the Job ended."""
     restart_count: Count | None = None
     """How often the Job was restarted."""
     running_histories: list[RunningHistory] | None = None
-    """The phases that the Job was in."""
+    """The phases of the Job, with their times."""
     pod_failure_ratio: str | None = None
-    """Failed pods by pods that ever started, over all tries, with two decimals."""
+    """The ratio of failed pods to pods that ever started, over all tries, with two decimals."""
     pods: JobPods | None = None
-    """What the ratio is worked out from."""
+    """The numbers from which the ratio is computed."""
     retries: Count | None = None
-    """How often the Job was made anew because it had failed."""
+    """How often the Job failed and was created again."""
     exit_code: Int32 | None = None
-    """How the Job ended, where a switch or an expression asks for it."""
+    """The exit code of the Job, if a switch or an expression uses it."""
 
 
 class Condition(WireModel):
-    """How a Job of the flow is."""
+    """The state of a Job of the flow."""
 
     phase: str | None = None
-    """Phase of the Job; Waiting before it is made, Skipped when it is not wanted, Retrying before it is run again."""
+    """Phase of the Job; Waiting before its creation, Skipped when it will not be created, Retrying before the next try."""
     create_time: Time | None = None
-    """When the Job was made."""
+    """When the Job was created."""
     running_duration: Duration | None = None
     """How long the Job ran, as a Go duration."""
     task_status_count: dict[str, TaskState] | None = None
@@ -261,9 +261,9 @@ class Condition(WireModel):
     completion_time: Time | None = None
     """When the Job ended."""
     reason: str | None = None
-    """Why, as one word."""
+    """The reason of the phase, as one word."""
     message: str | None = None
-    """Why, for people."""
+    """The reason of the phase, as text."""
 
 
 class State(WireModel):
@@ -274,41 +274,41 @@ class State(WireModel):
 
 
 class JobFlowStatus(WireModel):
-    """What a flow is."""
+    """The observed state of a flow."""
 
     pending_jobs: list[str] | None = None
-    """Jobs that are pending."""
+    """Pending Jobs."""
     running_jobs: list[str] | None = None
-    """Jobs that run."""
+    """Running Jobs."""
     failed_jobs: list[str] | None = None
-    """Jobs that failed."""
+    """Failed Jobs."""
     completed_jobs: list[str] | None = None
-    """Jobs that completed."""
+    """Completed Jobs."""
     terminated_jobs: list[str] | None = None
-    """Jobs that were terminated."""
+    """Terminated Jobs."""
     unknown_jobs: Annotated[list[str] | None, Field(alias="unKnowJobs")] = None
     """Jobs in any other phase."""
     job_status_list: list[JobStatus] | None = None
     """The history of each Job."""
     conditions: dict[str, Condition] | None = None
-    """How each Job is, by its name."""
+    """The state of each Job, by its name."""
     state: State | None = None
     """The current phase."""
     start_time: Time | None = None
-    """When the first Job was made."""
+    """When the first Job was created."""
     completion_time: Time | None = None
     """When the flow ended."""
     next_jobs: list[str] | None = None
-    """Jobs that are not made yet although all their targets have started."""
+    """Jobs that are not created yet although all their targets have started."""
 
 
 class JobFlow(ApiObject):
-    """A JobFlow makes Jobs from templates in the order of what they depend on."""
+    """A JobFlow creates Jobs from templates in the order of their dependencies."""
 
     spec: JobFlowSpec | None = None
-    """What the flow consists of."""
+    """The entries and policies of the flow."""
     status: JobFlowStatus | None = None
-    """What the flow is."""
+    """The observed state of the flow."""
 
 
 KIND = CustomKind(

@@ -1,6 +1,7 @@
-"""Job plugins: which may stand in `spec.plugins` of a Job, and the flags that each understands.
+"""The names of the plugins that `spec.plugins` of a Job may contain, and their flags.
 
-Separate from the plugins themselves, which only the job controller has: admission refuses a Job whose plugin is not here.
+The names are separate from the plugins, which only the job controller has. Admission refuses a Job whose plugin is not in this
+list.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from pyroclast.resources.go_flags import Value
 __all__ = ["BUILT_IN", "ENTRY_POINTS", "LONGEST_HOST_LIST", "MOST_IN_VARIABLES"]
 
 ENTRY_POINTS: Final = "pyroclast.job_plugins"
-"""The group of entry points by which third parties add theirs: the name is that in `spec.plugins`, the value the class."""
+"""The group of entry points by which third parties add plugins. The name is that in `spec.plugins`; the value is the class."""
 
 LONGEST_HOST_LIST: Final = 100_000
-"""Characters of a list of hosts in an environment variable: Linux starts no program with one of more than 128 KiB."""
+"""The most characters of a list of hosts in an environment variable: Linux starts no program with a variable above 128 KiB."""
 
 MOST_IN_VARIABLES: Final = 400_000
-"""Characters of all such lists of a Job together: Linux starts no program with more than 2 MiB of variables and arguments."""
+"""The most characters of all such lists of a Job together: Linux starts no program with more than 2 MiB of variables and
+arguments.
+"""
 
 BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
     "env": {"task-name": False},
@@ -53,4 +56,6 @@ BUILT_IN: Final[Mapping[str, Mapping[str, Value]]] = {
     },
     "hcclrank": {"master": "master", "worker": "worker"},
 }
-"""Our plugins in the order in which they run, each with the defaults of its flags: what others lean on comes first."""
+"""The built-in plugins in the order in which they run, each with the defaults of its flags. A plugin that others need comes
+first.
+"""

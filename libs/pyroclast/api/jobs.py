@@ -1,4 +1,4 @@
-"""Job: pods of several tasks that start together, with policies for what happens to them."""
+"""Job: pods of several tasks that start together, with policies for occurrences."""
 
 from __future__ import annotations
 
@@ -50,193 +50,198 @@ class VolumeSpec(WireModel):
     mount_path: Annotated[str, StringConstraints(min_length=1, pattern=r"^[^:]+$")]
     """Where the containers mount the volume."""
     volume_claim_name: Name | None = None
-    """Name of the claim. Filled in by the controller when only volumeClaim is given."""
+    """Name of the claim. The controller sets the name when only volumeClaim is given."""
     volume_claim: VolumeClaim | None = None
-    """The claim to make. Without it and without volumeClaimName each pod gets an empty directory of its own."""
+    """The claim to create. Without volumeClaim and volumeClaimName, each pod gets its own emptyDir."""
 
 
 class DependsOn(WireModel):
-    """The tasks that must be up before this one starts."""
+    """The tasks that must be ready before this task starts."""
 
     name: list[str] | None = None
     """Names of the tasks."""
     iteration: str | None = None
-    """Whether `any` of the tasks is enough or `all` are needed, which is the default."""
+    """Whether `any` of the tasks is enough, or `all` must be ready, which is the default."""
 
 
 class PartitionPolicySpec(WireModel):
-    """How the pods of a task are split into groups of equal size, each of which is placed as a whole."""
+    """How the pods of a task are divided into groups of equal size, each of which is placed as a whole."""
 
     total_partitions: _Positive | None = None
-    """Number of groups. When absent, as many as the replicas fill."""
+    """Number of groups. When absent, the replicas determine the number."""
     partition_size: _Positive
-    """Pods of each group."""
+    """Number of pods of each group."""
     min_partitions: Count = 0
-    """How many groups must be placeable before any starts."""
+    """How many groups must be placeable before any pod starts."""
     network_topology: NetworkTopologySpec | None = None
-    """How far apart the pods of one group may be placed."""
+    """The network topology limit for the pods of one group."""
 
 
 class TaskSpec(WireModel):
-    """Pods of a Job that are made from one template."""
+    """Pods of a Job that are created from one template."""
 
     name: Annotated[str, StringConstraints(max_length=63, pattern=DNS_LABEL)] | None = None
-    """Name of the task, unique in the Job; pods are called JOB-TASK-INDEX."""
+    """Name of the task, unique in the Job; the name of a pod is JOB-TASK-INDEX."""
     replicas: Count | None = None
     """Number of pods."""
     min_available: Count | None = None
-    """How many pods of the task must be placeable before the Job starts; all of them by default."""
+    """How many pods of the task must be placeable before the Job starts; all pods by default."""
     template: PodTemplate | None = None
-    """What the pods look like."""
+    """The template of the pods."""
     policies: list[LifecyclePolicy] | None = None
-    """What to do when something happens to this task; consulted before the policies of the Job."""
+    """Policies for occurrences of this task, which take precedence over the policies of the Job."""
     topology_policy: NumaPolicy | None = None
-    """How the CPUs of a pod must lie to each other."""
+    """How the CPUs of a pod must be aligned to NUMA nodes."""
     max_retry: Count | None = None
     """How often the containers of a pod may restart before the task counts as failed; 3 by default."""
     depends_on: DependsOn | None = None
-    """Which tasks must be up before this one starts."""
+    """The tasks that must be ready before this task starts."""
     partition_policy: PartitionPolicySpec | None = None
-    """How the pods are split into groups."""
+    """How the pods are divided into groups."""
 
 
 class JobRetry(WireModel):
-    """How restarts follow each other. Without it three follow at once, the others after 1 s, 2 s and so on up to 5 min."""
+    """The pauses between restarts. When absent, three restarts happen at once, and further restarts after 1 s, 2 s and so on up
+    to 5 min.
+    """
 
     backoff: Duration | None = None
-    """Least time between the first restart and the second, as a Go duration; doubled for each further one."""
+    """The least time between the first restart and the second, as a Go duration; doubled for each further restart."""
     max_backoff: Duration | None = None
     """Longest time between two restarts, as a Go duration; 5m when absent."""
     reset_after: Duration | None = None
-    """After so long without a restart, as a Go duration, status.retryCount starts anew; never when absent."""
+    """The time without a restart, as a Go duration, after which status.retryCount is reset to 0; never when absent."""
 
 
 class JobSpec(WireModel):
-    """What a Job should be."""
+    """The desired state of a Job."""
 
     scheduler_name: Annotated[str, MaxLen(63)] | None = None
     """The scheduler of the pods whose template names none."""
     min_available: Count | None = None
-    """How many pods must be placeable before any starts; the sum over the tasks by default."""
+    """How many pods must be placeable before any pod starts; the sum over the tasks by default."""
     volumes: list[VolumeSpec] | None = None
     """Volumes that all containers mount."""
     tasks: Annotated[list[TaskSpec], MinLen(1)] | None = None
     """The tasks."""
     policies: list[LifecyclePolicy] | None = None
-    """What to do when something happens to any task."""
+    """Policies for occurrences of any task."""
     plugins: dict[str, list[str]] | None = None
     """Job plugins by name, with their arguments: env, svc, ssh, tensorflow, pytorch, mpi, ray, hcclrank."""
     running_estimate: Duration | None = None
-    """How long the user thinks that the Job runs, as a Go duration."""
+    """The user's estimate of the Job's run time, as a Go duration."""
     queue: SubdomainName = "default"
-    """The queue that the Job waits in."""
+    """The queue to which the Job is submitted."""
     max_retry: Count = 3
     """How often the Job may be restarted."""
     retry: JobRetry | None = None
-    """How restarts follow each other."""
+    """The pauses between restarts."""
     ttl_seconds_after_finished: Count | None = None
     """Seconds after its end at which the Job is deleted; never when absent."""
     priority_class_name: SubdomainName | None = None
-    """Priority of the Job and of its pods that name none."""
+    """The PriorityClass of the Job, and of its pods that name none."""
     min_success: _Positive | None = None
-    """How many pods must succeed for the Job to be complete."""
+    """How many pods must succeed for the Job to be completed."""
     network_topology: NetworkTopologySpec | None = None
-    """How far apart the pods of the Job may be placed."""
+    """The network topology limit for the pods of the Job."""
 
 
 class JobState(WireModel):
-    """The phase of a Job and how it came into it."""
+    """The phase of a Job, and the last change of the phase."""
 
     phase: JobPhase | None = None
     """The phase."""
     reason: str | None = None
-    """Why the phase changed last, as one word."""
+    """Why the phase last changed, as one word."""
     message: str | None = None
-    """Why the phase changed last, for people."""
+    """Why the phase last changed, as text."""
     last_transition_time: Time | None = None
-    """When the state changed last."""
+    """When the state last changed."""
 
 
 class JobCondition(WireModel):
-    """A phase that the Job was in."""
+    """A past or present phase of the Job."""
 
     status: str
     """The phase."""
     last_transition_time: Time | None = None
-    """When the Job came into it."""
+    """When the Job entered the phase."""
 
 
 class DelayedAction(WireModel):
-    """An action of a policy with a timeout whose time runs: it is carried out then unless what caused it passes."""
+    """The delayed action of a policy with a timeout.
+
+    The controller executes it after the timeout, unless its cause has passed.
+    """
 
     action: str | None = None
-    """What will be done."""
+    """The action."""
     event: BusEvent | None = None
-    """What happened."""
+    """The event that triggered the policy."""
     at: Time | None = None
-    """When it happened, by the clock of the API server."""
+    """When the event happened, by the clock of the API server."""
     task: str | None = None
-    """The task that it happened to."""
+    """The task of the event."""
     pod: str | None = None
-    """The pod that it happened to."""
+    """The pod of the event."""
     uid: str | None = None
-    """The uid of that pod."""
+    """The UID of that pod."""
     partition: str | None = None
     """The partition of that pod."""
     version: Count | None = None
-    """The version of the Job then."""
+    """The version of the Job at the event."""
     exit_code: Int32 | None = None
-    """How the pod ended."""
+    """The exit code of the pod."""
 
 
 class TrackedPods(WireModel):
-    """The pods that have started and that the controller has not deleted itself: one that is gone was deleted by somebody else.
+    """The pods that have started and that the controller has not deleted. If one no longer exists, another client has deleted it.
 
-    While the Job ends, they are those that are still to be deleted.
+    While the Job ends, these are the pods that are still to be deleted.
     """
 
     at: Time | None = None
-    """The `lastTransitionTime` that was written with them; where `state` has another, they are out of date."""
+    """The `lastTransitionTime` of the same write; if `state` has another one, the pods are out of date."""
     indexes: dict[str, str] | None = None
-    """The indexes of the pods of each task, as in `0-4,7`."""
+    """The indexes of the pods of each task, such as `0-4,7`."""
 
 
 class JobWaiting(WireModel):
-    """Why a Job waits, as the annotation `scheduling.volcano.sh/waiting` of its PodGroup says it."""
+    """Why a Job waits, with the same fields as the annotation `scheduling.volcano.sh/waiting` of its PodGroup."""
 
     code: str | None = None
     """The code, one word."""
     never: bool | None = None
-    """Waiting alone does not help."""
+    """Whether waiting alone does not help."""
     since: str | None = None
-    """Since when the code holds."""
+    """Since when the code applies."""
     seen: str | None = None
-    """When a scheduling session looked at it last."""
+    """When a scheduling session last examined the Job."""
     resource: str | None = None
-    """The resource that is short."""
+    """The scarce resource."""
     asks: str | None = None
-    """How much of it the gang or the pod asks for."""
+    """The amount of this resource that the gang or the pod requests."""
     has: str | None = None
-    """How much of it the queue or the cluster has in use."""
+    """The amount of this resource that the queue or the cluster uses."""
     may: str | None = None
-    """How much of it the queue or the cluster may use."""
+    """The amount of this resource that the queue or the cluster may use."""
     ahead: Int64 | None = None
-    """How many wait before it in its queue."""
+    """The number of jobs ahead in the queue."""
     first: str | None = None
-    """The first of them, where it is of the same namespace."""
+    """The first of the jobs ahead, if it is in the same namespace."""
     start: list[str] | None = None
-    """The earliest, the likely and the latest start, where there is an estimate."""
+    """The earliest, the likely and the latest start, if there is an estimate."""
     basis: str | None = None
-    """What the estimate rests on."""
+    """The basis of the estimate."""
 
 
 class JobStatus(WireModel):
-    """What a Job is."""
+    """The observed state of a Job."""
 
     state: JobState | None = None
     """The current phase."""
     min_available: Count | None = None
-    """How many pods must be placeable, as of the last look at the spec."""
+    """The minimum of placeable pods in the spec that the controller last acted on."""
     task_status_count: dict[str, TaskState] | None = None
     """Number of pods by task and phase."""
     pending: Count | None = None
@@ -248,42 +253,42 @@ class JobStatus(WireModel):
     failed: Count | None = None
     """Number of pods that failed."""
     terminating: Count | None = None
-    """Number of pods that are going away."""
+    """Number of pods that are being deleted."""
     unknown: Count | None = None
-    """Number of pods of which nothing is known."""
+    """Number of pods in an unknown state."""
     version: Count | None = None
-    """How often all pods were taken away; pods carry the version they were made for."""
+    """How often all pods were deleted; a pod carries the version of the Job at its creation."""
     retry_count: Count | None = None
     """How often the Job was restarted."""
     restart_time: Time | None = None
-    """When the last restart began, or may begin: no pod is made before."""
+    """When the last restart began, or the time before which no pod is created for a restart."""
     running_duration: Duration | None = None
     """Age of the Job at its last change of phase, as a Go duration."""
     controlled_resources: dict[str, str] | None = None
-    """Plugins that are set up and claims that were made, by what they are for."""
+    """The plugins that are set up and the claims of the Job, by their purpose."""
     conditions: list[JobCondition] | None = None
-    """The phases that the Job was in, the latest last."""
+    """The phases of the Job, the latest last."""
     observed_generation: Int64 | None = None
-    """The generation of the spec that was acted on last."""
+    """The generation of the spec that the controller last acted on."""
     tracked_pods: TrackedPods | None = None
-    """The pods that a controller that starts looks for, so that it misses no deletion."""
+    """The pods that a restarted controller checks, so that it misses no deletion."""
     delayed_actions: list[DelayedAction] | None = None
-    """What policies with a timeout will do, so that a restart of the controller neither forgets nor repeats it."""
+    """The pending actions of policies with a timeout, so that a restarted controller neither forgets nor repeats them."""
     last_command: str | None = None
-    """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
+    """The UID of the Command that was last executed, so that a restarted controller does not repeat it."""
     unknown_pod_group: str | None = None
-    """The uid of the PodGroup of which a policy has taken note that it is Unknown, until it is so no longer."""
+    """The UID of the PodGroup whose phase Unknown has triggered a policy; absent when the phase has changed."""
     waiting: JobWaiting | None = None
-    """Why the Job waits; its numbers are as old as the last write of the status."""
+    """Why the Job waits; the numbers are as old as the last write of the status."""
 
 
 class Job(ApiObject):
-    """A Job is a set of pods of several tasks that are placed together, watched together and end together."""
+    """A Job is a set of pods of several tasks that are placed together, monitored together and end together."""
 
     spec: JobSpec | None = None
-    """What the Job should be."""
+    """The desired state of the Job."""
     status: JobStatus | None = None
-    """What the Job is."""
+    """The observed state of the Job."""
 
 
 KIND = CustomKind(

@@ -1,4 +1,4 @@
-"""JobTemplate: what a Job of a flow looks like."""
+"""JobTemplate: the template of a flow's Jobs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["KIND", "JobTemplate", "JobTemplateStatus"]
 
 
 class JobTemplateStatus(WireModel):
-    """What was made from a template."""
+    """The state of a template."""
 
     job_depends_on_list: list[str] | None = None
-    """Names of the Jobs that were made from the template."""
+    """Names of the Jobs that were created from the template."""
 
 
 class JobTemplate(ApiObject):
-    """A JobTemplate says what the Jobs look like that flows make under its name."""
+    """A JobTemplate is the template of the Jobs that flows create for entries of the same name."""
 
     spec: JobSpec | None = None
-    """What the Jobs should be."""
+    """The spec of the Jobs."""
     status: JobTemplateStatus | None = None
-    """What was made from the template."""
+    """The state of the template."""
 
 
 KIND = CustomKind(types.JOB_TEMPLATES, JobTemplate, ("jt",))

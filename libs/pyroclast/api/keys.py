@@ -1,7 +1,7 @@
-"""Well-known keys of labels, annotations, taints and extended resources, by what they are about.
+"""Well-known keys of labels, annotations, taints and extended resources, by topic.
 
-Separate from the models because they are read by everybody and belong to no kind alone. The comment of a block says what
-carries them.
+They are separate from the models, because all programs read them and they belong to no single kind. The comment of a block names
+the objects that carry the keys.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ __all__ = [
     "WAITS_FOR_TASK",
 ]
 
-# Pods: which Job, task and try they belong to
+# Pods: their Job, task and try
 JOB_NAME: Final = "volcano.sh/job-name"
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 TASK_SPEC: Final = "volcano.sh/task-spec"
@@ -135,13 +135,13 @@ JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
-# Queues; ours alone
+# Queues; only in Pyroclast
 QUEUE_MINIMUM_RUN_TIME: Final = "pyroclast.dev/minimum-run-time"
 QUEUE_BUDGET: Final = "scheduling.volcano.sh/budget"
 QUEUE_BUDGET_SPENT: Final = "scheduling.volcano.sh/budget-spent"  # written by the recorder
 QUEUE_PAST_USAGE: Final = "scheduling.volcano.sh/past-usage"  # written by the recorder
 
-# Jobs: where they come from and where they go
+# Jobs: their origin and their target cluster
 SUBMITTED_BY: Final = "pyroclast.dev/submitted-by"
 JOB_TYPE: Final = "volcano.sh/job-type"
 CRON_JOB_SCHEDULED_TIMESTAMP: Final = "volcano.sh/cronjob-scheduled-timestamp"
@@ -150,19 +150,19 @@ CREATED_BY_JOB_FLOW: Final = "volcano.sh/createdByJobFlow"
 JOB_FORWARDING: Final = "volcano.sh/job-forwarding"
 FORWARD_CLUSTER: Final = "volcano.sh/forward-cluster"
 
-# Jobs of HyperJobs, and the namespaces that take them; ours alone
+# Jobs of HyperJobs, and the namespaces that accept them; only in Pyroclast
 HYPER_JOB: Final = "training.volcano.sh/hyperjob"
 HYPER_JOB_FINALIZER: Final = "training.volcano.sh/hyperjob"  # on a HyperJob until its Jobs in other namespaces are gone
 HYPER_JOB_UID: Final = "training.volcano.sh/hyperjob-uid"
 HYPER_JOBS_FROM: Final = "training.volcano.sh/hyperjobs-from"
 
-# Namespaces: the scheduler of pods that name none; a label, ours alone
+# Namespaces: the scheduler of pods that name none; a label, only in Pyroclast
 SCHEDULER_NAME: Final = "pyroclast.dev/scheduler-name"
 
 # JobFlows and JobTemplates
 FORCE_DELETE: Final = "flow.volcano.sh/force-delete"
 FLOW_FINALIZER: Final = "flow.volcano.sh/jobs"  # on a flow until its Jobs are gone
-FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it was made anew after a failure
+FLOW_RETRY: Final = "flow.volcano.sh/retry"  # on a Job of a flow: how often it failed and was created again
 
 # Pods and their owners: group and queue
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
@@ -193,18 +193,18 @@ RESOURCE_STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 RESERVATION_TARGET: Final = "scheduling.volcano.sh/reservation-target"
 RESERVATION: Final = "scheduling.volcano.sh/reservation"
 RUNNING_ESTIMATE: Final = "scheduling.volcano.sh/running-estimate"
-TRACEPARENT: Final = "pyroclast.dev/traceparent"  # the trace of an object, as a W3C traceparent; nobody decides by it
+TRACEPARENT: Final = "pyroclast.dev/traceparent"  # the trace of an object, as a W3C traceparent; no decision depends on it
 WAITS_FOR_TASK: Final = "scheduling.volcano.sh/waits-for-task"  # why the gang of a PodGroup can never be complete
-WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; nobody decides by it
+WAITING: Final = "scheduling.volcano.sh/waiting"  # why a PodGroup waits; no decision depends on it
 
-# PodGroups: what pods that do not exist yet will need, and where they go
+# PodGroups: the seats of pods that do not exist yet, and their placement
 SEATS: Final = "pyroclast.dev/seats"
 PLACEMENT: Final = "pyroclast.dev/placement"
 
-# PodGroups of Jobs: the name of the PodGroup of Kubernetes itself that shows the same gang
+# PodGroups of Jobs: the name of the native PodGroup that shows the same gang
 NATIVE_GROUP: Final = "pyroclast.dev/native-group"
 
-# Queues, and nodes in groups
+# Queues, and groups of nodes
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"
@@ -216,7 +216,7 @@ RESOURCE_GROUP: Final = "volcano.sh/resource-group"
 NETWORK_TOPOLOGY_SOURCE: Final = "volcano.sh/network-topology-source"
 NODE_WARMUP: Final = "node.volcano.sh/warmup"
 
-# Nodes and pods that share what others leave idle
+# Nodes and pods that use idle resources of other pods
 COLOCATION: Final = "volcano.sh/colocation"
 COLOCATION_POLICY: Final = "colocation-policy"
 COLOCATION_CONFIG: Final = "volcano.sh/colocation-config"

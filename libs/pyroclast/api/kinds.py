@@ -1,6 +1,6 @@
-"""What the API server must know of a kind besides its schema: short names, columns, subresources.
+"""How the API server serves a kind, besides its schema: short names, columns, subresources.
 
-Separate from the models because a model describes an object, and this describes how the kind is served.
+This is separate from the models, because a model only describes an object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["AGE", "Column", "CustomKind"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`. One of priority 1 is shown only with `-o wide`."""
+    """A column of `kubectl get`. A column of priority 1 is only shown with `-o wide`."""
 
     name: str
     type: str
@@ -28,7 +28,7 @@ AGE = Column("AGE", "date", ".metadata.creationTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class CustomKind:
-    """One kind of ours. `has_status`: the status is written through a subresource of its own."""
+    """One kind of Pyroclast. `has_status`: whether the status is a subresource."""
 
     resource: ResourceType
     model: type[ApiObject]

@@ -1,4 +1,4 @@
-"""NodeShard: the nodes that one of several schedulers may use. The object bears the name of the scheduler."""
+"""NodeShard: the nodes that one of several schedulers may use. The object has the name of the scheduler."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ __all__ = ["KIND", "NodeShard", "NodeShardSpec", "NodeShardStatus"]
 
 
 class NodeShardSpec(WireModel):
-    """Which nodes a scheduler should use."""
+    """The nodes that a scheduler should use."""
 
     nodes_desired: list[str]
     """Names of the nodes."""
 
 
 class NodeShardStatus(WireModel):
-    """Which nodes a scheduler uses."""
+    """The nodes that a scheduler uses."""
 
     last_update_time: Time | None = None
-    """When the status was written last."""
+    """When the status was last written."""
     nodes_in_use: list[str] | None = None
-    """Nodes that it uses."""
+    """Nodes that the scheduler uses."""
     nodes_to_add: list[str] | None = None
-    """Nodes that it is about to take."""
+    """Nodes that the scheduler will add."""
     nodes_to_remove: list[str] | None = None
-    """Nodes that it is about to give up."""
+    """Nodes that the scheduler will give up."""
 
 
 class NodeShard(ApiObject):
     """A NodeShard is the set of nodes that the scheduler of the same name may use."""
 
     spec: NodeShardSpec
-    """Which nodes it should use."""
+    """The nodes that the scheduler should use."""
     status: NodeShardStatus | None = None
-    """Which nodes it uses."""
+    """The nodes that the scheduler uses."""
 
 
 KIND = CustomKind(types.NODE_SHARDS, NodeShard, ("nsh",), (AGE,))

@@ -1,4 +1,4 @@
-"""Numatopology: the inside of a node, as its exporter sees it. The object bears the name of the node."""
+"""Numatopology: the NUMA topology of a node, as its exporter reports it. The object has the name of the node."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ class ResourceInfo(WireModel):
     """A resource of the node."""
 
     allocatable: str | None = None
-    """The set of CPUs that may be given away, such as `0,2-4`."""
+    """The set of CPUs that can be allocated, such as `0,2-4`."""
     capacity: int | None = None
-    """How much there is in all."""
+    """The total amount of the resource."""
 
 
 class CpuInfo(WireModel):
-    """Where a CPU sits."""
+    """The position of a CPU."""
 
     numa: _Index | None = None
-    """Its NUMA node."""
+    """The NUMA node of the CPU."""
     socket: _Index | None = None
-    """Its socket."""
+    """The socket of the CPU."""
     core: _Index | None = None
-    """Its core."""
+    """The core of the CPU."""
 
 
 class ContainerAllocation(WireModel):
-    """What a container holds."""
+    """The allocated resources of a container."""
 
     name: str | None = None
     """Name of the container."""
     allocations: dict[str, str] | None = None
-    """Resources by name: a set of CPUs for cpu, a quantity for others."""
+    """Resources by name: a set of CPUs for cpu, a quantity for other resources."""
 
 
 class PodAllocation(WireModel):
-    """What a pod holds."""
+    """The allocated resources of a pod."""
 
     uid: str | None = None
     """UID of the pod."""
@@ -63,11 +63,11 @@ class PodAllocation(WireModel):
     namespace: str | None = None
     """Namespace of the pod."""
     container_allocations: list[ContainerAllocation] | None = None
-    """What its containers hold."""
+    """The allocated resources of the pod's containers."""
 
 
 class NumatopologySpec(WireModel):
-    """The inside of a node."""
+    """The NUMA topology of a node."""
 
     policies: dict[str, str] | None = None
     """Policies of the kubelet: CPUManagerPolicy and TopologyManagerPolicy."""
@@ -78,14 +78,14 @@ class NumatopologySpec(WireModel):
     cpu_detail: dict[str, CpuInfo] | None = None
     """CPUs by number."""
     pod_allocations: list[PodAllocation] | None = None
-    """What the pods on the node hold."""
+    """The allocated resources of the pods on the node."""
 
 
 class Numatopology(ApiObject):
-    """A Numatopology shows the inside of the node of the same name."""
+    """A Numatopology shows the NUMA topology of the node of the same name."""
 
     spec: NumatopologySpec | None = None
-    """The inside of the node."""
+    """The NUMA topology of the node."""
 
 
 KIND = CustomKind(types.NUMATOPOLOGIES, Numatopology, ("numatopo",), has_status=False)

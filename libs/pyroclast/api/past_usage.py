@@ -1,4 +1,4 @@
-"""What a queue and its users held in the past, as the recorder writes it into an annotation of the Queue: one JSON object."""
+"""The past use of a queue and its users, which the recorder writes into an annotation of the Queue as one JSON object."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ MOST_BYTES: Final = 16 * 1024
 
 
 class BadPastUsage(ValueError):
-    """An annotation does not hold what the recorder writes."""
+    """An annotation does not have the form that the recorder writes."""
 
 
 class PastUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a queue and its submitters used in the past, as the annotation of the queue says it.
+    """The past use of a queue and its submitters, in the form of the queue's annotation.
 
-    `held`: the amounts that were held on average, as quantities by resource; the past counts less the longer ago it is.
+    `held`: the average amounts in use, as quantities by resource, weighted less the older they are.
 
-    `users`: the same by submitter, of those who held most. `half_life`: the time after which something counts half; a duration.
+    `users`: the same amounts by submitter, for the submitters with the greatest use. `half_life`: the age, a duration, at which
+    use has half its weight.
     """
 
     half_life: str
@@ -31,10 +32,10 @@ class PastUsage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def read_past_usage(text: str) -> PastUsage:
-    """What an annotation says.
+    """Parse an annotation.
 
     Raises:
-        BadPastUsage: it is too long, or no JSON of this form.
+        BadPastUsage: the annotation is too long, or is not JSON of this form.
     """
     if len(text) > 2 * MOST_BYTES:
         raise BadPastUsage(f"{len(text)} characters; the recorder writes at most {MOST_BYTES} bytes")
@@ -45,7 +46,7 @@ def read_past_usage(text: str) -> PastUsage:
 
 
 def written_past_usage(usage: PastUsage) -> str:
-    """The text of the annotation: the first users that fit into 16 KiB and are at most 100."""
+    """Return the text of the annotation, with the first users that fit into 16 KiB, at most 100."""
     kept: dict[str, Mapping[str, str]] = {}
     size = len(msgspec.json.encode(msgspec.structs.replace(usage, users={}))) + 64
     for name, amounts in list(usage.users.items())[:MOST_USERS]:

@@ -29,39 +29,39 @@ __all__ = ["KIND", "PodGroup", "PodGroupCondition", "PodGroupSpec", "PodGroupSta
 
 
 class SubGroupPolicySpec(WireModel):
-    """A second grouping of some pods of the group."""
+    """A further grouping of some pods of the group."""
 
     name: Name | None = None
     """Name of the policy."""
     network_topology: NetworkTopologySpec | None = None
-    """How far apart the pods of one subgroup may be placed."""
+    """The network topology limit for the pods of one subgroup."""
     sub_group_size: Annotated[int, Ge(1), Extra({"format": "int32"})] = 1
-    """Pods of each subgroup."""
+    """Number of pods of each subgroup."""
     min_sub_groups: Count = 0
     """How many subgroups must be placeable."""
     label_selector: LabelSelector | None = None
-    """Which pods belong to subgroups."""
+    """Selects the pods that belong to subgroups."""
     match_label_keys: Annotated[list[str], ATOMIC] | None = None
     """Pods with equal values of these labels are in one subgroup."""
 
 
 class PodGroupSpec(WireModel):
-    """What a group needs."""
+    """The requirements of a group."""
 
     min_member: Count | None = None
-    """How many pods must be placeable before any starts."""
+    """How many pods must be placeable before any pod starts."""
     min_task_member: dict[str, Int32] | None = None
     """How many pods of each task must be placeable."""
     queue: SubdomainName = "default"
-    """The queue that the group waits in."""
+    """The queue to which the group is submitted."""
     priority_class_name: Name | None = None
-    """Priority of the group."""
+    """The PriorityClass of the group."""
     min_resources: ResourceList | None = None
-    """What must be free in the queue before the group may try."""
+    """The resources that must be free in the queue before the group is admitted."""
     network_topology: NetworkTopologySpec | None = None
-    """How far apart the pods may be placed."""
+    """The network topology limit for the pods."""
     sub_group_policy: list[SubGroupPolicySpec] | None = None
-    """Groupings within the group."""
+    """Further groupings within the group."""
 
 
 class PodGroupCondition(WireModel):
@@ -70,24 +70,24 @@ class PodGroupCondition(WireModel):
     type: str | None = None
     """Unschedulable or Scheduled."""
     status: str | None = None
-    """Whether it holds."""
+    """Whether the condition is true."""
     transition_id: Annotated[str | None, Field(alias="transitionID")] = None
     """The scheduling session that wrote the condition."""
     last_transition_time: Time | None = None
-    """When it was written."""
+    """When the condition was written."""
     reason: str | None = None
-    """Why, as one word."""
+    """The reason of the condition, as one word."""
     message: str | None = None
-    """Why, for people."""
+    """The reason of the condition, as text."""
 
 
 class PodGroupStatus(WireModel):
-    """What the scheduler says of a group."""
+    """The state of a group, written by the scheduler."""
 
     phase: PodGroupPhase | None = None
     """The phase."""
     conditions: list[PodGroupCondition] | None = None
-    """What holds for the group."""
+    """Conditions of the group."""
     running: Count | None = None
     """Number of running pods."""
     succeeded: Count | None = None
@@ -100,9 +100,9 @@ class PodGroup(ApiObject):
     """A PodGroup is a set of pods that are placed together or not at all."""
 
     spec: PodGroupSpec | None = None
-    """What the group needs."""
+    """The requirements of the group."""
     status: PodGroupStatus | None = None
-    """What the scheduler says of the group."""
+    """The state of the group, written by the scheduler."""
 
 
 KIND = CustomKind(

@@ -1,4 +1,4 @@
-"""Queue: a share of the cluster that groups wait for."""
+"""Queue: a share of the cluster, to which groups of pods are submitted."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Cluster(WireModel):
     name: str | None = None
     """Name of the cluster."""
     weight: Int32 | None = None
-    """Share of the Jobs that it gets."""
+    """The relative share of the Jobs that the cluster gets."""
     capacity: ResourceList | None = None
-    """What it can take."""
+    """The capacity of the cluster."""
 
 
 class Guarantee(WireModel):
-    """What is kept for the queue."""
+    """The guaranteed resources of a queue."""
 
     resource: ResourceList | None = None
     """Resources that no other queue may use."""
@@ -36,61 +36,61 @@ class NodeGroupTerms(WireModel):
     """Node groups, by the label volcano.sh/nodegroup-name."""
 
     required_during_scheduling_ignored_during_execution: list[str] | None = None
-    """Names of the groups that must (or must not) be used."""
+    """Names of the node groups that must (or must not) be used."""
     preferred_during_scheduling_ignored_during_execution: list[str] | None = None
-    """Names of the groups that should (or should not) be used."""
+    """Names of the node groups that should (or should not) be used."""
 
 
 class Affinity(WireModel):
-    """Which nodes the queue wants and avoids."""
+    """The node groups that the queue uses and avoids."""
 
     node_group_affinity: NodeGroupTerms | None = None
-    """Groups of nodes to use."""
+    """Node groups to use."""
     node_group_anti_affinity: NodeGroupTerms | None = None
-    """Groups of nodes to avoid."""
+    """Node groups to avoid."""
 
 
 class QueueSpec(WireModel):
-    """What a queue may use."""
+    """The shares and limits of a queue."""
 
     weight: Annotated[int, Ge(1), Le(65535), Extra({"format": "int32"})] = 1
     """Share of the cluster, relative to the other queues."""
     capability: ResourceList | None = None
-    """The most that the queue may use."""
+    """The largest amount of resources that the queue may use."""
     reclaimable: bool | None = None
-    """Whether others may take back what the queue uses beyond its share; true when absent."""
+    """Whether other queues may reclaim what the queue uses beyond its share; true when absent."""
     extend_clusters: list[Cluster] | None = None
     """Clusters to which Jobs may be forwarded."""
     guarantee: Guarantee | None = None
-    """What is kept for the queue."""
+    """The guaranteed resources of the queue."""
     affinity: Affinity | None = None
-    """Which nodes the queue wants and avoids."""
+    """The node groups that the queue uses and avoids."""
     type: Name | None = None
     """Free text that classifies the queue."""
     parent: SubdomainName | None = None
-    """The queue above this one; root when absent."""
+    """The parent queue; root when absent."""
     deserved: ResourceList | None = None
-    """What the queue can get back from others at any time."""
+    """The resources that the queue can reclaim from other queues at any time."""
     priority: Count | None = None
-    """Queues of higher priority are served first and give back last."""
+    """Queues of higher priority are served first, and their pods are reclaimed last."""
     dequeue_strategy: DequeueStrategy = DequeueStrategy.TRAVERSE
-    """Whether a group that does not fit lets those behind it pass (traverse) or not (fifo)."""
+    """Whether groups behind a group that does not fit may start before it (traverse) or not (fifo)."""
 
 
 class Reservation(WireModel):
-    """What is reserved for the queue."""
+    """The reserved nodes and resources of a queue."""
 
     nodes: list[str] | None = None
-    """Names of nodes."""
+    """Names of the reserved nodes."""
     resource: ResourceList | None = None
-    """Resources."""
+    """The reserved resources."""
 
 
 class QueueStatus(WireModel):
-    """What a queue is and uses."""
+    """The state and the use of a queue."""
 
     state: QueueState | None = None
-    """Whether Jobs may come in."""
+    """Whether the queue accepts Jobs."""
     unknown: Count | None = None
     """Number of groups in phase Unknown."""
     pending: Count | None = None
@@ -98,24 +98,24 @@ class QueueStatus(WireModel):
     running: Count | None = None
     """Number of running groups."""
     inqueue: Count | None = None
-    """Number of groups that may start."""
+    """Number of admitted groups that have not started."""
     completed: Count | None = None
     """Number of completed groups."""
     reservation: Reservation | None = None
-    """What is reserved for the queue."""
+    """The reserved nodes and resources of the queue."""
     allocated: ResourceList | None = None
-    """What the queue uses."""
+    """The resources that the queue uses."""
     last_command: str | None = None
-    """The uid of the Command that was carried out last, so that a restart of the controller does not repeat it."""
+    """The UID of the Command that was last executed, so that a restarted controller does not repeat it."""
 
 
 class Queue(ApiObject):
-    """A Queue is a share of the cluster that groups of pods wait for."""
+    """A Queue is a share of the cluster, to which groups of pods are submitted."""
 
     spec: QueueSpec | None = None
-    """What the queue may use."""
+    """The shares and limits of the queue."""
     status: QueueStatus | None = None
-    """What the queue is and uses."""
+    """The state and the use of the queue."""
 
 
 KIND = CustomKind(types.QUEUES, Queue, ("q", "queue-v1beta1"), (Column("PARENT", "string", ".spec.parent"),))

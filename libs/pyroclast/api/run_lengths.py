@@ -1,4 +1,6 @@
-"""How long Jobs ran, as the recorder tells the scheduler: quantiles by what tells Jobs alike, in one ConfigMap."""
+"""The run times of past Jobs, which the recorder gives to the scheduler: quantiles for each key of similar Jobs, in one
+ConfigMap.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,10 @@ __all__ = [
 CONFIG_MAP: Final = "pyroclast-run-lengths"
 DATA_KEY: Final = "run-lengths.json"
 QUANTILES: Final = 16
-"""Quantiles of a key, evenly from the shortest to the longest."""
+"""The number of quantiles of a key, evenly spaced from the shortest to the longest run time."""
 
 LEAST_ENDS: Final = 29
-"""Ends below which nothing is told of a key: no 95 % upper bound of the 90th percentile exists then."""
+"""The least number of ended Jobs of a key. With fewer, the 90th percentile has no 95 % upper bound."""
 
 LEAST_RATIOS: Final = 20
 MOST_KEYS: Final = 2_000
@@ -53,12 +55,12 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=2**53)]
 
 
 class BadRunLengths(ValueError):
-    """A ConfigMap does not hold what the recorder writes; the text says where."""
+    """A ConfigMap does not have the form that the recorder writes; the text names the faulty part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a key: `count` ends, and quantiles from the shortest to the longest."""
+    """The data of a key: `count` ended Jobs, and the quantiles in ascending order."""
 
     count: int
     quantiles: tuple[float, ...]
@@ -66,7 +68,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class RunLengths:
-    """By digest of a key: how many seconds Jobs ran, and what their users' estimates were worth (actual / declared)."""
+    """Run times of Jobs in seconds, and the accuracy of users' estimates (actual / declared), both by digest of a key."""
 
     seconds: Mapping[str, Known] = field(default_factory=dict)
     worth: Mapping[str, Known] = field(default_factory=dict)
@@ -79,14 +81,15 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: Mapping[str, str | int]) -> list[str]:
-    """What tells Jobs alike, the closest first: the template they come from, their name without number, queue and shape.
+    """Return the keys under which a Job is similar to others, the most specific first: its template, its name without number, its
+    shape.
 
     Args:
-        meta: of the PodGroup.
-        namespace: of the Job.
-        queue: where it waits.
+        meta: the metadata of the PodGroup.
+        namespace: the namespace of the Job.
+        queue: the queue of the Job.
         members: how many pods its PodGroup needs.
-        resources: `minResources` of the PodGroup; where it has none, see `of_one_pod`.
+        resources: `minResources` of the PodGroup; without them, the value of `of_one_pod`.
     """
     owner = meta.controller
     name = owner.name if owner is not None else meta.name
@@ -99,26 +102,28 @@ def alike_keys(meta: Meta, namespace: str, queue: str, members: int, resources: 
 
 
 def of_one_pod(requests: Mapping[str, int]) -> dict[str, int]:
-    """What stands for `minResources` where a PodGroup has none: what its oldest pod asks for, of what schedulers count.
+    """Return the replacement of `minResources` for a PodGroup without them: the counted requests of its oldest pod.
 
     Args:
-        requests: thousandths of each resource, of memory MiB.
+        requests: the requests of the pod, in thousandths of each resource, memory in MiB.
     """
     return {name: amount for name, amount in requests.items() if amount and (name in _PLAIN or "/" in name)}
 
 
 def worth_key(meta: Meta, namespace: str) -> str:
-    """Whose estimates are judged together: those of one submitter, else of one namespace. The key of all is empty."""
+    """Return the key under which users' estimates are judged together: the submitter, else the namespace. The key of all is
+    empty.
+    """
     return meta.annotations.get(keys.SUBMITTED_BY, "") or namespace
 
 
 def digest(key: str) -> str:
-    """A key as the ConfigMap has it: short, and without the names of others."""
+    """Return the short form of a key in the ConfigMap, which does not show the names in the key."""
     return blake2b(key.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
 def written_run_lengths(found: RunLengths) -> str:
-    """The text of the ConfigMap: at most 2,000 keys and 256 KiB, those that come first in the mappings."""
+    """Return the text of the ConfigMap: the first entries of the mappings, at most 2,000 keys and 256 KiB."""
     kept: dict[str, dict[str, tuple[int, Sequence[float]]]] = {"seconds": {}, "worth": {}}
     size, count = 64, 0
     for part, known in (("worth", found.worth), ("seconds", found.seconds)):
@@ -135,10 +140,10 @@ def written_run_lengths(found: RunLengths) -> str:
 
 
 def read_run_lengths(text: str) -> RunLengths:
-    """What a ConfigMap says.
+    """Parse the text of a ConfigMap.
 
     Raises:
-        BadRunLengths: it is too large, no JSON of this form, or of another version.
+        BadRunLengths: the text is too large, is not JSON of this form, or has another version.
     """
     if len(text) > MOST_BYTES:
         raise BadRunLengths(f"{DATA_KEY}: {len(text)} characters; at most {MOST_BYTES} are read")
@@ -161,6 +166,6 @@ def _known(part: str, found: Mapping[str, tuple[int, tuple[float, ...]]]) -> dic
 
 
 def _short(value: float) -> float | int:
-    """Three digits, which is more than anybody knows of a run time."""
+    """Return the value with three digits, which is more than the precision of a run time."""
     rounded = float(f"{value:.3g}")
     return int(rounded) if rounded == int(rounded) else rounded

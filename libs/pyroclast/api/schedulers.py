@@ -1,4 +1,4 @@
-"""Which schedulers are at work, as their Leases tell; pure."""
+"""Which schedulers lead, according to their Leases; pure."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, Final
 __all__ = ["NOT_OF_NODES", "SCHEDULER_NAMES", "SILENT_SECONDS", "Schedulers", "SilentLeader", "schedulers_of"]
 
 SCHEDULER_NAMES: Final = "pyroclast.dev/scheduler-names"
-"""An annotation of a Lease: the names, between commas, by which pods ask for the scheduler that holds it."""
+"""An annotation of a Lease: the comma-separated names by which pods request the scheduler that holds the Lease."""
 
 NOT_OF_NODES: Final = "metadata.namespace!=kube-node-lease"
-"""A field selector: kubelets renew a Lease per node, of which none is a scheduler's."""
+"""A field selector that excludes the Leases of kubelets, one for each node, none of which belongs to a scheduler."""
 
 SILENT_SECONDS: Final = 30.0
-"""How old the last renewal of a Lease may be: a leader that was replaced is followed by another long before that."""
+"""The greatest age, in seconds, of the last renewal of a live Lease. A replaced leader has a successor long before that."""
 
 _OF_KUBERNETES: Final = {"kube-scheduler": "default-scheduler"}
-"""Leases of schedulers that pods know by another name, and that do not say so."""
+"""Leases of schedulers that pods name differently, and that have no annotation with their names."""
 
 _MEMBER: Final = re.compile(r"(.+)-[0-9]+")
-"""The Lease of one of several members or shards."""
+"""The name of the Lease of one of several members or shards."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SilentLeader:
-    """Whom nobody hears any more: its Lease, `namespace/name`, and when that says it was renewed last."""
+    """A leader that no longer renews its Lease: the Lease, `namespace/name`, and the time of its last renewal."""
 
     lease: str
     renewed: str
@@ -36,14 +36,14 @@ class SilentLeader:
 
 @dataclass(frozen=True, slots=True)
 class Schedulers:
-    """The schedulers that the Leases of a cluster tell of, by the names that pods ask for.
+    """The schedulers in the Leases of a cluster, by the names in `schedulerName` of pods.
 
-    A Lease that does not say whom it serves may be anybody's: it serves its own name.
+    A Lease without the annotation of names may belong to any program; it counts for its own name.
 
     Attributes:
-        live: names of which a scheduler was heard lately.
-        silent: the other names for which there is a Lease.
-        announced: the names of which it is known that a scheduler serves them.
+        live: names of schedulers that have renewed their Lease recently.
+        silent: all other names that have a Lease.
+        announced: names that certainly belong to a scheduler.
         at: when the Leases were read, in seconds since the epoch.
     """
 
@@ -58,11 +58,11 @@ class Schedulers:
 
     @property
     def at_work(self) -> list[str]:
-        """The names that are surely those of schedulers, and live."""
+        """The live names that certainly belong to schedulers."""
         return sorted(self.announced & self.live)
 
     def absence(self, name: str) -> str:
-        """Why nobody serves `name`, and who would be there; empty when somebody does."""
+        """Return why no scheduler serves `name`, and which schedulers lead; empty when a scheduler serves it."""
         if name in self.live:
             return ""
         others = ", ".join(self.at_work) or "none"
@@ -73,9 +73,9 @@ class Schedulers:
 
 
 def schedulers_of(leases: Iterable[Mapping[str, Any]], at: float, heard: Mapping[str, float] | None = None) -> Schedulers:
-    """The schedulers that `leases`, read at `at`, tell of; those that nobody ever held tell of none.
+    """Return the schedulers in `leases`, which were read at `at`. A Lease that was never held is ignored.
 
-    `heard`: when each Lease (`namespace/name`) was seen to change last. Without it the clocks of the holders must do.
+    `heard`: when each Lease (`namespace/name`) was last seen to change. When None, the times that the holders wrote are used.
     """
     live: set[str] = set()
     announced: set[str] = set()
@@ -100,7 +100,7 @@ def schedulers_of(leases: Iterable[Mapping[str, Any]], at: float, heard: Mapping
 
 
 def _served(lease: str, said: str) -> tuple[tuple[str, ...], bool]:
-    """The names that the holder of a Lease serves, and whether that is known."""
+    """Return the names that the holder of a Lease serves, and whether these are certain."""
     if names := tuple(filter(None, (each.strip() for each in said.split(",")))):
         return names, True
     if lease in _OF_KUBERNETES:
@@ -110,7 +110,9 @@ def _served(lease: str, said: str) -> tuple[tuple[str, ...], bool]:
 
 
 def _renewed(spec: Mapping[str, Any]) -> float | None:
-    """When the holder renewed it last, by its own clock; None for a Lease that was never held, or whose time is none."""
+    """Return when the holder last renewed the Lease, by its own clock; None for a Lease that was never held or has an invalid
+    time.
+    """
     try:
         return datetime.fromisoformat(str(spec.get("renewTime") or "")).timestamp()
     except ValueError:
@@ -118,6 +120,6 @@ def _renewed(spec: Mapping[str, Any]) -> float | None:
 
 
 def _patience(spec: Mapping[str, Any]) -> float:
-    """Seconds after which the holder counts as silent."""
+    """Return the seconds after which the holder counts as silent."""
     duration = spec.get("leaseDurationSeconds")
     return max(SILENT_SECONDS, float(duration) if isinstance(duration, int) else 0.0)

@@ -20,29 +20,29 @@ _ATOMIC_MAP = ConfigDict(json_schema_extra={"x-kubernetes-map-type": "atomic"})
 
 
 class NetworkTopologySpec(WireModel):
-    """How far apart in the network the members of a group may be placed."""
+    """The network topology limit of a group."""
 
     mode: NetworkTopologyMode = NetworkTopologyMode.HARD
-    """Whether placement must stay inside the allowed tier (hard) or merely should (soft)."""
+    """Whether the group must stay inside the allowed tier (hard) or only should (soft)."""
     highest_tier_allowed: Annotated[int, Ge(0)] | None = None
     """The highest tier of HyperNodes that the group may span. Excludes highestTierName."""
     highest_tier_name: Name | None = None
-    """The same limit by the name of a tier. Excludes highestTierAllowed."""
+    """The same limit as the name of a tier. Excludes highestTierAllowed."""
 
 
 class LifecyclePolicy(WireModel):
-    """What to do when something happens to a Job. Names either events or an exit code."""
+    """An action for an event of a Job. A policy names either events or an exit code."""
 
     action: str | None = None
-    """What to do: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob."""
+    """The action: AbortJob, RestartJob, RestartTask, RestartPod, RestartPartition, TerminateJob, CompleteJob or ResumeJob."""
     event: BusEvent | None = None
-    """The event on which to act; `*` stands for all."""
+    """The event that triggers the action; `*` means all events."""
     events: list[BusEvent] | None = None
-    """Further events on which to act."""
+    """Further events that trigger the action."""
     exit_code: Int32 | None = None
-    """The exit code of a pod's first container on which to act. Not 0."""
+    """The exit code of a pod's first container that triggers the action; must not be 0."""
     timeout: Duration | None = None
-    """How long to wait before acting, as a Go duration. PodPending needs one."""
+    """The delay before the action, as a Go duration. PodPending needs a delay."""
 
 
 class TaskState(WireModel):
@@ -56,17 +56,17 @@ class Condition(WireModel):
     """One aspect of an object's state."""
 
     type: Annotated[str, StringConstraints(max_length=316, pattern=_CONDITION_TYPE)]
-    """What the condition is about."""
+    """The type of the condition."""
     status: Annotated[str, Extra({"enum": ["True", "False", "Unknown"]})]
-    """Whether it holds."""
+    """Whether the condition is true."""
     observed_generation: Annotated[int, Ge(0), Extra({"format": "int64"})] | None = None
-    """The generation of the object that it was made from."""
+    """The generation of the object to which the condition applies."""
     last_transition_time: Time
     """When the status last changed."""
     reason: Annotated[str, StringConstraints(min_length=1, max_length=1024, pattern=_CONDITION_REASON)]
     """Why the status last changed, as one word."""
     message: Annotated[str, StringConstraints(max_length=32768)]
-    """Why the status last changed, for people."""
+    """Why the status last changed, as text."""
 
 
 class ObjectReference(WireModel):
@@ -77,7 +77,7 @@ class ObjectReference(WireModel):
     api_version: str | None = None
     """Group and version of the object."""
     field_path: str | None = None
-    """The part of the object that is meant."""
+    """The part of the object to which the reference refers."""
     kind: str | None = None
     """Kind of the object."""
     name: str | None = None
@@ -85,22 +85,22 @@ class ObjectReference(WireModel):
     namespace: str | None = None
     """Namespace of the object."""
     resource_version: str | None = None
-    """The version of the object that is meant."""
+    """The version of the object to which the reference refers."""
     uid: str | None = None
     """UID of the object."""
 
 
 class OwnerReference(WireModel):
-    """A reference to an object in the same namespace, or to a cluster-scoped one."""
+    """A reference to an object in the same namespace, or to a cluster-scoped object."""
 
     model_config = _ATOMIC_MAP
 
     api_version: str
     """Group and version of the object."""
     block_owner_deletion: bool | None = None
-    """Whether the object may go only after what refers to it."""
+    """Whether the owner can only be deleted after its dependent."""
     controller: bool | None = None
-    """Whether the object manages what refers to it."""
+    """Whether the owner manages its dependent."""
     kind: str
     """Kind of the object."""
     name: str

@@ -1,6 +1,6 @@
-"""Draws the structural schema of a model, in the form that a CRD carries.
+"""Generates the structural schema of a model, in the form of a CRD.
 
-Separate from the CRDs because a schema is drawn from a model alone, whatever else the CRD says.
+This is separate from the CRDs, because a schema only depends on the model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEPT: Final = (
 
 
 def structural_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model` with every reference written out; a field that may be None in Python may be absent on the wire."""
+    """Return the schema of `model` with all references resolved. A field that may be None in Python may be absent in JSON."""
     drawn = model.model_json_schema(by_alias=True)
     return _convert(drawn, drawn.get("$defs", {}))
 
@@ -53,7 +53,7 @@ def _convert(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[
     result: dict[str, Any] = {"description": schema["description"]} if "description" in schema else {}
     result |= {key: schema[key] for key in _KEPT if key in schema}
     if "enum" in result:
-        result["enum"] = [word for word in result["enum"] if word]  # the empty word stands for absence
+        result["enum"] = [word for word in result["enum"] if word]  # an empty value means that the field is absent
     if "properties" in schema:
         result["properties"] = {field: _convert(value, definitions) for field, value in schema["properties"].items()}
     if "items" in schema:

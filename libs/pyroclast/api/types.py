@@ -1,6 +1,6 @@
-"""Resource types: which group, version and plural a kind is served under, and the paths that follow from it.
+"""Resource types: group, version and plural of each kind, and its URL paths.
 
-Separate from the models because clients, informers and the chart need the addresses of kinds without their schemas.
+They are separate from the models, because clients, informers and the chart need them without the schemas.
 """
 
 from __future__ import annotations
@@ -66,9 +66,10 @@ __all__ = [
 
 
 class Key(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Namespace and name of an object; the namespace of a cluster-scoped one is empty.
+    """Namespace and name of an object; the namespace is empty for a cluster-scoped object.
 
-    A struct, as keys are made and looked up for every event and request: a dataclass takes four times as long for that.
+    A msgspec struct, because keys are created and looked up for every event and request, which takes four times as long with a
+    dataclass.
     """
 
     namespace: str
@@ -79,7 +80,7 @@ class Key(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @classmethod
     def parse(cls, text: str) -> Key:
-        """The key whose `str` is `text`."""
+        """Return the key whose `str` is `text`."""
         namespace, _, name = text.rpartition("/")
         return cls(namespace, name)
 
@@ -96,16 +97,19 @@ class ResourceType:
 
     @cached_property
     def api_version(self) -> str:
-        """What stands in `apiVersion` of an object of this type."""
+        """The value of `apiVersion` in objects of this type."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @cached_property
     def qualified(self) -> str:
-        """`plural.group`, as messages and CRD names write it; the bare plural in the core group."""
+        """`plural.group`, the form in messages and names of CRDs; only the plural in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """URL path of the collection (no name), an object or its subresource; an empty namespace means all of them."""
+        """Return the URL path of the collection (no name), an object or its subresource.
+
+        An empty namespace means all namespaces.
+        """
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         path += f"/namespaces/{namespace}/{self.plural}" if self.namespaced and namespace else f"/{self.plural}"
         if name:

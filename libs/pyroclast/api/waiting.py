@@ -1,6 +1,6 @@
 """Why a PodGroup waits: one JSON object of at most 1 KiB, which the scheduler writes.
 
-It is an annotation of a PodGroup of Volcano, and the message of a condition of one of Kubernetes.
+The object is an annotation of a Volcano PodGroup, or the message of a condition of a native PodGroup.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ _DIGITS: Final = (1, 2, 5)
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a PodGroup waits, as its annotation says it.
+    """Why a PodGroup waits, with the fields of its annotation.
 
-    `never`: waiting alone does not help. `since`: the code holds; `seen`: a session looked at it then; API timestamps.
+    `never`: whether waiting alone does not help. `since`: when the code began to apply. `seen`: when a session last examined the
+    PodGroup. Both are API timestamps.
 
-    `resource`: the one that is short; the gang or pod `asks` for so much of it, the queue or cluster `has` so much in use and
-    `may` use so much. `ahead`: how many wait before it in its queue; `first`: the first of them, where it is of the same
-    namespace. `start`: the earliest, likely and latest start, where there is an estimate; `basis`: what that rests on.
-    `queue` and `requests`, what its minimum of pods asks for together: where its object says neither.
+    `resource`: the scarce resource. `asks`: the amount that the gang or pod requests. `has`: the amount that the queue or cluster
+    uses. `may`: the amount that the queue or cluster may use. `ahead`: the number of jobs ahead in the queue. `first`: the first
+    of these, if it is in the same namespace. `start`: the earliest, likely and latest start; None without an estimate. `basis`:
+    the basis of the estimate. `queue` and `requests` (the requests of the minimum of pods together) are only set for an object
+    that has neither.
     """
 
     code: str
@@ -48,7 +50,7 @@ _DISPENSABLE: Final = ("basis", "first", "resource", "asks", "has", "may", "requ
 
 
 def written_waiting(waiting: Waiting) -> str:
-    """The text. What is too long for it is left away, the least important first."""
+    """Return the text. If it is too long, the least important fields are left out first."""
     body: dict[str, Any] = msgspec.structs.asdict(waiting)
     body = {name: value for name, value in body.items() if value or name in _ALWAYS}
     text = msgspec.json.encode(body)
@@ -61,7 +63,7 @@ def written_waiting(waiting: Waiting) -> str:
 
 
 def read_waiting(text: str) -> Waiting | None:
-    """What a text says; None where it makes no sense."""
+    """Parse a text; return None when it is invalid."""
     try:
         return msgspec.json.decode(text, type=Waiting)
     except msgspec.MsgspecError:
@@ -69,7 +71,7 @@ def read_waiting(text: str) -> Waiting | None:
 
 
 def ahead_step(ahead: int) -> int:
-    """How many wait ahead as the text says it: up to ten exactly, then the largest of 10, 20, 50, 100 … not above it."""
+    """Return the number of jobs ahead in the text: exact up to ten, then rounded down to 10, 20, 50, 100 …."""
     if ahead <= 10:
         return ahead
     power: int = 10 ** (len(str(ahead)) - 1)

@@ -1,4 +1,4 @@
-"""What each code of waiting means, who can act and how: the one list that `vcctl`, the page of codes and the tests read."""
+"""The meaning of each code of waiting, who can act, and how: the one list for `vcctl`, the page of codes and the tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["CODES", "NEVER", "NOT_NOW", "TOLD_BY_SCHEDULER", "Actor", "CodeFacts
 
 NEVER: Final = "never"
 NOT_NOW: Final = "not now"
-"""How sentences begin that tell whether waiting alone helps."""
+"""The beginning of a sentence: whether a Job starts by waiting alone."""
 
 
 class Stage(StrEnum):
-    """Where a Job is kept; a Job has the code of the first stage that keeps it."""
+    """The stages of a waiting Job. A Job has the code of the first stage that it cannot pass."""
 
     BEFORE_QUEUE = "Before the queue"
     IN_QUEUE = "In the queue"
@@ -28,7 +28,7 @@ class Stage(StrEnum):
 
 
 class Actor(StrEnum):
-    """Who can do something about a code."""
+    """Who can act on a code."""
 
     USER = "you"
     OWNER = "the owner of the queue"
@@ -37,7 +37,10 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """What stands on the page of codes. `actors`: none where the Job starts by itself; `help`: without capital and full stop."""
+    """The facts of a code on the page of codes.
+
+    `actors`: who can act; empty when the Job starts by itself. `help`: what helps, without a capital and full stop.
+    """
 
     stage: Stage
     actors: tuple[Actor, ...]
@@ -54,79 +57,79 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
         _BEFORE,
         _USER,
         "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
-        "let it go on: vcctl job resume -N NAME",
+        "resume the Job: vcctl job resume -N NAME",
     ),
     PendingReason.WAITS_FOR_TASK: CodeFacts(
         _BEFORE,
         _USER,
-        "Never: a task waits for another by `dependsOn`, and the gang starts only with pods of both.",
-        "lower spec.minAvailable to the pods that come first, or take dependsOn out",
+        "Never: a task depends on another task by `dependsOn`, and the gang only starts with pods of both.",
+        "lower spec.minAvailable to the number of pods that start first, or remove dependsOn",
     ),
     PendingReason.WAITS_FOR_ENTRY: CodeFacts(
         _BEFORE,
         _USER,
-        "An entry of a JobFlow whose targets, which are named, have not come so far; its Job is created then.",
-        "see the entries that are named: vcctl tree FLOW shows their states",
+        "The Job belongs to an entry of a JobFlow whose targets, which the sentence names, are not satisfied yet.",
+        "see the named entries: vcctl tree FLOW shows their states",
     ),
     PendingReason.CLAIM_MISSING: CodeFacts(
         _BEFORE,
         _USER,
         "A PersistentVolumeClaim that the Job names does not exist.",
-        "create the PersistentVolumeClaim, or take the volume out of the Job",
+        "create the PersistentVolumeClaim, or remove the volume from the Job",
     ),
     PendingReason.PODS_REFUSED: CodeFacts(
         _BEFORE,
         _USER,
-        "The API server refuses to make its pods, its PodGroup or what its plugins need: a quota, a policy, a PriorityClass that "
-        "does not exist.",
-        "mend what the API server refuses",
+        "The API server refuses to create the Job's pods, its PodGroup or the objects of its plugins. Reasons are a quota, a "
+        "policy, or a PriorityClass that does not exist.",
+        "correct what the API server refuses",
     ),
     PendingReason.NO_SCHEDULER: CodeFacts(
         _BEFORE,
         _USER + _ADMIN,
         "No scheduler serves the name in `spec.schedulerName`, or in the pod template of a task; a typing error is the usual "
-        "cause. `kubectl create` warns of it at once, and after 30 s the job controller says so on the Job and in an event. See "
+        "cause. `kubectl create` warns at once, and after 30 s the job controller reports it on the Job and in an event. See "
         "[how schedulers are known](reference/several-schedulers.md#how-schedulers-are-known).",
         "correct spec.schedulerName, or ask the administrator for that scheduler",
     ),
     PendingReason.NOT_EXAMINED: CodeFacts(
         _BEFORE,
         _ADMIN,
-        "The scheduler has not looked at the Job since it came or changed.",
+        "The scheduler has not examined the Job since the Job was created or changed.",
         "wait; after a minute ask the administrator whether the scheduler works",
     ),
     PendingReason.LEFT_OUT: CodeFacts(
-        _BEFORE, _USER, "The PodGroup makes no sense, or its queue does not exist.", "correct what the sentence says"
+        _BEFORE, _USER, "The PodGroup is invalid, or its queue does not exist.", "correct what the sentence names"
     ),
     PendingReason.NOT_LET_IN: CodeFacts(
         _BEFORE,
         _USER + _OWNER,
-        "A plugin does not let it into its queue; a queue with children takes no Jobs.",
+        "A plugin does not admit the Job to its queue; for example, a queue with children accepts no Jobs.",
         "see the page of the plugin",
     ),
     PendingReason.QUEUE_CLOSED: CodeFacts(
         _BEFORE,
         _OWNER,
-        "The queue is Closed or Closing and lets nobody in.",
-        "another queue, or ask the owner of this one to open it",
+        "The queue is Closed or Closing, and admits no Jobs.",
+        "another queue, or ask the owner of the queue to open it",
     ),
     PendingReason.ABOVE_QUEUE_LIMIT: CodeFacts(
         _QUEUE,
         _USER + _OWNER,
-        "Never: the gang asks for more than the `capability` of its queue, or of one above it.",
+        "Never: the gang requests more than the `capability` of its queue, or of an ancestor of the queue.",
         "a smaller gang, or ask the owner of the queue for a larger capability",
     ),
     PendingReason.ABOVE_CLUSTER: CodeFacts(
         _QUEUE,
         _USER + _ADMIN,
-        "Never: the whole cluster has less than the gang asks for, or none of a device.",
+        "Never: the gang requests more than the whole cluster has, or a device that the cluster does not have.",
         "a smaller gang, or ask the administrator for more nodes",
     ),
     PendingReason.BUDGET_SPENT: CodeFacts(
         _QUEUE,
         _OWNER,
-        "The budget of its queue, or of one above it, is used up for this period, or the gang would use more than is left of it. "
-        "Never: the budget does not begin anew, or the gang asks for more than all of it. See "
+        "The budget of the queue, or of an ancestor, is used up for this period, or the gang would use more than is left. "
+        "Never: the budget does not begin anew, or the gang requests more than the whole budget. See "
         "[budgets](how-to/give-a-queue-a-budget.md).",
         "ask the owner of the queue for a larger budget, or wait for the date that the sentence names",
     ),
@@ -139,97 +142,102 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.QUEUE_FULL: CodeFacts(
         _QUEUE,
         (),
-        "The queue has, or has promised, what it may have; `before it in the queue` counts the Jobs that are first.",
+        "All that the queue may use is used or reserved by admitted Jobs; `before it in the queue` counts the Jobs ahead.",
         _WAIT,
     ),
-    PendingReason.CLUSTER_FULL: CodeFacts(_QUEUE, (), "What the cluster may promise is taken or promised.", _WAIT),
+    PendingReason.CLUSTER_FULL: CodeFacts(
+        _QUEUE, (), "All that the cluster may admit is used or reserved by admitted Jobs.", _WAIT
+    ),
     PendingReason.HELD_BY_GUARANTEE: CodeFacts(
         _QUEUE,
         _OWNER,
-        "Other queues are guaranteed the rest of the cluster, used or not: named with their amounts.",
+        "The remaining resources are guaranteed to other queues, whether these use them or not. The sentence names the amounts.",
         "wait, or ask the owner of the queue for a guarantee",
     ),
     PendingReason.BEHIND_ANOTHER: CodeFacts(
         _QUEUE,
         (),
-        "It would fit, but a gang before it in the queue was let in first and has no place yet.",
+        "The gang would fit, but a gang ahead in the queue was admitted first and is not placed yet.",
         "wait, or a higher priority",
     ),
     PendingReason.PODS_MISSING: CodeFacts(
-        _NODES, _USER, "Fewer pods exist than the gang needs.", "the events of the Job say why its pods are not made"
+        _NODES, _USER, "Fewer pods exist than the gang needs.", "the events of the Job say why its pods are not created"
     ),
     PendingReason.GATED: CodeFacts(
         _NODES,
         _USER,
-        "Every pod waits behind a scheduling gate, which is named.",
-        "whoever set the scheduling gate takes it away",
+        "Every pod has a scheduling gate, which the sentence names.",
+        "whoever set the scheduling gate must remove it",
     ),
     PendingReason.NO_NODE_READY: CodeFacts(
         _NODES,
         _ADMIN,
-        "No node is there, or all have the taint `not-ready` or `unreachable`.",
+        "There are no nodes, or all have the taint `not-ready` or `unreachable`.",
         "ask the administrator for nodes",
     ),
     PendingReason.NO_NODE_ALLOWED: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: labels, taints or `unschedulable` of every node keep the pod off, counted by reason; not now: some of them are "
-        "only not ready.",
+        "Never: labels, taints or `unschedulable` keep the pod off every node; the sentence counts the nodes by reason. "
+        "Not now: some of these nodes are only not ready.",
         "another node selector, affinity or toleration",
     ),
     PendingReason.NO_NODE_BIG_ENOUGH: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: a pod asks for more than any node has that takes it, even an empty one; the biggest is named.",
+        "Never: a pod requests more than any suitable node has, even an empty one; the sentence names the largest node.",
         "a smaller pod, or ask the administrator for larger nodes",
     ),
     PendingReason.TOO_FEW_NODES: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: the nodes together do not hold the gang even when all are empty.",
+        "Never: the gang does not fit on all nodes together, even if all are empty.",
         "a smaller gang, or ask the administrator for more nodes",
     ),
     PendingReason.TOPOLOGY_TOO_NARROW: CodeFacts(
         _NODES,
         _USER,
-        "Never: no part of the network that `networkTopology` allows holds the gang even when empty; not now: none has room.",
+        "Never: the gang fits no part of the network that `networkTopology` allows, even an empty one. Not now: none has "
+        "enough room.",
         "a higher tier of networkTopology, or mode soft",
     ),
     PendingReason.KEPT_FOR_ANOTHER: CodeFacts(
         _NODES,
         _USER,
-        "It would fit, but nodes are kept for another gang (plugin `reservation`).",
+        "The gang would fit, but nodes are reserved for another gang (plugin `reservation`).",
         "a spec.runningEstimate short enough to end before the nodes are needed",
     ),
     PendingReason.NODES_FULL: CodeFacts(
         _NODES,
         (),
-        "The gang fits, but not now: what is free in all and at most on one node, and who is before it.",
+        "The gang fits, but not now. The sentence names the free amounts, in all and on one node, and the Jobs ahead.",
         "wait, or a higher priority",
     ),
-    PendingReason.ROOM_IS_COMING: CodeFacts(_NODES, (), "Places are promised: pods are ending, or were evicted for it.", "wait"),
+    PendingReason.ROOM_IS_COMING: CodeFacts(
+        _NODES, (), "The pods are pipelined to nodes on which pods are ending, or were evicted for this gang.", "wait"
+    ),
     PendingReason.NODES_REFUSE: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Something else keeps it off every node: ports, affinity to other pods, claims, reservations.",
-        "the counted reasons say what keeps it off",
+        "Another reason keeps the pods off every node: ports, inter-pod affinity, claims, reservations.",
+        "the sentence counts the nodes by reason",
     ),
     PendingReason.BIND_REFUSED: CodeFacts(
         _NODES,
         _ADMIN,
-        "The API server refused a bind a moment ago; it is tried again.",
+        "The API server has just refused a bind, which the scheduler tries again.",
         "the event on the pod says what was refused",
     ),
     PendingReason.IMAGE_REFUSED: CodeFacts(
         _PLACED,
         _USER,
-        "The image of a container cannot be pulled, on so many pods; the newest message is shown.",
+        "The image of a container cannot be pulled; the sentence has the number of pods and the newest message.",
         "correct the image, or give the pods the secret that pulls it",
     ),
     PendingReason.VOLUME_NOT_MOUNTED: CodeFacts(
         _PLACED,
         _USER,
-        "A volume, ConfigMap or Secret of so many pods cannot be mounted.",
+        "A volume, ConfigMap or Secret cannot be mounted; the sentence has the number of pods.",
         "create what the volume names; kubectl describe pod shows the message",
     ),
     PendingReason.STARTING: CodeFacts(
@@ -241,7 +249,7 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.CRASHING: CodeFacts(
         _PLACED,
         _USER,
-        "Containers of so many pods end and are started again and again.",
+        "Containers end and are restarted again and again; the sentence has the number of pods.",
         "see why they end: vcctl logs NAME --previous",
     ),
 }
@@ -252,18 +260,18 @@ TOLD_BY_SCHEDULER: Final = frozenset(
     if facts.stage in {Stage.IN_QUEUE, Stage.ON_NODES}
     or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.WAITS_FOR_TASK}
 )
-"""Codes that sessions find out; the others come from the controllers, or are worked out by whoever reads the objects."""
+"""Codes that sessions determine. Controllers write the other codes, or readers compute these from the objects."""
 
 _HEAD: Final = """# Codes: why a Job waits
 
 <!-- made from the list in `pyroclast.api.waiting_codes` by `make generate`; do not edit -->
 
-A Job that waits has one code at a time: the earliest of the stages below that keeps it. `vcctl explain NAME` and
-`vcctl waiting` show it. `status.state.message` of the Job and the condition `Unschedulable` of its PodGroup hold it with a
-sentence and its numbers.
+A Job that waits has one code at a time: the code of the earliest stage below that the Job cannot pass. `vcctl explain NAME` and
+`vcctl waiting` show the code. The message of the Job's `status.state` has the code with a sentence and its numbers, and so has
+the condition `Unschedulable` of its PodGroup.
 
-"never" in a sentence means that waiting does not help: nodes, queue or Job must change. "not now" means that it starts when
-others end or give way.
+"never" in a sentence means that waiting does not help: nodes, queue or Job must change. "not now" means that the Job starts when
+other jobs end or release resources.
 """
 
 _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
@@ -278,12 +286,12 @@ _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
 
 
 def says_never(sentence: str) -> bool:
-    """Whether a sentence tells that waiting alone does not help."""
+    """Whether a sentence says that waiting alone does not help."""
     return sentence.startswith(NEVER)
 
 
 def codes_page() -> str:
-    """The page of codes in Markdown, with an anchor per code."""
+    """Return the page of codes in Markdown, with an anchor for each code."""
     parts = [_HEAD]
     for stage in Stage:
         parts.append(f"## {stage}\n")
@@ -300,7 +308,7 @@ def _entry(code: PendingReason, facts: CodeFacts) -> str:
 
 
 def main(path: str) -> int:
-    """Write the page; the exit status."""
+    """Write the page; return the exit status."""
     Path(path).write_text(codes_page(), encoding="utf-8")
     return 0
 

@@ -1,4 +1,4 @@
-"""Why a PodGroup waits: the closed list of reasons, and how messages carry one behind the sentences that clients know."""
+"""Why a PodGroup waits: the closed list of reasons, and how a message contains a reason behind Volcano's sentence."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["PendingReason", "closed_queue", "joined", "missing_queue", "parted",
 
 
 class PendingReason(StrEnum):
-    """The one current cause of a Job or PodGroup that waits, in the order of the stages: the earliest that holds counts.
+    """The one current cause of a waiting Job or PodGroup, in the order of the stages. The earliest cause that applies is used.
 
-    `waiting_codes` says of each what it means and what helps.
+    `waiting_codes` has the meaning of each cause, and what helps.
     """
 
     SUSPENDED = "Suspended"
@@ -57,31 +57,31 @@ _SUMMARY: Final = re.compile(rf"(?:^| )(?=(?:{'|'.join(PendingReason)}): )")
 
 
 def closed_queue(queue: str, state: QueueState | None) -> str:
-    """The text of `QUEUE_CLOSED`, which the scheduler tells of the PodGroup and the job controller of the Job."""
+    """Return the text of `QUEUE_CLOSED`, which the scheduler writes on the PodGroup and the job controller on the Job."""
     return f"queue {queue} is {state}, so the job starts when it is opened again"
 
 
 def missing_queue(queue: str) -> str:
-    """The text of `LEFT_OUT` where there is no such queue."""
+    """Return the text of `LEFT_OUT` for a queue that does not exist."""
     return f"queue {queue} does not exist"
 
 
 def joined(sentence: str, summary: str) -> str:
-    """A message of both; either may be empty."""
+    """Return a message that consists of both texts; either may be empty."""
     return f"{sentence} {summary}" if sentence and summary else sentence or summary
 
 
 def parted(message: str) -> tuple[str, str]:
-    """The sentence and the summary of a message; the summary, `<reason>: <numbers>`, is empty where there is none."""
+    """Return the sentence and the summary of a message. The summary, `<reason>: <numbers>`, is empty when there is none."""
     found = _SUMMARY.search(message)
     return (message, "") if found is None else (message[: found.start()], message[found.end() :])
 
 
 def summary_of(message: str) -> str:
-    """The summary of a message, all of it where it has none."""
+    """Return the summary of a message; the whole message when it has none."""
     return parted(message)[1] or message
 
 
 def reason_of(message: str) -> str:
-    """The reason that a message gives; empty where it gives none."""
+    """Return the reason in a message; empty when there is none."""
     return parted(message)[1].partition(":")[0]

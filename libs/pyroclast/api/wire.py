@@ -1,7 +1,7 @@
-"""The base of all models of our kinds, and the field types they are made of.
+"""The base of all models of Pyroclast's kinds, and the types of their fields.
 
-Separate from the kinds: one place defines how a field looks on the wire (names, formats, quantities, embedded schemas). The CRDs
-are generated from it.
+One module defines the JSON form of fields (names, formats, quantities, embedded schemas). The CRDs are generated from these
+definitions.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ DNS_LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 
 class WireModel(BaseModel):
-    """Base of every model: camel case on the wire, unknown fields kept, the text under a field is its description."""
+    """Base of every model: camel case in JSON, unknown fields are kept, and the text under a field is its description."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow", use_attribute_docstrings=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Extra:
-    """Adds keys to the JSON schema of what it annotates."""
+    """Adds keys to the JSON schema of the annotated type."""
 
     keys: Mapping[str, Any]
 
@@ -66,7 +66,9 @@ class Extra:
 
 @dataclass(frozen=True, eq=False)
 class _Embedded:
-    """Puts a schema of the built-in kinds in place of the annotated type; it is loaded when a schema is drawn, not before."""
+    """Replaces the schema of the annotated type by a schema of a built-in kind, which is loaded only when a schema is
+    generated.
+    """
 
     load: Callable[[], Mapping[str, Any]]
 
@@ -84,7 +86,7 @@ SubdomainName: TypeAlias = Annotated[str, StringConstraints(max_length=253, patt
 Duration: TypeAlias = str
 """A Go duration, such as `90s` or `1h30m`."""
 Time: TypeAlias = Annotated[str, Extra({"format": "date-time"})]
-"""RFC 3339, as it came."""
+"""An unparsed RFC 3339 time."""
 Quantity: TypeAlias = Annotated[int | str, _Embedded(lambda: QUANTITY)]
 IntOrString: TypeAlias = Annotated[int | str, _Embedded(lambda: INT_OR_STRING)]
 ResourceList: TypeAlias = dict[str, Quantity]
@@ -102,7 +104,7 @@ RawObject: TypeAlias = Annotated[
 
 
 class EmbeddedMetadata(WireModel):
-    """Metadata of an object that is to be made."""
+    """Metadata of an object that is to be created."""
 
     annotations: dict[str, str] | None = None
     """Annotations of the object."""
@@ -117,7 +119,7 @@ class EmbeddedMetadata(WireModel):
 
 
 class ObjectMetadata(EmbeddedMetadata):
-    """Metadata of an object; what is not named here is kept too."""
+    """Metadata of an object; other fields are kept too."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -127,7 +129,7 @@ class ObjectMetadata(EmbeddedMetadata):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "object"}  # the API server knows its schema and allows no other at the root of a CRD
+        return {"type": "object"}  # the API server has its own schema, and allows no other at the root of a CRD
 
 
 class ApiObject(WireModel):

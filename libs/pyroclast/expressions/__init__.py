@@ -1,6 +1,6 @@
-"""CEL, the expression language of Kubernetes, as far as conditions and rules need it: small, typed, and with a budget.
+"""CEL, the expression language of Kubernetes, with the parts that conditions and rules need: small, typed, and with a budget.
 
-What is not supported (bytes, unsigned integers, arithmetic with times, sorting …) is refused when an expression is compiled.
+Unsupported parts (bytes, unsigned integers, arithmetic with times, sorting …) are refused when an expression is compiled.
 """
 
 from __future__ import annotations

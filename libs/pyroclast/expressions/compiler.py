@@ -1,4 +1,4 @@
-"""Reads an expression, checks the types of its parts and makes closures over the frame of an evaluation, in one pass."""
+"""Parses an expression, checks the types of its parts, and builds closures over the frame of an evaluation, in one pass."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from .values import KINDS, METER, EvaluationError, Frame, Value, contains, equal
 __all__ = ["BUDGET", "Program", "compile_expression"]
 
 BUDGET: Final = 500_000
-"""What an evaluation may cost unless the caller says: about this many operations, 0.2 s."""
-_MAX_NESTING: Final = 120  # parts inside each other; each takes up to four frames of Python's thousand
-_MAX_DEPTH: Final = 150  # closures inside each other
+"""The default budget of an evaluation: about so many operations, 0.2 s."""
+_MAX_NESTING: Final = 120  # nested parts; each needs up to four frames of Python's thousand
+_MAX_DEPTH: Final = 150  # nested closures
 _LEVELS: Final = (("?",), ("||",), ("&&",), ("<", "<=", ">", ">=", "==", "!=", "in"), ("+", "-"), ("*", "/", "%"), (), (".", "["))
 _LEVEL_OF: Final = {mark: level for level, marks in enumerate(_LEVELS) for mark in marks}
 _UNARY: Final = 6
 _LITERALS: Final = {str: t.STRING, int: t.INT, float: t.DOUBLE, bool: t.BOOL, type(None): t.NULL}
 _TYPES: Final = {kind: own for own, kind in KINDS.items()}
-_TRIED: Final = {"duration", "timestamp", ".matches"}  # when compiled, with a literal: what they cannot take is found out at once
-_ESCAPED: Final = re.compile(r"__(\w+?)__")  # in names of fields: `foo__dash__bar`, `__in__`
+# functions that are called at compile time for a literal, so that an invalid literal is reported at once
+_TRIED: Final = {"duration", "timestamp", ".matches"}
+_ESCAPED: Final = re.compile(r"__(\w+?)__")  # escapes in names of fields: `foo__dash__bar`, `__in__`
 _MEANT: Final = {"dot": ".", "dash": "-", "slash": "/", "underscores": "__"}
 _STARTS: Final = "'.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 _TRUTHS: Final = {"bool", "dyn"}
@@ -34,7 +35,7 @@ _INDEXES: Final = {"list": {"int", "double", "dyn"}, "map": {"string", "dyn"}}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A compiled expression: its text, the type of its result, and the variables it reads."""
+    """A compiled expression: its text, the type of its result, and the names of the variables that it uses."""
 
     source: str
     type: t.Type
@@ -42,10 +43,10 @@ class Program:
     _run: Eval
 
     def evaluate(self, variables: Mapping[str, Any], budget: int = BUDGET) -> Any:  # noqa: ANN401  # a value of any type
-        """The value for these variables, of JSON or as the types of `values`.
+        """Return the value of the expression for these variables, which are JSON values or have the types of `values`.
 
         Raises:
-            EvaluationError: It has none; BudgetExceeded where that would take more than `budget` operations.
+            EvaluationError: The expression has no value; BudgetExceeded when the evaluation needs more than `budget` operations.
         """
         if missing := self.names - variables.keys():
             raise EvaluationError(f"no such attribute(s): {', '.join(sorted(missing))}")
@@ -53,7 +54,9 @@ class Program:
 
 
 class Term(NamedTuple):
-    """A part of an expression. `constant` is its value where it is a literal; `found` is the field that it selects, if any."""
+    """A part of an expression. `constant`: the value of a literal. `found`: returns the selected field as an optional value, if
+    the part selects a field.
+    """
 
     type: t.Type
     run: Eval
@@ -64,7 +67,7 @@ class Term(NamedTuple):
 
 
 def _comparable(left: t.Type, right: t.Type) -> bool:
-    """Whether two values may be compared for equality."""
+    """Whether values of two types may be compared for equality."""
     kinds = {left.kind, right.kind}
     if kinds & {"dyn", "optional_type"} or kinds <= {"object", "map"} or kinds == {"object", "null_type"}:
         return True
@@ -72,19 +75,19 @@ def _comparable(left: t.Type, right: t.Type) -> bool:
 
 
 def _common(kinds: list[t.Type]) -> t.Type:
-    """The type of all of them, where that is one."""
+    """Return the common type of `kinds`, or `dyn` when they differ."""
     first, *others = kinds or [t.DYN]
     same = all(each is first or (each.kind == first.kind and not (each.item or each.fields)) for each in others)
     return first if same else t.DYN
 
 
 def _may_be(own: type, kind: str) -> bool:
-    """Whether an argument of that kind may turn out to be of a class; no optional comes unannounced."""
+    """Whether an argument of that kind may have the class `own` at run time. A `dyn` argument is never an optional value."""
     return kind == KINDS[own] or (kind == "dyn" and own is not tuple)
 
 
 class _Compiler:
-    """An expression on its way. `names` are what it reads of its frame."""
+    """The state of a compilation. `names`: the variables and loop slots that the expression reads from its frame."""
 
     def __init__(self, source: str, variables: Mapping[str, t.Type]) -> None:
         self._source = source
@@ -103,7 +106,7 @@ class _Compiler:
         return found
 
     def take(self, wanted: str = "") -> Token:
-        """The next word, which has to be `wanted`, or of that kind."""
+        """Take the next token, which must have the text or kind `wanted`, if that is set."""
         token = self._now
         if wanted and wanted not in token[:2]:
             raise self._refusal(f"Syntax error: mismatched input '{token.text}' expecting '{wanted}'", token.at)
@@ -127,7 +130,7 @@ class _Compiler:
         return Term(kind, run, at, depth, constant, found)
 
     def expression(self, lowest: int = 0) -> Term:
-        """An operand, and what operators of at least the level `lowest` make of it."""
+        """Compile an operand and the operators behind it, down to the level `lowest`."""
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
             raise self._refusal("expression is nested too deeply", self._now.at)
@@ -159,7 +162,7 @@ class _Compiler:
         return self._term(kind, lambda frame: (first if truth(condition(frame)) else second)(frame), at, test, then, other)
 
     def _chain(self, left: Term, mark: Token, level: int) -> Term:
-        """Operands joined by `&&` or by `||`: one operation, however many they are."""
+        """Compile operands joined by `&&` or by `||` into one operation, however many they are."""
         parts = [left, self.expression(level + 1)]
         while self._skip(mark.text):
             parts.append(self.expression(level + 1))
@@ -263,7 +266,7 @@ class _Compiler:
         raise self._refusal(f"undeclared reference to '{name}' (in container '')", at)
 
     def _call(self, name: str, args: list[Term], at: int) -> Term:
-        """A function, an operator, or a method, whose target is the first of `args`."""
+        """Compile a function, an operator, or a method, whose target is the first of `args`."""
         shown = name.removeprefix(".")
         if name not in TABLE:
             raise self._refusal(f"undeclared reference to '{shown}' (in container '')", at)
@@ -280,7 +283,7 @@ class _Compiler:
         return self._term(kind, lambda frame: call(frame, name, choices, [run(frame) for run in runs]), at, *args)
 
     def _loop(self, target: Term, name: Token) -> Term:
-        """A macro, which puts one item after the other into the frame, under the place of its name."""
+        """Compile a macro, which puts one item after the other into the frame, in the slot of its name."""
         item = {"list": target.type.item, "map": t.STRING, "dyn": t.DYN}.get(target.type.kind)
         outer, before, slot, run = self._scope, self._count, self._now.at, target.run
         self._scope = {**outer, self.take("name").text: (slot, item or t.DYN)}
@@ -297,10 +300,10 @@ class _Compiler:
 
 
 def compile_expression(source: str, variables: Mapping[str, t.Type]) -> Program:
-    """Reads and checks `source`, which may use `variables`.
+    """Parse and check `source`, which may use `variables`.
 
     Raises:
-        ExpressionError: It is no expression, knows a name or field that is not declared, or uses what is not supported.
+        ExpressionError: `source` is not an expression, uses an undeclared name or field, or an unsupported part of CEL.
     """
     compiler = _Compiler(source, variables)
     term = compiler.expression()

@@ -1,4 +1,4 @@
-"""Operators, functions and macros of expressions: tables that say what each takes and gives, and do it."""
+"""Operators, functions and macros of expressions, in tables with their arguments, results and implementations."""
 
 from __future__ import annotations
 
@@ -19,24 +19,27 @@ from .values import KINDS, BudgetExceeded, Duration, EvaluationError, Frame, Tim
 __all__ = ["LOOPS", "TABLE", "Eval", "call", "decided", "steps"]
 
 Eval: TypeAlias = Callable[[Frame], Value]
-_UNNAMED: Final = {".contains", ".startsWith", ".endsWith", ".matches"}  # functions whose failures do not name them
+_UNNAMED: Final = {".contains", ".startsWith", ".endsWith", ".matches"}  # functions whose errors do not name the function
 _SIZED: Final = {str, list}
-_MAX_SIZE: Final = 1 << 20  # characters that an expression may put together: as much as an object may have
+_MAX_SIZE: Final = 1 << 20  # the most characters of a text that an expression builds: as many as an object may have
 _MAX_PATTERN: Final = 1000  # characters
 _DECIMAL: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _TIME, _SPAN, _AMOUNT = t.TIMESTAMP.kind, t.DURATION.kind, t.QUANTITY.kind
 
 
 class Overload(NamedTuple):
-    """What arguments of certain kinds give, None for what the first of them holds, and what makes it, or a ValueError."""
+    """The result type of a function for arguments of certain kinds (None: the item type of the first), and its implementation.
+
+    `call` raises ValueError for values that it cannot convert.
+    """
 
     result: t.Type | None
     call: Callable[..., Value]
-    is_metered: bool  # whether it takes the frame before the arguments
+    is_metered: bool  # whether `call` takes the frame as its first argument
 
 
 def _quotient(left: int, right: int, what: str) -> int:
-    """Of whole numbers, towards zero."""
+    """Return the quotient of whole numbers, rounded towards zero."""
     if right == 0:
         raise EvaluationError(f"{what} by zero")
     quotient = abs(left) // abs(right)
@@ -65,11 +68,11 @@ def _is_quantity(text: str) -> bool:
 
 
 def _is_url(text: str) -> bool:
-    """Whether it is an absolute URI, or an absolute path."""
+    """Whether `text` is an absolute URI or an absolute path."""
     try:
         parts = urlsplit(text)
         return text.startswith("/") or (bool(parts.scheme) and parts.port != 0 and " " not in parts.netloc)
-    except ValueError:  # brackets or a port that are none
+    except ValueError:  # invalid brackets or an invalid port
         return False
 
 
@@ -88,7 +91,7 @@ def _sum(values: list[Value]) -> Value:
 
 
 def _table(*rows: tuple[str, str, t.Type | None, Callable[..., Value]]) -> dict[str, dict[tuple[type, ...], Overload]]:
-    """Overloads by name and by the classes of all arguments, for each of which a row says the kinds that it may have."""
+    """Return overloads by name and by the classes of all arguments. Each row gives the allowed kinds of each argument."""
     found: dict[str, dict[tuple[type, ...], Overload]] = {}
     for name, arguments, result, call in rows:
         classes = [
@@ -151,11 +154,11 @@ TABLE: Final = _table(
     (".isLessThan", f"{_AMOUNT} {_AMOUNT}", t.BOOL, operator.lt),
     (".compareTo", f"{_AMOUNT} {_AMOUNT}", t.INT, lambda one, other: (one > other) - (one < other)),
 )
-"""Operators, functions, and methods, whose names begin with a dot and which take their target as the first argument."""
+"""Operators, functions and methods. The name of a method begins with a dot, and its target is the first argument."""
 
 
 def call(frame: Frame, name: str, choices: Mapping[tuple[type, ...], Overload], args: list[Value]) -> Value:
-    """A function, by the overload that takes the arguments."""
+    """Call a function, by the overload for the classes of the arguments."""
     spend(frame, 1)
     for each in args:
         if each.__class__ in _SIZED:
@@ -176,7 +179,7 @@ def call(frame: Frame, name: str, choices: Mapping[tuple[type, ...], Overload], 
 
 
 def decided(runs: Iterable[Eval], frame: Frame, *, by: bool) -> bool:
-    """Whether one of `runs` is `by`: such a one decides even when others fail."""
+    """Whether one of `runs` has the value `by`; such a value decides even when other parts fail."""
     failure: EvaluationError | None = None
     for run in runs:
         try:
@@ -192,7 +195,7 @@ def decided(runs: Iterable[Eval], frame: Frame, *, by: bool) -> bool:
 
 
 def steps(frame: Frame, value: Value, slot: int, cost: int) -> Iterator[Value]:
-    """Puts each item of a list or key of a map into the frame. A step costs `cost`."""
+    """Put each item of a list, or each key of a map, into the frame in turn. A step costs `cost`."""
     if not isinstance(value, list | dict):
         raise EvaluationError(f"got 'types.{KINDS[value.__class__].capitalize()}', expected iterable type")
     for frame[slot] in value:
@@ -208,4 +211,6 @@ LOOPS: Final[Mapping[str, Callable[..., Callable[[Frame, Iterator[Value]], Value
     "filter": lambda test: lambda frame, items: [each for each in items if truth(test(frame))],
     "map": lambda made, *tests: lambda frame, items: [made(frame) for _ in items if all(truth(test(frame)) for test in tests)],
 }
-"""Macros: what the evaluations inside them, the last one first, make of the items, each of which is in the frame at its turn."""
+"""Macros: each returns a function of the frame and the items. Its arguments evaluate the parts of the macro, the last part first,
+with the current item in the frame.
+"""

@@ -1,4 +1,4 @@
-"""The tokens of an expression, and the error for an expression that cannot be parsed."""
+"""The tokens of an expression, and the error of an expression that cannot be parsed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PLAIN: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t
 
 
 class ExpressionError(ValueError):
-    """A text that is no expression, or one that is not supported here. `position` is the offset of the place at fault."""
+    """The text is not an expression, or is not supported. `position`: the offset of the faulty place."""
 
     def __init__(self, problem: str, source: str, position: int) -> None:
         self.problem = problem
@@ -42,7 +42,7 @@ class ExpressionError(ValueError):
 
 
 class Token(NamedTuple):
-    """A word: name, quoted, mark, or literal, which stands for `value`. `at` is its offset."""
+    """A token: name, quoted, mark, or literal, which has `value`. `at`: its offset."""
 
     kind: str
     text: str
@@ -51,10 +51,10 @@ class Token(NamedTuple):
 
 
 def tokens_of(source: str) -> list[Token]:
-    """All words of `source`, and the end as a mark.
+    """Return all tokens of `source`, with the end as a mark.
 
     Raises:
-        ExpressionError: It is too long, or holds what is no word, or what is not supported.
+        ExpressionError: `source` is too long, or contains an invalid or unsupported token.
     """
     if len(source) > _MAX_LENGTH:
         raise ExpressionError(f"an expression has at most {_MAX_LENGTH} characters", "", 0)
@@ -83,7 +83,7 @@ def _value(kind: str, text: str) -> Literal:
         case "float":
             return float(text)
         case "int":
-            return int(text[:30], 16 if text.startswith("0x") else 10)  # longer ones are too large in any case
+            return int(text[:30], 16 if text.startswith("0x") else 10)  # longer literals are too large in any case
         case "word":
             return {"true": True, "false": False}.get(text)
     inside = text.removeprefix("r").removeprefix("R")

@@ -1,4 +1,4 @@
-"""Values of expressions, those of JSON and times, spans and optional values: their types, compared, and read from each other."""
+"""Values of expressions: JSON, times, durations and optional values, with their types, comparison and access to their parts."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = [
 
 Value: TypeAlias = Any
 Optional: TypeAlias = tuple[Value, ...]
-"""A value that may be absent: a tuple of one, or of none."""
+"""An optional value: a tuple with one value, or an empty tuple."""
 Frame: TypeAlias = dict[Any, Any]
-"""The values of variables by their names, and of items of loops by their places; and the work that may still be done."""
+"""The values of variables by name, the items of loops by slot, and the remaining budget."""
 METER: Final = ""
 _MOMENT: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EvaluationError(Exception):
-    """An expression that has no value for these variables: a missing key, a division by zero, a wrong type."""
+    """The expression has no value for these variables: a missing key, a division by zero, a wrong type."""
 
 
 class BudgetExceeded(EvaluationError):
-    """An expression that takes more work than it may; no operator of the language hides it."""
+    """The evaluation exceeds its budget; no operator of the language hides this error."""
 
 
 def spend(frame: Frame, units: int) -> None:
-    """Takes `units` of work away from the evaluation, or raises BudgetExceeded where fewer are left."""
+    """Subtract `units` from the remaining budget of the evaluation; raise BudgetExceeded when fewer are left."""
     frame[METER] -= units
     if frame[METER] < 0:
         raise BudgetExceeded("operation cancelled: actual cost limit exceeded")
@@ -46,7 +46,7 @@ class Timestamp(int):
     """A point in time, in nanoseconds since 1970."""
 
     def __new__(cls, text: str) -> Self:
-        """The point in time of an RFC 3339 text, or a ValueError."""
+        """Parse an RFC 3339 text; raise ValueError for other texts."""
         found = _MOMENT.fullmatch(text)
         if found is None:
             raise ValueError(text)
@@ -55,23 +55,25 @@ class Timestamp(int):
 
 
 class Duration(int):
-    """A span of time in nanoseconds."""
+    """A duration in nanoseconds."""
 
     def __new__(cls, text: str) -> Self:
-        """The span that a text such as `1h30m` tells, or a ValueError."""
+        """Parse a text such as `1h30m`; raise ValueError for other texts."""
         return super().__new__(cls, nanoseconds(text))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A type, known before an evaluation. `item` is what a list, a map by strings, or an optional holds; `fields` an object's."""
+    """A type at compile time. `item`: the item type of a list, a map with string keys, or an optional. `fields`: those of an
+    object.
+    """
 
     kind: str
     item: Type | None = None
     fields: Mapping[str, Type] | None = None
 
     def __getitem__(self, item: Type) -> Type:
-        """A list, map or optional of `item`: `LIST[INT]`."""
+        """Return a list, map or optional with items of type `item`: `LIST[INT]`."""
         return Type(self.kind, item)
 
     def __str__(self) -> str:
@@ -84,24 +86,24 @@ KINDS: Final[dict[type, str]] = {
     Timestamp: "google.protobuf.Timestamp", Duration: "google.protobuf.Duration", Quantity: "kubernetes.Quantity",
     tuple: "optional_type", type: "type",
 }  # fmt: skip
-"""Classes of values, and what their types are called; the types below stand in the same order."""
+"""Classes of values, and the names of their types; the types below are in the same order."""
 BOOL, INT, DOUBLE, STRING, BYTES, LIST, MAP, NULL, TIMESTAMP, DURATION, QUANTITY, OPTIONAL, TYPE = map(Type, KINDS.values())
 DYN: Final = Type("dyn")
 
 
 def object_of(**fields: Type) -> Type:
-    """An object that has these fields and no others."""
+    """Return the type of an object with exactly these fields."""
     return Type("object", fields=fields)
 
 
 def overload(name: str = "", *args: Value) -> EvaluationError:
-    """Arguments that no function takes."""
+    """Return the error for arguments that no overload accepts."""
     kinds = ", ".join(KINDS[each.__class__] for each in args)
     return EvaluationError(f"no such overload: {name}({kinds})" if args else "no such overload")
 
 
 def equal(frame: Frame, left: Value, right: Value) -> bool:
-    """Whether two values are the same; numbers compare across their types, anything else does not."""
+    """Whether two values are equal. Numbers of different types are compared; other values of different types are never equal."""
     mine, theirs = left.__class__, right.__class__
     if mine is not theirs:
         return {mine, theirs} == {int, float} and bool(left == right)
@@ -118,7 +120,7 @@ def equal(frame: Frame, left: Value, right: Value) -> bool:
 
 
 def contains(frame: Frame, item: Value, holder: Value) -> bool:
-    """`item in holder`."""
+    """Return the value of `item in holder`."""
     if isinstance(holder, dict) and isinstance(item, str):
         return item in holder
     if not isinstance(holder, list | dict):
@@ -128,14 +130,14 @@ def contains(frame: Frame, item: Value, holder: Value) -> bool:
 
 
 def truth(value: Value) -> bool:
-    """A value that must be true or false."""
+    """Return a boolean value; raise EvaluationError for other values."""
     if value.__class__ is not bool:
         raise overload()
     return bool(value)
 
 
 def item_of(value: Value, index: Value, written: str | None = None) -> Value:
-    """`value[index]`, or `value.written` where the data may call the field `index`."""
+    """Return `value[index]`, or the field `written`, when the data uses that name instead of `index`."""
     if isinstance(value, dict) and isinstance(index, str):
         if index in value:
             return value[index]
@@ -152,14 +154,14 @@ def item_of(value: Value, index: Value, written: str | None = None) -> Value:
 
 
 def held(value: Optional) -> Value:
-    """The value of one that is there."""
+    """Return the value of an optional; raise EvaluationError when it is empty."""
     if not value:
         raise EvaluationError("optional.none() dereference")
     return value[0]
 
 
 def optional(value: Value, index: Value, written: str | None = None) -> Optional:
-    """An item of a value that may be absent itself, if it is there."""
+    """Return an item of a value, which may be optional, as an optional; empty when there is no such item."""
     try:
         return (item_of(held(value) if value.__class__ is tuple else value, index, written),)
     except EvaluationError:

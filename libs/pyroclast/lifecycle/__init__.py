@@ -1,1 +1,1 @@
-"""State tables, the policy engine and plans, pure."""
+"""Pure decisions about Jobs, flows, gangs, seats and HyperNodes: state tables, policies and plans."""

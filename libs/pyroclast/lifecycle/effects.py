@@ -1,4 +1,4 @@
-"""What is to be done about a Job, as values: they can be printed, compared, counted and replayed."""
+"""The writes that a decision about a Job asks for, as values that can be printed, compared, counted and replayed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A place for a pod: the `index`-th of a task. `node`: where it is created at once; empty: the scheduler binds it later."""
+    """The place of one pod: index `index` of task `task`.
+
+    `node`: the node to which the controller binds the pod at its creation; empty when the scheduler binds the pod later.
+    """
 
     task: str
     index: int
@@ -39,7 +42,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A pod to be deleted, that very one."""
+    """A pod to be deleted; a newer pod of the same name, with another UID, is not deleted."""
 
     name: str
     uid: str
@@ -54,7 +57,7 @@ class AnnotateJob:
 
 @dataclass(frozen=True, slots=True)
 class NameClaims:
-    """Write the names of generated claims into the Job's spec: position in `spec.volumes` to name."""
+    """Write the names of generated claims into the Job's spec. `names`: claim names by position in `spec.volumes`."""
 
     names: Mapping[int, str]
 
@@ -68,7 +71,7 @@ class CreateClaims:
 
 @dataclass(frozen=True, slots=True)
 class PreparePlugins:
-    """Make the objects of the Job's plugins exist and be current."""
+    """Create or update the objects of the Job's plugins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Bring the PodGroup up to date by a merge patch."""
+    """Update the PodGroup by a merge patch."""
 
     name: str
     patch: Mapping[str, Any]
@@ -93,7 +96,10 @@ class PatchGroup:
 
 @dataclass(frozen=True, slots=True)
 class AskSeats:
-    """Publish the seats of the PodGroup anew. `slots`: those for which pods are to be made; None: all, when it is let in."""
+    """Publish the seats of the PodGroup anew.
+
+    `slots`: the slots whose pods are to be created. None: all slots, once the PodGroup is admitted.
+    """
 
     name: str
     generation: int
@@ -102,7 +108,7 @@ class AskSeats:
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Give up the PodGroup, that very one."""
+    """Delete the PodGroup with this UID; a newer PodGroup of the same name stays."""
 
     name: str
     uid: str
@@ -110,23 +116,23 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class CreatePods:
-    """Create the pods of these slots, at the same time."""
+    """Create the pods of these slots in parallel."""
 
     slots: tuple[Slot, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPods:
-    """Mark pods as about to be deleted by the controller, so that their end is not taken for an eviction."""
+    """Mark pods that the controller is about to delete, so that the controller does not take their end for an eviction."""
 
     victims: tuple[Victim, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """Delete pods; `in_order` one after the other, else at the same time.
+    """Delete pods: one after the other if `in_order`, else in parallel.
 
-    `gives_back`: their places are left to others for a while.
+    `gives_back`: the controller leaves the freed room to other jobs for a while.
     """
 
     victims: tuple[Victim, ...]

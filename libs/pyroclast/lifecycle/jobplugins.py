@@ -1,7 +1,8 @@
-"""What a job plugin is: the port through which the controller uses one.
+"""The interface between the controller and the plugins of a Job.
 
-Third parties add theirs by an entry point of the group `pyroclast.job_plugins` whose name is that in `spec.plugins` and whose
-value is the class. A plugin is pure: it says what should be, and the controller owns, orders and does the writes.
+A third party adds a plugin by an entry point of the group `pyroclast.job_plugins`. The name of the entry point is the plugin's
+name in `spec.plugins`; the value is the class. A plugin is pure: the plugin returns the desired objects, and the controller owns,
+orders and performs the writes.
 """
 
 from __future__ import annotations
@@ -17,31 +18,31 @@ from pyroclast.resources.go_flags import Value, parse
 __all__ = ["JobPlugin", "Manifest", "PluginCrash", "PluginError", "PluginObject"]
 
 Manifest: TypeAlias = dict[str, Any]
-"""An object, or a part of one, as JSON."""
+"""An object, or a part of an object, as JSON."""
 
 
 class PluginError(Exception):
-    """The Job lacks what the plugin needs; the text tells users what."""
+    """The Job lacks something that the plugin needs; the text tells users what is missing."""
 
 
 class PluginCrash(PluginError):
-    """The code of a plugin failed: nothing is wrong with the Job, which waits until the plugin is mended."""
+    """The code of a plugin failed. The Job is not at fault, and waits until the plugin is repaired."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginObject:
-    """An object that a plugin wants to exist beside a Job, in its namespace; the controller adds the owner.
+    """An object that a plugin wants to exist beside a Job, in the Job's namespace; the controller adds the owner reference.
 
     Attributes:
-        kind: what it is.
-        name: its name.
-        body: everything but apiVersion, kind and metadata.
-        follows: paths of the fields that are kept as in `body` while the Job lives. Without any the object only has to be
-        there: one of that name that belongs to somebody else will do, and is left alone.
-        series: the name of the n-th object of a series, of which this is one: those behind the last that is wanted were made for
-            a larger scale, and are deleted.
-        once: makes the fields that the object gets at its creation and keeps, such as keys. The controller calls it in a
-        thread, so it may take its time and be random.
+        kind: the resource type of the object.
+        name: the name of the object.
+        body: the object without apiVersion, kind and metadata.
+        follows: paths of the fields that the controller keeps equal to `body` while the Job exists. When empty, the object only
+            has to exist: an object of that name with another owner is enough, and the controller does not change it.
+        series: returns the name of the n-th object of the series to which this object belongs. The controller deletes the objects
+            behind the last desired one, which were created for a larger scale.
+        once: makes the fields that are set at the creation of the object and never changed, such as keys. The controller calls it
+            in a thread, so it may be slow and random.
     """
 
     kind: ResourceType
@@ -53,10 +54,11 @@ class PluginObject:
 
 
 class JobPlugin:
-    """Base of all plugins. One is made for each use, from the arguments in the Job's spec; it holds no state of its own.
+    """Base class of all plugins. The controller creates one instance for each use, from the arguments in the Job's spec; a plugin
+    has no state of its own.
 
-    `defaults`: the flags that it understands, with their defaults. `mark`: whether `status.controlledResources` shows that the
-    plugin has been set up; one without has no objects.
+    `defaults`: the flags that the plugin understands, with their default values. `mark`: whether `status.controlledResources`
+    shows that the plugin has been set up; a plugin with `mark` false has no objects.
     """
 
     name: ClassVar[str]
@@ -68,10 +70,10 @@ class JobPlugin:
         self.flags = parse(arguments, self.defaults)
 
     def objects(self, job: Job) -> list[PluginObject]:  # noqa: ARG002
-        """What has to exist while `job` lives, in the order of creation.
+        """Return the objects that must exist while `job` exists, in the order of their creation.
 
         Raises:
-            PluginError: the Job lacks what the plugin needs.
+            PluginError: the Job lacks something that the plugin needs.
         """
         return []
 
@@ -84,17 +86,20 @@ class JobPlugin:
         return self.objects(job)
 
     def problems(self, job: Job) -> list[str]:  # noqa: ARG002
-        """Why `job` cannot run with the plugin, a sentence each; asked before anything is made for it."""
+        """Return why `job` cannot run with the plugin, one sentence for each reason.
+
+        The controller calls this before it creates anything for `job`.
+        """
         return []
 
     def warnings(self, job: Job) -> list[str]:  # noqa: ARG002
-        """What users of `job` should know, a sentence each: they find it as Events."""
+        """Return warnings for the users of `job`, one sentence each; the controller records each as an Event."""
         return []
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Pod `index` of `task` as it should be created: `manifest`, which is left as it is, with the plugin's changes.
+        """Return the manifest of pod `index` of `task`: a copy of `manifest` with the plugin's changes.
 
         Raises:
-            PluginError: the Job lacks what the plugin needs.
+            PluginError: the Job lacks something that the plugin needs.
         """
         return manifest

@@ -9,7 +9,10 @@ __all__ = ["merge_patch"]
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch that makes `new` of `old`; empty when they are equal. Neither may hold null: that means removal there."""
+    """Return the patch that turns `old` into `new`; empty when they are equal.
+
+    Neither object may contain null, because null in a merge patch removes a member.
+    """
     patch: dict[str, Any] = dict.fromkeys(name for name in old if name not in new)
     for name, value in new.items():
         before = old.get(name)

@@ -1,4 +1,4 @@
-"""What users are told of an object, as an Event on it: the result of a decision, recorded by whoever carries it out."""
+"""Events that a pure decision asks for; the caller of the decision records each on the object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Notice", "normal", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """An Event: its type (Normal or Warning), its reason in one word, its message."""
+    """An Event: its type (Normal or Warning), its reason (one word) and its message."""
 
     type: str
     reason: str
@@ -17,10 +17,10 @@ class Notice:
 
 
 def normal(reason: str, message: str) -> Notice:
-    """What goes as it should."""
+    """Return a Notice of type Normal."""
     return Notice("Normal", reason, message)
 
 
 def warning(reason: str, message: str) -> Notice:
-    """What somebody may have to look after."""
+    """Return a Notice of type Warning: somebody may have to act."""
     return Notice("Warning", reason, message)

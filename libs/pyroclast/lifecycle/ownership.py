@@ -1,4 +1,4 @@
-"""How an object names its controller: the owner that it goes with."""
+"""The owner reference by which an object names its controller; the object is deleted together with the controller."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["controller_reference"]
 
 
 def controller_reference(kind: ResourceType, meta: Meta) -> dict[str, Any]:
-    """The owner reference that makes the object of that kind and metadata the one controller of another."""
+    """Return the owner reference to an object of type `kind` with metadata `meta`, as the one controller."""
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

@@ -1,6 +1,6 @@
-"""Times and durations as the API writes them, as plain seconds.
+"""Conversion between seconds and the times and durations of the API.
 
-Seconds since the epoch are what deadlines are worked out in; the API shows whole seconds in UTC, and durations as Go prints them.
+Deadlines are computed in seconds since the epoch. The API shows times in whole seconds of UTC, and durations as Go prints them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["duration_seconds", "format_duration", "format_time", "parse_time"]
 _UNUSUAL: Final = re.compile(
     r"(\d{4})-(0[1-9]|1[0-2])-(\d\d)[Tt](\d\d):(\d\d):(60|[0-5]\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
 )
-"""RFC 3339 beyond what `datetime` knows: leap seconds, small letters, any offset."""
+"""RFC 3339 times that `datetime` does not parse: leap seconds, lower-case letters, any offset."""
 
 
 def parse_time(text: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time. A leap second is the one after it.
+    """Return an RFC 3339 time in seconds since the epoch; a leap second equals the second after it.
 
     Raises:
-        ValueError: not such a time.
+        ValueError: `text` is not an RFC 3339 time.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -43,19 +43,19 @@ def _unusual(found: re.Match[str]) -> float:
 
 
 def format_time(seconds: float) -> str:
-    """The RFC 3339 time in UTC, with whole seconds."""
+    """Return the time as RFC 3339 in UTC, in whole seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def duration_seconds(text: str) -> float:
-    """Seconds of a Go duration such as `90s` or `1h30m`.
+    """Return the seconds of a Go duration such as `90s` or `1h30m`.
 
     Raises:
-        DurationError: not a duration.
+        DurationError: `text` is not a Go duration.
     """
     return durations.nanoseconds(text) / 1e9
 
 
 def format_duration(seconds: float) -> str:
-    """How Go prints it, to the microsecond: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
+    """Return the duration as Go prints it, to the microsecond: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
     return durations.shown(round(seconds * 1e6) * 1000)

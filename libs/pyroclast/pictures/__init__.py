@@ -1,1 +1,1 @@
-"""Pictures as SVG text, made by pure functions."""
+"""Pictures as SVG text, drawn by pure functions."""

@@ -12,7 +12,7 @@ from pyroclast.pictures.svg import CHARACTER_WIDTH, Picture, element, rectangle,
 __all__ = ["COLOURS", "MOST_NODES", "OTHERWISE", "flow_graph"]
 
 MOST_NODES: Final = 200
-"""A larger flow is drawn with one box per depth."""
+"""The most entries of a flow that are drawn separately; a larger flow has one box for each depth."""
 
 BOX_HEIGHT: Final = 44
 GAP: Final = 14
@@ -28,11 +28,11 @@ COLOURS: Final[Mapping[str, str]] = {
     "Aborted": "#c53030",
 }
 OTHERWISE: Final = "#718096"
-"""The colour of a state that has none of its own. Each box says its state in a word."""
+"""The colour of all other states. Each box also shows its state as a word."""
 
 
 def flow_graph(title: str, nodes: Sequence[FlowNode], elapsed: Mapping[str, str]) -> Picture:
-    """The picture. `elapsed`: how long each entry has run, as it is written. Names may be any text."""
+    """Return the picture. `elapsed`: the run time of each entry as text. Names may be any text."""
     path = critical_path(nodes)
     shown = list(nodes) if len(nodes) <= MOST_NODES else grouped(nodes)
     layers = in_layers(shown)
@@ -81,5 +81,5 @@ def _state(node: FlowNode, elapsed: Mapping[str, str]) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that fits its box; the title of the box has all of it."""
+    """Return a name that fits its box; the title of the box has the whole name."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

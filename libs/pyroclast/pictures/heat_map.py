@@ -1,4 +1,6 @@
-"""Draws nodes as a heat map: a cell per node, in groups such as the domains of a network tier, coloured by what is free."""
+"""Draws nodes as a heat map: a cell for each node, in groups such as the domains of a network tier, coloured by free
+resources.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,19 @@ LEGEND_WIDTH: Final = 410
 HEAD: Final = 46
 NAME_HEIGHT: Final = 20
 SHADES: Final = ("#fc8181", "#f6ad55", "#faf089", "#9ae6b4", "#68d391")
-"""From nothing free to all free. Each cell has its share as a number too."""
+"""The colours from nothing free to everything free. Each cell also shows its percentage as a number."""
 
 AWAY: Final = "#a0aec0"
-"""A node that takes no pods."""
+"""The colour of a node that accepts no pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A node: the free share of what is shown, from 0 to 1 (None where it has nothing of it or takes no pods), and its story.
+    """A node. `share`: the free share of the shown resource, from 0 to 1; None when the node has no such resource or accepts no
+    pods.
 
-    `is_outlined`: it belongs to what the picture is about, such as a Job. `is_kept`: it is reserved.
+    `told`: the text of the cell's title. `is_outlined`: whether the node belongs to the subject of the picture, such as a Job.
+    `is_kept`: whether the node is reserved.
     """
 
     name: str
@@ -39,7 +43,7 @@ class Cell:
 
 
 def heat_map(title: str, groups: Mapping[str, Sequence[Cell]]) -> Picture:
-    """The picture: groups one beside the other as far as a row goes. Names may be any text."""
+    """Return the picture, with several groups beside each other in a row. Names may be any text."""
     parts = [text(8, 16, title, kind="strong"), *_legend()]
     widest = max(LEGEND_WIDTH, CHARACTER_WIDTH * len(title) + 24)
     left, top, bottom = 8.0, float(HEAD), float(HEAD)

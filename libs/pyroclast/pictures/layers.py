@@ -1,4 +1,4 @@
-"""Lays out a graph without cycles in layers, finds its critical path, and groups one that is too large to be drawn."""
+"""Lays out a graph without cycles in layers, finds its critical path, and groups a graph that is too large to be drawn."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Final
 __all__ = ["FlowNode", "critical_path", "depths_of", "grouped", "in_layers"]
 
 SWEEPS: Final = 4
-"""After so many passes up and down the order of a layer hardly changes."""
+"""Passes over the layers; after so many, the order within the layers hardly changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowNode:
-    """An entry of a flow: what it waits for, its state, and how long it has run, in seconds, where it has begun."""
+    """An entry of a flow: the entries that it waits for, its state, and its run time in seconds (None before its start)."""
 
     name: str
     state: str
@@ -25,9 +25,10 @@ class FlowNode:
 
 
 def in_layers(nodes: Sequence[FlowNode]) -> list[list[FlowNode]]:
-    """The nodes by the longest path to them, each layer ordered by the middle of its neighbours, so that few lines cross.
+    """Return the nodes in layers by the longest path to them. Each layer is ordered by the mean position of neighbours, so that
+    few lines cross.
 
-    A node that waits for itself in a circle, which admission refuses, is laid where the circle was entered.
+    A node in a cycle, which admission refuses, is in the layer in which the search entered the cycle.
     """
     wants, depths = _wants(nodes), depths_of({node.name: node.wants for node in nodes})
     layers: list[list[FlowNode]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
@@ -47,7 +48,7 @@ def in_layers(nodes: Sequence[FlowNode]) -> list[list[FlowNode]]:
 
 
 def critical_path(nodes: Sequence[FlowNode]) -> tuple[str, ...]:
-    """The chain of entries, each waiting for the one before, that has taken longest; empty where none has begun."""
+    """Return the chain of dependent entries with the longest total run time; empty when no entry has started."""
     wants, known = _wants(nodes), {node.name: node for node in nodes}
     longest: dict[str, tuple[float, str | None]] = {}
     for layer in in_layers(nodes):
@@ -66,7 +67,7 @@ def critical_path(nodes: Sequence[FlowNode]) -> tuple[str, ...]:
 
 
 def grouped(nodes: Sequence[FlowNode]) -> list[FlowNode]:
-    """One node per layer, which counts the states of its entries: what is drawn of a flow that is too large."""
+    """Return one node for each layer, with the number of its entries by state, to draw a flow that is too large."""
     found: list[FlowNode] = []
     for depth, layer in enumerate(in_layers(nodes)):
         states = Counter(node.state for node in layer)
@@ -78,7 +79,7 @@ def grouped(nodes: Sequence[FlowNode]) -> list[FlowNode]:
 
 
 def _wants(nodes: Sequence[FlowNode]) -> dict[str, list[str]]:
-    """What each node waits for, without what is not there and without what would close a circle."""
+    """Return the dependencies of each node, without unknown names and without those that would close a cycle."""
     depths = depths_of({node.name: node.wants for node in nodes})
     return {
         node.name: [each for each in dict.fromkeys(node.wants) if depths.get(each, 1 << 30) < depths[node.name]] for node in nodes
@@ -86,9 +87,9 @@ def _wants(nodes: Sequence[FlowNode]) -> dict[str, list[str]]:
 
 
 def depths_of(wants: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """The longest path to each name through the names that it wants; what is not there is not counted, nor what closes a circle.
+    """Return the length of the longest path to each name through its dependencies; unknown names and cycles are ignored.
 
-    Without recursion, as flows are up to 5,000 entries deep.
+    This works without recursion, because flows may be 5,000 entries deep.
     """
     depths: dict[str, int] = {}
     entered: set[str] = set()

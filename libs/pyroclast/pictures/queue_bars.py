@@ -1,4 +1,4 @@
-"""Draws queues: for each resource of a queue one bar with guarantee, deserved, allocated, borrowed and limit."""
+"""Draws queues: one bar for each resource of a queue, with guarantee, deserved, allocated, borrowed and limit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ WIDTH: Final = 480
 HEAD: Final = 46
 INDENT: Final = 14
 COLOURS: Final[Mapping[str, str]] = {"allocated": "#2b6cb0", "borrowed": "#b7791f"}
-"""What is filled. The legend and the titles name the colours too; guarantee and deserved are lines, the limit is the frame."""
+"""The filled parts. The legend and the titles also name them; guarantee and deserved are lines, and the limit is the frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueBar:
-    """One resource of one queue, as numbers in one unit, and how each of them is written.
+    """One resource of one queue: its amounts as numbers in one unit, and as texts (`written`, by the name of the amount).
 
-    `limit`, `guarantee` and `deserved` are None where the queue has none; `depth` is that of the queue in its tree.
+    `limit`, `guarantee` and `deserved` are None when the queue has none. `depth`: the depth of the queue in its tree.
     """
 
     queue: str
@@ -37,12 +37,12 @@ class QueueBar:
 
     @property
     def borrowed(self) -> float:
-        """What it has beyond what it deserves; 0 where it deserves nothing in particular."""
+        """The allocated amount beyond the deserved one; 0 for a queue without a deserved amount."""
         return 0.0 if self.deserved is None else max(0.0, self.allocated - self.deserved)
 
 
 def queue_bars(title: str, bars: Sequence[QueueBar]) -> Picture:
-    """The picture. Bars of one resource share a scale, so that queues can be compared. Names may be any text."""
+    """Return the picture. Bars of the same resource share a scale, so that queues can be compared. Names may be any text."""
     names = [bar.depth * INDENT + CHARACTER_WIDTH * len(f"{bar.queue} {bar.resource}") for bar in bars]
     left = max(names, default=0) + 20
     right = CHARACTER_WIDTH * max((len(_numbers(bar)) for bar in bars), default=0) + 16
@@ -62,7 +62,7 @@ def queue_bars(title: str, bars: Sequence[QueueBar]) -> Picture:
 
 
 def _scales(bars: Sequence[QueueBar]) -> dict[str, float]:
-    """Width per unit, by resource."""
+    """Return the width of one unit, by resource."""
     largest: dict[str, float] = {}
     for bar in bars:
         most = max(bar.allocated, bar.guarantee or 0, bar.deserved or 0, bar.limit or 0)

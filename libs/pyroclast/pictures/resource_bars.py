@@ -1,4 +1,4 @@
-"""Draws for each resource of the nodes one bar: what is allocated, reserved, away and idle."""
+"""Draws one bar for each resource of the nodes: its allocated, reserved, unavailable and idle parts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BAR_HEIGHT: Final = 16
 WIDTH: Final = 260
 HEAD: Final = 46
 COLOURS: Final[Mapping[str, str]] = {"allocated": "#2b6cb0", "reserved": "#b7791f", "away": "#a0aec0"}
-"""What is filled. The legend and the titles name the colours too; the rest of the frame is idle."""
+"""The filled parts. The legend and the titles also name them; the remaining part of the frame is idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceBar:
-    """One resource as numbers in one unit, and how each of them is written, by `total` and the names of `COLOURS`."""
+    """One resource: its amounts as numbers in one unit, and as texts (`written`), by `total` and the names in `COLOURS`."""
 
     resource: str
     amounts: Mapping[str, float]
@@ -28,7 +28,7 @@ class ResourceBar:
 
 
 def resource_bars(title: str, bars: Sequence[ResourceBar]) -> Picture:
-    """The picture. Each bar is as wide as all of its resource. Names may be any text."""
+    """Return the picture. The width of each bar is the total of its resource. Names may be any text."""
     left = CHARACTER_WIDTH * max((len(bar.resource) for bar in bars), default=0) + 20
     told = [f"{bar.written['allocated']} of {bar.written['total']}" for bar in bars]
     parts = [text(8, 16, title, kind="strong"), *_legend(left)]

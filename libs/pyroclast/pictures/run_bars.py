@@ -1,4 +1,4 @@
-"""Draws how long each of several runs took."""
+"""Draws the run times of several runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HEAD: Final = 26
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run: its name, how it ended, and its length in seconds and as it is written."""
+    """A run: its name, its final state, and its run time in seconds and as text."""
 
     name: str
     state: str
@@ -28,7 +28,7 @@ class Run:
 
 
 def run_bars(title: str, runs: Sequence[Run]) -> Picture:
-    """The picture. Names may be any text."""
+    """Return the picture. Names may be any text."""
     left = CHARACTER_WIDTH * max((len(run.name) for run in runs), default=0) + 18
     scale = WIDTH / (max((run.seconds for run in runs), default=0) or 1)
     parts = [text(8, 16, title, kind="strong")]

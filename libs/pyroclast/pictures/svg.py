@@ -1,4 +1,4 @@
-"""SVG elements in which every text is escaped, and the picture that they make."""
+"""SVG elements, in which every text is escaped, and pictures made of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Final
 __all__ = ["CHARACTER_WIDTH", "STYLE", "Picture", "element", "line", "rectangle", "text"]
 
 CHARACTER_WIDTH: Final = 7.3
-"""Of a character of the font in which all text is set, in the units of the picture."""
+"""The width of a character in the font of all texts, in units of the picture."""
 
 HEADLINE: Final = 20
-"""Height of the line with the title, which each picture begins with."""
+"""The height of the title line at the top of each picture."""
 
 STYLE: Final = """\
 svg.picture text{font:12px ui-monospace,monospace;fill:#1a202c}
@@ -36,7 +36,7 @@ svg.picture line.mark,svg.picture rect.kept{stroke:#fff}
 svg.picture text.cell{fill:#000}
 }
 """
-"""A document carries it; a page has it in a stylesheet of its own, since its policy allows no style inside."""
+"""The style of a picture. A document contains it; a web page has it in a stylesheet, because its policy forbids inline styles."""
 
 _BACKGROUND: Final = """\
 svg.picture{background:#fff}
@@ -48,7 +48,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A drawing of a width and height, made of elements."""
+    """A drawing with a width and a height, made of elements."""
 
     title: str
     width: float
@@ -56,11 +56,13 @@ class Picture:
     elements: tuple[str, ...]
 
     def document(self) -> str:
-        """A complete SVG document. Its background follows the colours of the text: a page around it may be light or dark."""
+        """Return a complete SVG document. Its background suits the colours of the text, on a light or dark page."""
         return self._written(f"<style>{STYLE}{_BACKGROUND}</style>")
 
     def inline(self) -> str:
-        """The element `svg` for a page that has `STYLE` in a stylesheet, without the line of the title: there is a heading."""
+        """Return the element `svg` for a page with `STYLE` in a stylesheet, without the title line, which the page has as a
+        heading.
+        """
         return self._written("", top=HEADLINE)
 
     def _written(self, style: str, *, top: int = 0) -> str:
@@ -71,14 +73,16 @@ class Picture:
 
 
 def element(tag: str, attributes: dict[str, object], *, content: str = "", title: str = "", inner: str = "") -> str:
-    """One element. `content` and `title` may be any text; `inner` is elements made here; of attributes None is left out."""
+    """Return one element. `content` and `title` may be any text. `inner`: elements made by this module. Attributes of value None
+    are omitted.
+    """
     written = "".join(f' {name}="{_value(value)}"' for name, value in attributes.items() if value is not None and value != "")
     told = f"<title>{_escaped(title)}</title>" if title else ""
     return f"<{tag}{written}>{told}{_escaped(content)}{inner}</{tag}>"
 
 
 def text(x: float, y: float, content: str, *, kind: str = "", anchor: str = "") -> str:
-    """Text from, around (`anchor` middle) or up to (`end`) a point."""
+    """Return a text that begins at a point, is centred on it (`anchor` middle), or ends at it (`end`)."""
     return element("text", {"x": x, "y": y, "class": kind, "text-anchor": anchor}, content=content)
 
 
@@ -93,13 +97,13 @@ def rectangle(
     title: str = "",
     rounded: float | None = None,
 ) -> str:
-    """A rectangle; `title` is what a pointer that rests on it shows."""
+    """Return a rectangle. `title`: the text shown while the pointer is over the rectangle."""
     attributes: dict[str, object] = {"x": x, "y": y, "width": width, "height": height}
     return element("rect", {**attributes, "rx": rounded, "fill": fill, "class": kind}, title=title)
 
 
 def line(x: float, y: float, to_x: float, to_y: float, *, kind: str = "", title: str = "") -> str:
-    """A straight line."""
+    """Return a straight line."""
     return element("line", {"x1": x, "y1": y, "x2": to_x, "y2": to_y, "class": kind}, title=title)
 
 
@@ -108,5 +112,5 @@ def _value(value: object) -> str:
 
 
 def _escaped(content: str) -> str:
-    """Text with what XML cannot hold replaced."""
+    """Return the text with special characters escaped, and characters replaced that XML does not allow."""
     return escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", content))

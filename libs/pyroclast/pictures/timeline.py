@@ -1,4 +1,4 @@
-"""Draws a timeline: a lane per pod, on it a bar per stage."""
+"""Draws a timeline: a lane for each pod, with a bar for each stage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ TICKS: Final = 5
 HEAD: Final = 46
 UNITS: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 COLOURS: Final[Mapping[str, str]] = {"waiting": "#b7791f", "starting": "#6b46c1", "running": "#2b6cb0"}
-"""The stages in the order in which a pod goes through them. The legend and each bar's title name them too."""
+"""The stages in the order in which a pod passes through them. The legend and the title of each bar also name them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stage from `begin` to `end`, in seconds since the timeline begins."""
+    """A stage from `begin` to `end`, in seconds since the beginning of the timeline."""
 
     stage: str
     begin: float
@@ -38,10 +38,10 @@ class Lane:
 
 
 def timeline(title: str, lanes: Sequence[Lane]) -> Picture:
-    """The picture. Names may be any text.
+    """Return the picture. Names may be any text.
 
     Raises:
-        KeyError: a span has a stage that is not one of `COLOURS`.
+        KeyError: a span has a stage that is not in `COLOURS`.
     """
     left = CHARACTER_WIDTH * max((len(lane.name) for lane in lanes), default=0) + 16
     whole = max((span.end for lane in lanes for span in lane.spans), default=0) or 1
@@ -78,6 +78,6 @@ def _ticks(left: float, whole: float, height: float) -> list[str]:
 
 
 def _written(seconds: float) -> str:
-    """Seconds in the largest unit of which there are two."""
+    """Return seconds as text in the largest unit of which there are at least two."""
     size, unit = next((each for each in UNITS if seconds >= 2 * each[0]), UNITS[-1])
     return f"{seconds / size:.3g} {unit}"

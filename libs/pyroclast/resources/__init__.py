@@ -1,1 +1,1 @@
-"""Quantities and resource vectors, pure."""
+"""Quantities, resource vectors, durations, schedules and other values of the API, pure."""

@@ -1,6 +1,7 @@
-"""Cron expressions: five fields, the descriptors, and what is wrong with a text that is none.
+"""Cron expressions: five fields, the descriptors, and the errors of invalid expressions.
 
-Here because admission refuses by them and the CronJob controller fires by them: what one lets in the other can run.
+Admission checks schedules with this module, and the CronJob controller uses it to compute times. So the controller can run every
+schedule that admission accepts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ LONGEST_NUMBER: Final = 4
 
 
 class CronError(ValueError):
-    """The text is no schedule; the message says which part."""
+    """The text is not a valid schedule; the message names the faulty part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,17 @@ _FIELDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """`@every`: a set time after the last one, in whole seconds, at least one."""
+    """`@every`: a fixed time after the last time, in whole seconds, at least one second."""
 
     seconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The numbers that each field allows. A day fits when both day fields do, or, if both are restricted, when one does."""
+    """The numbers that each field allows.
+
+    A day fits when both day fields allow it; if both fields are restricted, when one of them allows it.
+    """
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -76,7 +80,7 @@ class Fields:
 
     @property
     def can_fire(self) -> bool:
-        """Whether there is a moment that fits."""
+        """Whether any moment fits the schedule."""
         if not (self.minutes and self.hours and self.months):
             return False
         has_date = any(day <= calendar.monthrange(LEAP_YEAR, month)[1] for month in self.months for day in self.days)
@@ -85,18 +89,23 @@ class Fields:
         return has_date or bool(self.weekdays)
 
     def fits_day(self, day: int, weekday: int) -> bool:
-        """Whether the day of the month, or of the week (Sunday is 0), is one that is meant."""
+        """Whether the schedule allows this day. `day`: the day of the month.
+
+        `weekday`: the day of the week, where Sunday is 0.
+        """
         if self.any_day or self.any_weekday:
             return day in self.days and weekday in self.weekdays
         return day in self.days or weekday in self.weekdays
 
 
 Schedule = Fields | Every
-"""What `parse` reads."""
+"""The result of `parse`."""
 
 
 def split_zone(text: str) -> tuple[str | None, str]:
-    """The time zone that `text` begins with (`TZ=Asia/Tokyo 0 4 * * *`), None if it does not, and the schedule itself."""
+    """Return the time zone at the beginning of `text` (`TZ=Asia/Tokyo 0 4 * * *`), None without one, and the schedule
+    without it.
+    """
     if not text.startswith(ZONES):
         return None, text
     prefix, _, rest = text.partition(" ")
@@ -104,10 +113,10 @@ def split_zone(text: str) -> tuple[str | None, str]:
 
 
 def parse(schedule: str) -> Schedule:
-    """What `schedule` says, without a time zone before it.
+    """Parse `schedule`, which has no time zone in front.
 
     Raises:
-        CronError: It is no schedule.
+        CronError: `schedule` is not valid.
     """
     if schedule.startswith(EVERY):
         try:
@@ -134,7 +143,7 @@ def parse(schedule: str) -> Schedule:
 
 
 def _numbers(text: str, part: _Field) -> tuple[frozenset[int], bool]:
-    """The numbers of one field, and whether it is unrestricted; empty items of the list are passed over."""
+    """Return the numbers of one field, and whether it is unrestricted; empty items of the list are ignored."""
     numbers: set[int] = set()
     unrestricted = False
     for item in filter(None, text.split(",")):

@@ -1,4 +1,4 @@
-"""Durations as Go writes them (`90s`, `1h30m`), in nanoseconds: read with the error texts of Go, printed as it prints them."""
+"""Durations in the form of Go (`90s`, `1h30m`), in nanoseconds; parsed with Go's error messages, and printed like Go does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LIMIT: Final = 1 << 63
 
 
 class DurationError(ValueError):
-    """The text is no duration; the message is Go's."""
+    """The text is not a duration; the message is Go's."""
 
 
 def nanoseconds(text: str) -> int:
-    """The duration that `text` tells, in nanoseconds.
+    """Return the duration `text` in nanoseconds.
 
     Raises:
-        DurationError: The text is no duration, or one longer than 292 years.
+        DurationError: The text is not a duration, or is longer than 292 years.
     """
     rest = text[1:] if text[:1] in {"-", "+"} else text
     if rest == "0":
@@ -50,7 +50,7 @@ def nanoseconds(text: str) -> int:
 
 
 def shown(duration: int) -> str:
-    """How Go prints `duration` nanoseconds: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
+    """Return `duration` nanoseconds in the form of Go: `1h30m0s`, `1m12.5s`, `250ms`, `0s`."""
     sign, left = ("-", -duration) if duration < 0 else ("", duration)
     for unit, suffix in ((1, "ns"), (10**3, "µs"), (10**6, "ms")):
         if 0 < left < 1000 * unit:
@@ -64,6 +64,6 @@ def shown(duration: int) -> str:
 
 
 def _decimal(number: int, unit: int) -> str:
-    """`number / unit` without trailing zeros, exactly."""
+    """Return `number / unit` exactly, without trailing zeros."""
     whole, rest = divmod(number, unit)
     return f"{whole}.{rest:0{len(str(unit)) - 1}d}".rstrip("0") if rest else str(whole)

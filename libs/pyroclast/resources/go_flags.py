@@ -1,4 +1,4 @@
-"""Lists of arguments, read by the rules of Go's `flag` package, which those who write them know."""
+"""Parses lists of arguments by the rules of Go's `flag` package, which their authors know."""
 
 from __future__ import annotations
 
@@ -16,19 +16,22 @@ _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _INTEGER: Final = re.compile(r"[+-]?(0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO][0-7_]+|[0-9][0-9_]*)")
 
 _BEYOND: Final = 1 << 63
-"""The first integer that is too large."""
+"""The smallest integer that is too large for a flag."""
 
 _MOST_SHOWN: Final = 40
-"""Characters of an argument that a mistake repeats: enough to find it, not enough to give a private key away."""
+"""The most characters of an argument that an error message repeats: enough to recognise it, but too few to disclose a private
+key.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The values of flags by name; they are not shown, as one of them may be a key.
+    """The values of flags by name. Their `repr` is hidden, because a value may be a private key.
 
     Attributes:
-        values: what was given, else the defaults.
-        mistake: why reading stopped before the end, and `position`, at which argument; empty when nothing was wrong.
+        values: the given values, else the defaults.
+        mistake: why parsing stopped before the end; empty without a mistake.
+        position: the index of the argument at which parsing stopped.
     """
 
     values: Mapping[str, Value] = field(repr=False)
@@ -36,26 +39,26 @@ class Flags:
     position: int = 0
 
     def is_set(self, name: str) -> bool:
-        """The value of a boolean flag."""
+        """Return the value of a boolean flag."""
         return bool(self.values[name])
 
     def number(self, name: str) -> int:
-        """The value of an integer flag."""
+        """Return the value of an integer flag."""
         return int(self.values[name])
 
     def text(self, name: str) -> str:
-        """The value of a string flag."""
+        """Return the value of a string flag."""
         return str(self.values[name])
 
 
 class _Stop(Exception):
-    """The rest is not read; the message says why, empty when that is in order."""
+    """Parsing stops; the message is the mistake, empty when there is none."""
 
 
 def parse(arguments: Sequence[str], defaults: Mapping[str, Value]) -> Flags:
-    """The flags that `defaults` names; the type of a default is the type of its flag.
+    """Parse the flags that `defaults` names; the type of a default is the type of its flag.
 
-    Reading stops at the first word that is no flag, at `--` and at the first mistake; what was read before it holds.
+    Parsing stops at the first word that is not a flag, at `--`, and at the first mistake. The values before that are used.
     """
     values = dict(defaults)
     words = list(arguments)

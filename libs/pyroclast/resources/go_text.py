@@ -1,4 +1,4 @@
-"""Values as Go prints them inside the sentences of the API."""
+"""Values in the form in which Go prints them in the API's messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPES: Final = {
 
 
 def go_quote(text: str) -> str:
-    """`text` in double quotes, escaped as Go's %q does."""
+    """Return `text` in double quotes, escaped like Go's %q."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -31,7 +31,7 @@ def _escaped(character: str) -> str:
 
 
 def go_value(value: object) -> str:
-    """A value as Go's %v prints it: `map[a:1 b:[x y]]`."""
+    """Return a value in the form of Go's %v: `map[a:1 b:[x y]]`."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -48,7 +48,7 @@ def go_value(value: object) -> str:
 
 
 def go_kind(value: object) -> str:
-    """What kind of JSON value it is, as decoding errors name it."""
+    """Return the kind of a JSON value, in the words of decoding errors."""
     match value:
         case bool():
             return "bool"

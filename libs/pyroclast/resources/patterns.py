@@ -1,4 +1,4 @@
-"""Regular expressions that users write: those of RE2, which Go has too, and whose matching takes linear time."""
+"""Regular expressions of users, in the syntax of RE2, which Go uses too. Matching takes linear time."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import re2
 __all__ = ["BadPattern", "Pattern", "compile_pattern"]
 
 _OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False  # they are told to who sent the expression
+_OPTIONS.log_errors = False  # the error is returned to the user who sent the expression
 
 
 class Pattern(Protocol):
-    """A compiled expression."""
+    """A compiled regular expression."""
 
     def search(self, text: str) -> object | None:
-        """The first match, None where there is none."""
+        """Return the first match; None when there is none."""
 
     def finditer(self, text: str) -> Iterator[Any]:
-        """All matches, from left to right."""
+        """Return all matches, from left to right."""
 
 
 class BadPattern(ValueError):
-    """No regular expression; the text says why."""
+    """The text is not a valid regular expression; the message says why."""
 
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Pattern:
-    """`pattern` compiled; look-around and back-references, which RE2 lacks, are refused.
+    """Compile `pattern`. Look-around and back-references, which RE2 lacks, are refused.
 
     Raises:
-        BadPattern: It cannot be.
+        BadPattern: `pattern` is not a valid regular expression.
     """
     try:
         compiled: Pattern = re2.compile(pattern, _OPTIONS)

@@ -1,4 +1,4 @@
-"""What a pod asks for as a whole: its containers together, or the greediest moment of its init containers; and its class."""
+"""The effective requests and limits of a whole pod, and its quality of service."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pyroclast.resources.quantity import Quantity, QuantityError
 __all__ = ["Amounts", "combined", "effective", "quality_of_service"]
 
 Amounts: TypeAlias = dict[str, Quantity]
-"""Resource names to amounts."""
+"""Amounts by name of the resource."""
 
 
 def effective(spec: Mapping[str, Any], kind: str) -> Amounts:
-    """The effective `requests` or `limits` (`kind`) of a pod spec, as Kubernetes counts them.
+    """Return the effective `requests` or `limits` (`kind`) of a pod spec, by Kubernetes' rules.
 
-    The containers and sidecars together, or the greediest moment of the init phase, whichever is more; then pod level and
-    overhead. A quantity that cannot be read counts as nothing: admission has refused it.
+    The result is the larger of two amounts: the sum of containers and sidecars, or the largest sum during the init phase.
+    Pod-level resources and overhead come on top. A quantity that cannot be parsed counts as zero, because admission has refused
+    it.
     """
     running: Amounts = {}
     for container in spec.get("containers") or ():
@@ -41,7 +42,7 @@ def effective(spec: Mapping[str, Any], kind: str) -> Amounts:
 def combined(
     one: Mapping[str, Quantity], other: Mapping[str, Quantity], how: Callable[[Quantity, Quantity], Quantity]
 ) -> Amounts:
-    """Both, where they share a name by `how`."""
+    """Return the union of both; amounts with the same name are combined by `how`."""
     found = {**one, **other}
     return found | {name: how(amount, other[name]) for name, amount in one.items() if name in other}
 
@@ -65,9 +66,9 @@ def _is_zero(amount: str) -> bool:
 
 
 def quality_of_service(spec: Mapping[str, Any]) -> str:
-    """The class of service that its requests and limits give a pod: Guaranteed, Burstable or BestEffort.
+    """Return the quality-of-service class of a pod: Guaranteed, Burstable or BestEffort.
 
-    Those of all containers count, unless the pod has some as a whole.
+    The class depends on the requests and limits of all containers, or on those of the whole pod if it has any.
     """
     guaranteed = True
     some = False

@@ -1,7 +1,7 @@
 """Kubernetes quantities: exact parsing, arithmetic and canonical printing.
 
-A quantity is a whole number of nanos and the family of suffixes it prints with. Nothing is lost and nothing overflows: the
-integers are unbounded, where the library of Kubernetes keeps 64 bits and prints `1000E` as `1`.
+A quantity is a whole number of nanos, and a family of suffixes for printing. The integers are unbounded, so no quantity is
+rounded or overflows. Kubernetes' library uses 64 bits, and prints `1000E` as `1`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 __all__ = ["MAX_VALUE", "ZERO", "Format", "Quantity", "QuantityError", "from_millis", "from_value", "parse"]
 
 MAX_VALUE: Final = 2**63 - 1
-"""What a quantity with a binary suffix is capped at, as Kubernetes does."""
+"""The largest value of a quantity with a binary suffix, as in Kubernetes."""
 
 _NANOS: Final = 10**9
 _NANOS_PER_MILLI: Final = 10**6
@@ -29,10 +29,10 @@ _DECIMAL_BY_EXPONENT: Final = {exponent: suffix for suffix, exponent in _DECIMAL
 _BINARY_SUFFIXES: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 _BINARY_BY_POWER: Final = {0: "", **{power: suffix for suffix, power in _BINARY_SUFFIXES.items()}}
 
-# Bounds on what a stranger can make us compute: far beyond any resource, far below what would cost time.
+# Bounds on the computation for an untrusted text: far above any real resource, far below a noticeable cost.
 _MAX_LENGTH: Final = 512
 _MAX_EXPONENT: Final = 1024
-_CACHED: Final = 16_384  # distinct texts; a cluster knows a few hundred
+_CACHED: Final = 16_384  # distinct texts; a cluster has a few hundred
 
 _FORMAT_WRONG = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NUMERIC_WRONG = "unable to parse numeric part of quantity"
@@ -40,11 +40,11 @@ _SUFFIX_WRONG = "unable to parse quantity's suffix"
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity, in Kubernetes' words."""
+    """The text is not a quantity; the message is Kubernetes'."""
 
 
 class Format(StrEnum):
-    """The family of suffixes a quantity prints with."""
+    """The family of suffixes with which a quantity is printed."""
 
     DECIMAL_SI = "DecimalSI"
     BINARY_SI = "BinarySI"
@@ -54,19 +54,19 @@ class Format(StrEnum):
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount. Compares and hashes by amount alone: `1` equals `1000m`."""
+    """An exact amount. Comparison and hash depend only on the amount: `1` equals `1000m`."""
 
     nanos: int
     format: Format = Format.DECIMAL_SI
 
     @property
     def value(self) -> int:
-        """In whole units, rounded away from zero."""
+        """The amount in whole units, rounded away from zero."""
         return _divide_away_from_zero(self.nanos, _NANOS)
 
     @property
     def millis(self) -> int:
-        """In thousandths, rounded away from zero."""
+        """The amount in thousandths, rounded away from zero."""
         return _divide_away_from_zero(self.nanos, _NANOS_PER_MILLI)
 
     @property
@@ -102,7 +102,7 @@ class Quantity:
         return Quantity(self.nanos * factor, self.format)
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, the largest suffix that keeps it exact."""
+        """Return the canonical form: without a fraction, with the largest suffix that keeps the amount exact."""
         if self.nanos == 0:
             return "0"
         if self.format is Format.BINARY_SI and self.nanos % _NANOS == 0 and abs(self.nanos) >= 1024 * _NANOS:
@@ -114,10 +114,10 @@ ZERO: Final = Quantity(0)
 
 
 def parse(text: str | float) -> Quantity:
-    """The quantity that `text` (or a JSON number) stands for; what is finer than a nano is rounded away from zero.
+    """Return the quantity of `text` (or of a JSON number); parts below a nano are rounded away from zero.
 
     Raises:
-        QuantityError: It is none.
+        QuantityError: `text` is not a quantity.
     """
     if isinstance(text, str):
         return _parse(text)
@@ -127,12 +127,12 @@ def parse(text: str | float) -> Quantity:
 
 
 def from_value(value: int, format: Format = Format.DECIMAL_SI) -> Quantity:  # noqa: A002  # the word of the API
-    """The quantity of `value` whole units."""
+    """Return the quantity of `value` whole units."""
     return Quantity(value * _NANOS, format)
 
 
 def from_millis(millis: int, format: Format = Format.DECIMAL_SI) -> Quantity:  # noqa: A002  # the word of the API
-    """The quantity of `millis` thousandths."""
+    """Return the quantity of `millis` thousandths."""
     return Quantity(millis * _NANOS_PER_MILLI, format)
 
 
@@ -147,7 +147,7 @@ def _parse(text: str) -> Quantity:
     digits = whole + (fraction or "")
     multiplier, exponent, family = _interpret(suffix)
     if not digits and (exponent < -9 or multiplier >= 1024**5):
-        raise QuantityError(_NUMERIC_WRONG)  # elsewhere no digits mean zero, as Kubernetes reads them
+        raise QuantityError(_NUMERIC_WRONG)  # in all other cases no digits mean zero, as in Kubernetes
     nanos = _scale_to_nanos(int(digits or "0") * multiplier, exponent - len(fraction or ""))
     if family is Format.BINARY_SI:
         nanos = min(nanos, MAX_VALUE * _NANOS)
@@ -157,7 +157,7 @@ def _parse(text: str) -> Quantity:
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """Multiplier and decimal exponent of a suffix, and its family."""
+    """Return the multiplier, the decimal exponent and the family of a suffix."""
     if suffix in _DECIMAL_SUFFIXES:
         return 1, _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI
     if suffix in _BINARY_SUFFIXES:
@@ -171,7 +171,7 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
 
 
 def _scale_to_nanos(digits: int, exponent: int) -> int:
-    """`digits` × 10^`exponent` units in nanos, rounded up."""
+    """Return `digits` × 10^`exponent` units in nanos, rounded away from zero."""
     shift = exponent + 9
     power: int = 10 ** abs(shift)
     return digits * power if shift >= 0 else _divide_away_from_zero(digits, power)

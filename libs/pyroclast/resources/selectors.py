@@ -1,4 +1,4 @@
-"""Label selectors as they stand in objects: does a set of labels match?"""
+"""Label selectors of API objects, and whether labels match a selector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TAKES_VALUES: Final = {"In": True, "NotIn": True, "Exists": False, "DoesNotExis
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether `labels` match. No selector matches nothing, an empty one everything."""
+    """Whether `labels` match `selector`. An absent selector (None) matches nothing, an empty one everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -20,18 +20,18 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
 
 
 def is_empty(selector: Mapping[str, Any] | None) -> bool:
-    """Whether `selector` selects by nothing: it is absent, or has no terms."""
+    """Whether `selector` is absent or has no terms."""
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 def selected_labels(selector: Mapping[str, Any] | None) -> set[str]:
-    """The labels by which `selector` selects."""
+    """Return the keys of the labels that `selector` uses."""
     known = selector or {}
     return {*(known.get("matchLabels") or ()), *(each.get("key", "") for each in known.get("matchExpressions") or ())}
 
 
 def is_valid(selector: Mapping[str, Any]) -> bool:
-    """Whether every term has a known operator, and values where that takes any."""
+    """Whether every term has a key and a known operator, and has values exactly if its operator requires values."""
     return all(
         bool(term.get("key")) and bool(term.get("values")) == _TAKES_VALUES.get(term.get("operator", ""), not term.get("values"))
         for term in selector.get("matchExpressions") or ()

@@ -1,7 +1,7 @@
-"""Resource vectors: what a pod asks for or a queue may use, as numbers that can be compared and added.
+"""Resource vectors: requests of a pod or limits of a queue, as numbers that can be compared and added.
 
-CPU counts in thousandths of a core, memory in bytes, pods one by one, every other resource in thousandths. Separate from
-quantities because vectors follow the scheduler's rules (which names count, what a missing one means), not those of the API.
+CPU is in thousandths of a core, memory in bytes, pods are a number, and every other resource is in thousandths. Vectors are
+separate from quantities, because they follow the scheduler's rules: which resources are counted, and what a missing one means.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from pyroclast.resources.quantity import Format, Quantity
 __all__ = ["EMPTY", "EPSILON", "Missing", "Vector", "counts", "from_list", "stored_amount", "total"]
 
 EPSILON: Final = 0.1
-"""Amounts that differ by less are equal, in the stored unit of each dimension."""
+"""Amounts with a smaller difference are equal, in the unit of each dimension."""
 
 _CPU, _MEMORY, _PODS = "cpu", "memory", "pods"
-_ALWAYS: Final = (_CPU, _MEMORY)  # take part in every comparison, whether named or not
+_ALWAYS: Final = (_CPU, _MEMORY)  # part of every comparison, even when absent
 
 
 class Missing(Enum):
-    """What the right side of a comparison has of a dimension that it does not name."""
+    """The value of a dimension that is absent on the right side of a comparison."""
 
     ZERO = "nothing"
     INFINITY = "no limit"
@@ -32,7 +32,7 @@ class Missing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Amounts by dimension. One that is not named is absent, which is not the same as zero; CPU and memory always count."""
+    """Amounts by dimension. An absent dimension differs from zero; only CPU and memory are always compared."""
 
     amounts: Mapping[str, float]
 
@@ -41,12 +41,12 @@ class Vector:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """CPU, memory, and then the other named dimensions in alphabetical order."""
+        """The names of the dimensions: CPU, memory, and the other dimensions in alphabetical order."""
         return (*_ALWAYS, *sorted(self.amounts.keys() - set(_ALWAYS)))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for, the pod itself aside."""
+        """Whether nothing is requested, apart from the one unit of `pods` that every pod requests."""
         return all(amount < EPSILON for name, amount in self.amounts.items() if name != _PODS)
 
     def __add__(self, other: Vector) -> Vector:
@@ -59,11 +59,11 @@ class Vector:
         return Vector({name: amount * factor for name, amount in self.amounts.items()})
 
     def maximum(self, other: Vector) -> Vector:
-        """The larger amount of each dimension."""
+        """Return the larger amount of each dimension."""
         return self._with(other, max)
 
     def minimum(self, other: Vector, *, missing: Missing) -> Vector:
-        """The smaller amount of each dimension of this vector."""
+        """Return the smaller amount of each dimension of this vector. `missing`: the value of a dimension that `other` lacks."""
         kept = {
             name: amount if missing is Missing.INFINITY and name not in other.amounts else min(amount, other[name])
             for name, amount in self.amounts.items()
@@ -71,21 +71,27 @@ class Vector:
         return Vector(kept)
 
     def exceeding(self, limit: Vector, *, missing: Missing = Missing.ZERO) -> tuple[str, ...]:
-        """The dimensions of this vector that are larger than in `limit`, in the order of `names`."""
+        """Return the dimensions of this vector that exceed `limit`, in the order of `names`. `missing`: the value of absent
+        limits.
+        """
         return tuple(name for name in self.names if not self._is_within(name, limit, missing))
 
     def fits(self, limit: Vector, *, missing: Missing = Missing.ZERO) -> bool:
-        """Whether no dimension is larger than in `limit`. With no limit by default, all that `limit` names must be named."""
+        """Whether no dimension exceeds `limit`. If an absent limit means no limit, this vector must have every dimension of
+        `limit`.
+        """
         if missing is Missing.INFINITY and limit.amounts.keys() - self.amounts.keys() - set(_ALWAYS):
             return False
         return not self.exceeding(limit, missing=missing)
 
     def share_of(self, whole: Vector) -> float:
-        """The largest share that this vector has of a dimension of `whole`; 1 where there is nothing to share."""
+        """Return the largest ratio of a dimension to that of `whole`; a positive amount of a dimension with whole 0 has
+        ratio 1.
+        """
         return max((_share(self[name], whole[name]) for name in whole.names), default=0.0)
 
     def to_list(self) -> dict[str, str]:
-        """As a resource list: canonical quantities by name."""
+        """Return the vector as a resource list: canonical quantities by name."""
         return {name: str(_to_quantity(name, amount)) for name, amount in self.amounts.items()}
 
     def __str__(self) -> str:
@@ -104,31 +110,31 @@ EMPTY: Final = Vector({})
 
 
 def counts(name: str) -> bool:
-    """Whether a resource takes part in scheduling: not `storage`, nor the counts of a quota."""
+    """Whether a resource is counted in scheduling; `storage` and the counts of a quota are not."""
     if name in (_CPU, _MEMORY, _PODS, "ephemeral-storage") or name.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in name and not name.startswith(("count/", "requests."))
 
 
 def from_list(resources: Mapping[str, str | int]) -> Vector:
-    """The vector of a resource list; what does not count is left out.
+    """Return the vector of a resource list, without resources that are not counted.
 
     Raises:
-        QuantityError: a value is no quantity; the text names the resource.
+        QuantityError: a value is not a quantity; the text names the resource.
     """
     return Vector({name: float(stored_amount(name, text)) for name, text in resources.items() if counts(name)})
 
 
 def total(vectors: Iterable[Vector]) -> Vector:
-    """The sum of all."""
+    """Return the sum of all vectors."""
     return sum(vectors, EMPTY)
 
 
 def stored_amount(name: str, text: str | int) -> int:
-    """The amount of resource `name` that quantity `text` means, in the unit in which its dimension counts.
+    """Return the amount of quantity `text` of resource `name`, in the unit of that dimension.
 
     Raises:
-        QuantityError: no quantity; the text names the resource.
+        QuantityError: `text` is not a quantity; the text of the error names the resource.
     """
     try:
         parsed = quantity.parse(text)

@@ -1,1 +1,1 @@
-"""Defaulting and validation of every kind, pure."""
+"""Defaults and validation of every kind, pure."""

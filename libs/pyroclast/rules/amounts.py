@@ -1,4 +1,4 @@
-"""Amounts of resources in JSON: text or number, read once and remembered."""
+"""Resource amounts in JSON, as text or number; parsed texts are cached."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CACHED = 8192
 
 
 def amount(value: Json) -> quantity.Quantity | None:
-    """The quantity that a JSON value tells, None when it tells none."""
+    """Return the quantity of a JSON value; None when it is not a quantity."""
     if type(value) is str:
         return _read(value)
     return _read(str(value)) if type(value) is int else None

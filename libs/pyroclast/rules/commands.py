@@ -1,4 +1,4 @@
-"""What speaks against a Command: an order that nobody knows."""
+"""Rules of Command: its action must be known."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["validate"]
 _OF_JOBS: Final = sorted(action for action in Action if action.is_for_policies or action in {Action.SYNC_JOB, Action.ENQUEUE_JOB})
 _OF_QUEUES: Final = sorted((Action.OPEN_QUEUE, Action.CLOSE_QUEUE, Action.SYNC_QUEUE))
 _ACTIONS: Final[Mapping[str, list[Action]]] = {"Job": _OF_JOBS, "Queue": _OF_QUEUES}
-"""What may be ordered, by the kind of the target."""
+"""The allowed actions, by the kind of the target."""
 
 
 def validate(command: Mapping[str, Any]) -> Verdict:
-    """The verdict on a new Command: its action must be one that its target's kind knows."""
+    """Return the verdict on a new Command: the kind of its target must support its action."""
     kind, action = text(mapping(command.get("target")).get("kind")), text(command.get("action"))
     known = [str(each) for each in _ACTIONS.get(kind, sorted(Action))]
     if action in known:

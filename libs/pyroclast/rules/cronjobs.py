@@ -1,4 +1,6 @@
-"""Rules of CronJob: schedule, time zone and name; what is wrong with its Job is a warning, as it is refused when it is made."""
+"""Rules of CronJob: schedule, time zone and name. Faults of its Job template are warnings, because each Job is checked at its
+creation.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ _LOCAL = "timeZone can't be Local, and must be defined in https://www.iana.org/t
 
 
 def validate(cron_job: Mapping[str, Any], zones: Container[str], *, plugins: Collection[str] = BUILT_IN) -> Verdict:
-    """The verdict on a new or changed CronJob; `zones` and `plugins` are the names of those that there are."""
+    """Return the verdict on a new or changed CronJob.
+
+    `zones` and `plugins`: the names of the known time zones and job plugins.
+    """
     spec = mapping(cron_job.get("spec"))
     name = text(mapping(cron_job.get("metadata")).get("name"))
     findings, in_name = list(_check_spec(spec, zones)), list(_check_name(name))

@@ -1,4 +1,4 @@
-"""Finding a circle in a graph, in time linear in its edges."""
+"""Finds a cycle in a graph, in time linear in the number of edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["find_cycle"]
 
 
 def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names along one circle, the first one again at the end; empty when there is none. Unknown targets are passed over."""
+    """Return the names of one cycle, with the first name again at the end; empty without a cycle. Unknown targets are ignored."""
     finished: set[str] = set()
     for start in edges:
         if start in finished:

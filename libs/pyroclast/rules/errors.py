@@ -1,6 +1,6 @@
-"""Field errors: what is wrong with a value, where it stands, in the words of Kubernetes.
+"""Field errors: the path of a field, its value and its fault, in the words of Kubernetes.
 
-Separate from the rules because every rule, and whoever shows its findings, speaks this one form.
+All rules, and all code that shows their findings, use this one form.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 MISSING: Final = object()
-"""The value of an error that shows none."""
+"""The value of an error that shows no value."""
 
 MAX_SHOWN = 4096
-"""Characters of a value that an error shows: enough to recognise it, not enough to flood a terminal."""
+"""The most characters of a value in an error: enough to recognise the value, but not too many for a terminal."""
 
 
 class ErrorType(Enum):
-    """Text of the type, and the reason that a cause in a Status carries."""
+    """The text of the type, and the reason of a cause in a Status."""
 
     REQUIRED = ("Required value", "FieldValueRequired")
     INVALID = ("Invalid value", "FieldValueInvalid")
@@ -61,7 +61,7 @@ class ErrorType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault: `path` of the field, what kind of fault, the value found (`MISSING`: none is shown), what would be right."""
+    """One fault: `path` of the field, type of the fault, the value (`MISSING`: none is shown), and the correct form."""
 
     path: str
     type: ErrorType
@@ -70,7 +70,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The error without its path, as the `message` of a cause in a Status."""
+        """The error without its path, in the form of a cause's `message` in a Status."""
         parts = [self.type.text]
         if self.value is not MISSING:
             parts.append(_shown(self.value))
@@ -82,74 +82,74 @@ class FieldError:
         return f"{self.path}: {self.body}"
 
     def under(self, prefix: str) -> FieldError:
-        """The same error of an object that stands at `prefix` of a larger one."""
+        """Return the same error for an object at path `prefix` of a larger object."""
         return replace(self, path=f"{prefix}.{self.path}")
 
     def cause(self) -> dict[str, str]:
-        """The entry of `details.causes` in a Status."""
+        """Return the entry of `details.causes` in a Status."""
         return {"reason": self.type.reason, "message": self.body, "field": self.path}
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Nothing stands where something must."""
+    """Return the error of a required value that is missing."""
     return FieldError(path, ErrorType.REQUIRED, detail)
 
 
 def invalid(path: str, value: Json, detail: str) -> FieldError:
-    """The value breaks the rule told by `detail`."""
+    """Return the error of a value that breaks the rule in `detail`."""
     return FieldError(path, ErrorType.INVALID, detail, value)
 
 
 def invalid_for(path: str, value: Json, problems: Iterable[str]) -> list[FieldError]:
-    """The value has these problems: an error for each."""
+    """Return one error for each of `problems` of a value."""
     return [invalid(path, value, problem) for problem in problems]
 
 
 def type_invalid(path: str, value: Json, detail: str) -> FieldError:
-    """The value is of another type than the schema's."""
+    """Return the error of a value whose type differs from the schema."""
     return FieldError(path, ErrorType.TYPE_INVALID, detail, value)
 
 
 def unsupported(path: str, value: Json, supported: Sequence[Json]) -> FieldError:
-    """The value is none of `supported`, which are shown in their order."""
+    """Return the error of a value that is not in `supported`, whose elements are shown in their order."""
     names = ", ".join(go_quote(str(name)) for name in supported)
     return FieldError(path, ErrorType.UNSUPPORTED, f"supported values: {names}" if supported else "", value)
 
 
 def duplicate(path: str, value: Json) -> FieldError:
-    """The value stands there twice."""
+    """Return the error of a duplicate value."""
     return FieldError(path, ErrorType.DUPLICATE, "", value)
 
 
 def not_found(path: str, value: Json, detail: str = "") -> FieldError:
-    """The value names something that is not there."""
+    """Return the error of a value that names an object which does not exist."""
     return FieldError(path, ErrorType.NOT_FOUND, detail, value)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The error of a field that may not be set here."""
+    """Return the error of a field that may not be set."""
     return FieldError(path, ErrorType.FORBIDDEN, detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """The text has more than `limit` bytes; a negative limit is not told."""
+    """Return the error of a text with more than `limit` bytes; a negative limit is not shown."""
     detail = f"may not be more than {limit} {'byte' if limit == 1 else 'bytes'}" if limit >= 0 else "value is too long"
     return FieldError(path, ErrorType.TOO_LONG, detail)
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
-    """The list or map has `count` entries, more than `limit`; negative numbers are not told."""
+    """Return the error of a list or map with `count` entries, more than `limit`; negative numbers are not shown."""
     detail = f"must have at most {limit} {'item' if limit == 1 else 'items'}" if limit >= 0 else "has too many items"
     return FieldError(path, ErrorType.TOO_MANY, detail, count if count >= 0 else MISSING)
 
 
 def internal(path: str, detail: str) -> FieldError:
-    """The check itself could not be made."""
+    """Return the error of a check that could not be made."""
     return FieldError(path, ErrorType.INTERNAL, detail)
 
 
 def _shown(value: Json) -> str:
-    """A value as Go prints it as JSON, cut where it gets long."""
+    """Return a value as Go prints its JSON, cut if it is long."""
     if isinstance(value, str):
         shown = go_quote(value)
     elif isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
@@ -157,7 +157,7 @@ def _shown(value: Json) -> str:
     else:
         try:
             shown = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        except (TypeError, ValueError, RecursionError):  # deeper than a value can be that somebody means
+        except (TypeError, ValueError, RecursionError):  # nested deeper than any meaningful value
             shown = f"<{type(value).__name__}>"
         shown = shown.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e") if shown[:1] != "<" else shown
     return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"

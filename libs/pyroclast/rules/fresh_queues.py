@@ -1,4 +1,6 @@
-"""Queues that a denial may rest on, while caches may show them as they were: noted first, then read, then judged by."""
+"""Queues on which a denial may depend, while the cached queues may be out of date: such queues are noted, read, and
+judged again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ __all__ = ["NotedQueues", "ReadQueues"]
 
 
 class NotedQueues:
-    """`queues`; `note` is told the name of each that is asked for and speaks against a request, or is not there."""
+    """A lookup in `queues` that reports to `note` the name of each queue which is missing or speaks against the request."""
 
     __slots__ = ("_note", "_queues")
 
@@ -19,26 +21,26 @@ class NotedQueues:
         self._queues, self._note = queues, note
 
     def get(self, name: str) -> QueueView | None:
-        """The queue of that name."""
+        """Return the queue of that name; None when there is none."""
         view = self._queues.get(name)
         if name and (view is None or not view.is_open):
             self._note(name)
         return view
 
     def children(self, name: str) -> Sequence[QueueView]:
-        """The queues below that one."""
+        """Return the children of that queue."""
         children = self._queues.children(name)
         for child in children:
             self._note(child.name)
         return children
 
     def all(self) -> Sequence[QueueView]:
-        """Every queue."""
+        """Return all queues."""
         return self._queues.all()
 
 
 class ReadQueues:
-    """`queues`, but for those that were `read`: None for one that is not there."""
+    """A lookup in `queues` in which the queues in `read` replace the cached ones; None for a queue that does not exist."""
 
     __slots__ = ("_queues", "_read")
 
@@ -46,15 +48,15 @@ class ReadQueues:
         self._queues, self._read = queues, read
 
     def get(self, name: str) -> QueueView | None:
-        """The queue of that name."""
+        """Return the queue of that name; None when there is none."""
         return self._read[name] if name in self._read else self._queues.get(name)
 
     def children(self, name: str) -> Sequence[QueueView]:
-        """The queues below that one, ordered by name."""
+        """Return the children of that queue, ordered by name."""
         return self._with_read(self._queues.children(name), parent=name)
 
     def all(self) -> Sequence[QueueView]:
-        """Every queue."""
+        """Return all queues, ordered by name."""
         return self._with_read(self._queues.all())
 
     def _with_read(self, cached: Sequence[QueueView], *, parent: str | None = None) -> Sequence[QueueView]:

@@ -1,4 +1,4 @@
-"""Rules of HyperNode: it has members, and their patterns compile."""
+"""Rules of HyperNode: it has members, and their patterns are valid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["validate"]
 
 
 def validate(hyper_node: Mapping[str, Any]) -> Verdict:
-    """The verdict on a new or changed HyperNode. The message shows paths as Volcano does, causes show the real ones."""
+    """Return the verdict on a new or changed HyperNode. The message has Volcano's form of the paths; the causes have the real
+    paths.
+    """
     spec = mapping(hyper_node.get("spec"))
     members = spec.get("members")
     if not members:

@@ -1,4 +1,4 @@
-"""Rules of JobTemplate: a Job that could not be made is refused when its template is, and a template in use is kept."""
+"""Rules of JobTemplate: its spec must be valid for a Job, and a template in use must not be deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def validate(
     pod_level_resources: bool = True,
     plugins: Collection[str] = BUILT_IN,
 ) -> Verdict:
-    """The verdict on a new or changed JobTemplate. A queue that is missing or closed is a warning: it may open by then."""
+    """Return the verdict on a new or changed JobTemplate.
+
+    A missing or closed queue is a warning, because the queue may be open when the Job is created.
+    """
     spec = mapping(template.get("spec"))
     name = text(mapping(template.get("metadata")).get("name"))
     findings = check_template_spec(spec, "spec", name=name, pod_level_resources=pod_level_resources, plugins=plugins)
@@ -41,7 +44,7 @@ def validate(
 
 
 def validate_delete(template: Mapping[str, Any], name: str, flows: Sequence[FlowView]) -> Verdict:
-    """The verdict on deleting the template of that name, which `flows` use."""
+    """Return the verdict on deleting the template of that name. `flows`: the flows that use the template."""
     metadata = mapping(template.get("metadata"))
     if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
         return ALLOWED

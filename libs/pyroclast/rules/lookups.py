@@ -1,4 +1,4 @@
-"""What rules must know of other objects, as ports: whoever calls a rule brings them."""
+"""The interfaces through which rules look up other objects; the caller of a rule supplies them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROOT_QUEUE = "root"
 DEFAULT_QUEUE = "default"
 
 COMPLETE_PHASES = ("Succeed", "Failed")
-"""Phases in which a JobFlow starts nothing any more."""
+"""Phases in which a JobFlow starts no more Jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """What rules see of a Queue. Resource lists are as on the wire: name to quantity."""
+    """The part of a Queue that rules read. Resource lists map names to quantities in JSON."""
 
     name: str
     parent: str = ""
@@ -47,7 +47,7 @@ class QueueView:
 
     @classmethod
     def of(cls, queue: Mapping[str, Any], *, name: str = "") -> QueueView:
-        """The view of a Queue object; `name` where the object has none (a deletion)."""
+        """Return the view of a Queue object. `name`: the name of an object without metadata (a deletion)."""
         metadata, spec, status = mapping(queue.get("metadata")), mapping(queue.get("spec")), mapping(queue.get("status"))
         annotations = mapping(metadata.get("annotations"))
         pods = amount(mapping(status.get("allocated")).get("pods"))
@@ -66,7 +66,7 @@ class QueueView:
 
     @property
     def is_open(self) -> bool:
-        """Whether jobs may enter. A queue that was made a moment ago has no state yet: it is about to open."""
+        """Whether the queue accepts jobs. A new queue has no state yet, and counts as open."""
         return self.state in ("", "Open")
 
 
@@ -74,7 +74,7 @@ class QueueLookup(Protocol):
     """The queues of the cluster."""
 
     def get(self, name: str) -> QueueView | None:
-        """The queue of that name."""
+        """Return the queue of that name; None when there is none."""
         ...
 
     def children(self, name: str) -> Sequence[QueueView]:
@@ -82,20 +82,20 @@ class QueueLookup(Protocol):
         ...
 
     def all(self) -> Sequence[QueueView]:
-        """Every queue."""
+        """Return all queues."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class FlowView:
-    """What rules see of a JobFlow that uses a template: its name and its phase."""
+    """The part of a JobFlow that rules read: its name and its phase."""
 
     name: str
     phase: str = ""
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing will be started any more."""
+        """Whether the flow starts no more Jobs."""
         return self.phase in COMPLETE_PHASES
 
 
@@ -103,23 +103,23 @@ class FlowLookup(Protocol):
     """The flows that use a template."""
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """The JobFlows of the namespace with an entry of that name that are not being deleted."""
+        """Return the JobFlows of the namespace that have an entry of that name and are not being deleted."""
         ...
 
 
 class FlowKnowledge(Protocol):
-    """What rules of flows must know of templates and expressions."""
+    """The interface through which rules of flows use templates and expressions."""
 
     def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The spec of the Job of an entry; None when its template is not there (yet).
+        """Return the spec of the Job of an entry; None when its template does not exist (yet).
 
         Raises:
-            ValueError: the patch of the entry does not fit.
+            ValueError: the patch of the entry does not fit the template.
         """
         ...
 
     def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        """What is wrong with an expression; empty when nothing is."""
+        """Return the fault of an expression; empty when it is valid."""
         ...
 
 
@@ -132,9 +132,9 @@ class _NothingKnown:
 
 
 NOTHING_KNOWN: Final[FlowKnowledge] = _NothingKnown()
-"""For checks without a cluster: no template is there."""
+"""For checks without a cluster: no template exists."""
 
 
 def queue_not_found(name: str) -> str:
-    """What the API server says of a queue that is not there."""
+    """Return the API server's message for a queue that does not exist."""
     return f'queue.scheduling.volcano.sh "{name}" not found'

@@ -1,4 +1,4 @@
-"""Whether two JSON values mean the same: absent equals empty, quantities and durations go by value."""
+"""Whether two JSON values have the same meaning: absent equals empty, and quantities and durations are compared by value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUANTITY_LISTS = frozenset({"requests", "limits", "overhead", "capacity", "capa
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 _DURATIONS = frozenset({"backoff", "maxBackoff", "resetAfter", "runningEstimate", "timeout"})
 _NAMED = frozenset({"annotations", "labels", "matchLabels", "nodeSelector", "options", "volumeAttributes"})
-"""Maps whose keys are no fields: there an empty text is something."""
+"""Maps whose keys are not fields: in these maps, an empty text differs from an absent key."""
 _TELLING = frozenset(
     """activeDeadlineSeconds allowPrivilegeEscalation automountServiceAccountToken cachingMode defaultMode enableServiceLinks
     exitCode expirationSeconds fsGroup fsGroupChangePolicy fsType gmsaCredentialSpec gmsaCredentialSpecName
@@ -26,15 +26,15 @@ _TELLING = frozenset(
     storageClassName supplementalGroupsPolicy terminationGracePeriodSeconds timeout tolerationSeconds
     ttlSecondsAfterFinished type volumeAttributesClassName volumeMode""".split()  # noqa: SIM905
 )
-"""Fields of a Job of which an empty value is another than none; of the others typed clients leave empty values out."""
+"""Fields of a Job in which an empty value differs from an absent one. Typed clients omit empty values of all other fields."""
 _CONTAINERS = (dict, list)
 _ABSENT: tuple[Any, ...] = (None, {}, [])
 
 
 def same_meaning(one: Json, other: Json, *, of_job: bool = False) -> bool:
-    """Whether both mean the same; `of_job`: as parts of a Job, of which clients leave out what is empty.
+    """Whether both values have the same meaning. `of_job`: both are parts of a Job, of which clients omit empty fields.
 
-    Works on a stack of its own: a value may be nested deeper than calls can be.
+    Uses its own stack, because a value may be nested deeper than the recursion limit.
     """
     pending = [(one, other, "")]
     while pending:

@@ -1,4 +1,4 @@
-"""Warnings about Jobs and PodGroups of Kubernetes itself whose label or annotation names a queue that does not exist."""
+"""Warnings for native Jobs and PodGroups of Kubernetes whose label or annotation names a queue that does not exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["queue_warnings"]
 
 
 def queue_warnings(record: Mapping[str, Any], queues: QueueLookup) -> Verdict:
-    """A warning for each queue that `record`, or the template of its pods, names and that does not exist. All is allowed."""
+    """Return a verdict that allows `record`, with a warning for each queue that `record` or its pod template names and that does
+    not exist.
+    """
     return Verdict(warnings=tuple(_warnings(record, queues)))
 
 

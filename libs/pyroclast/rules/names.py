@@ -1,4 +1,4 @@
-"""Names as Kubernetes checks them: each function gives the sentences that speak against a name, none when it is right."""
+"""The rules of Kubernetes for names. Each function returns the faults of a name as sentences; none for a valid name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = [
 ]
 
 NameRule: TypeAlias = Callable[[str], Sequence[str]]
-"""Takes a name, gives what is wrong with it as sentences; nothing when it is right."""
+"""A rule takes a name and returns its faults as sentences; none for a valid name."""
 
 LABEL_LIMIT = 63
 SUBDOMAIN_LIMIT = 253
 PORT_NAME_LIMIT = 15
 
 _CACHED = 4096
-"""Names kept with their verdict: label keys, resource and container names come back all the time."""
+"""How many names are cached with their faults; label keys and names of resources and containers recur all the time."""
 
 _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -64,7 +64,7 @@ _PRINTABLE = re.compile(r"[ -~]+")
 
 
 def regex_sentence(text: str, pattern: str, *examples: str) -> str:
-    """`text` with the examples and the pattern, as Kubernetes words a value that does not match."""
+    """Return `text` with the examples and the pattern, in Kubernetes' words for a value that does not match."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return (
         f"{text} (e.g. {shown}regex used for validation is '{pattern}')"
@@ -86,7 +86,7 @@ _BAD_CONFIG_KEY = regex_sentence(
 
 @lru_cache(_CACHED)
 def qualified_name(value: str) -> tuple[str, ...]:
-    """Against `value` as a label key: `name` or `prefix/name`."""
+    """Return the faults of `value` as a label key: `name` or `prefix/name`."""
     parts = value.split("/")
     if len(parts) > 2:
         return (f"a valid label key {_BAD_NAME_PART} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
@@ -108,7 +108,7 @@ def qualified_name(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def label_value(value: str) -> tuple[str, ...]:
-    """Against `value` as the value of a label."""
+    """Return the faults of `value` as the value of a label."""
     problems: list[str] = []
     if _bytes(value) > LABEL_LIMIT:
         problems.append(f"must be no more than {LABEL_LIMIT} bytes")
@@ -119,7 +119,7 @@ def label_value(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def dns_label(value: str) -> tuple[str, ...]:
-    """Against `value` as a DNS-1123 label."""
+    """Return the faults of `value` as a DNS-1123 label."""
     problems: list[str] = []
     if _bytes(value) > LABEL_LIMIT:
         problems.append(f"must be no more than {LABEL_LIMIT} characters")
@@ -130,7 +130,7 @@ def dns_label(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def dns_subdomain(value: str) -> tuple[str, ...]:
-    """Against `value` as a DNS-1123 subdomain."""
+    """Return the faults of `value` as a DNS-1123 subdomain."""
     problems: list[str] = []
     if _bytes(value) > SUBDOMAIN_LIMIT:
         problems.append(f"must be no more than {SUBDOMAIN_LIMIT} characters")
@@ -141,7 +141,7 @@ def dns_subdomain(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def port_name(value: str) -> tuple[str, ...]:
-    """Against `value` as the name of a port."""
+    """Return the faults of `value` as the name of a port."""
     problems: list[str] = []
     if _bytes(value) > PORT_NAME_LIMIT:
         problems.append(f"must be no more than {PORT_NAME_LIMIT} characters")
@@ -157,13 +157,13 @@ def port_name(value: str) -> tuple[str, ...]:
 
 
 def dns_service_label(value: str) -> tuple[str, ...]:
-    """Against `value` as a DNS-1035 label, the name of a Service."""
+    """Return the faults of `value` as a DNS-1035 label, the name of a Service."""
     long = (f"must be no more than {LABEL_LIMIT} characters",) if _bytes(value) > LABEL_LIMIT else ()
     return long if _SERVICE_LABEL.fullmatch(value) else (*long, _BAD_SERVICE_LABEL)
 
 
 def path_segment(value: str) -> tuple[str, ...]:
-    """Against `value` as a segment of a path (names of RBAC objects)."""
+    """Return the faults of `value` as a segment of a path (names of RBAC objects)."""
     if value in {".", ".."}:
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{each}'" for each in ("/", "%") if each in value)
@@ -171,7 +171,7 @@ def path_segment(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def config_map_key(value: str) -> tuple[str, ...]:
-    """Against `value` as a key of a ConfigMap or Secret."""
+    """Return the faults of `value` as a key of a ConfigMap or Secret."""
     problems = [_LONG] if _bytes(value) > SUBDOMAIN_LIMIT else []
     if not _CONFIG_KEY.fullmatch(value):
         problems.append(_BAD_CONFIG_KEY)
@@ -184,7 +184,7 @@ def config_map_key(value: str) -> tuple[str, ...]:
 
 @lru_cache(_CACHED)
 def env_var_name(value: str) -> tuple[str, ...]:
-    """Against `value` as the name of an environment variable."""
+    """Return the faults of `value` as the name of an environment variable."""
     if not value:
         return ("environment variable name must be non-empty",)
     if not _PRINTABLE.fullmatch(value) or "=" in value:

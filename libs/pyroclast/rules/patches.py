@@ -1,4 +1,4 @@
-"""Applying our own patches to a value, for rules that look at an object as it will be once its defaults are in it."""
+"""Applies a patch of defaults to a value, for rules that check an object with its defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["applied"]
 
 
 def applied(document: Mapping[str, Any], patch: Patch) -> dict[str, Any]:
-    """`document` with the `add` operations of `patch`; what they pass through is copied, the rest is shared."""
+    """Return `document` with the `add` operations of `patch`. Only the changed parts are copied; the other parts are shared."""
     result = dict(document)
     for operation in patch:
         *parents, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])

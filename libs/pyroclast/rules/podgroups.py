@@ -1,4 +1,4 @@
-"""Rules of PodGroup: the queue of its namespace by default, and what speaks against a new one."""
+"""Rules of PodGroup: the default queue of its namespace, and the checks of a new PodGroup."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ DEFAULT_QUEUE = "default"
 
 
 def takes_queue_of_namespace(pod_group: Mapping[str, Any]) -> bool:
-    """Whether the PodGroup names no queue of its own: the schema has put `default` there."""
+    """Whether the PodGroup names no queue, so that the schema has set its queue to `default`."""
     return mapping(pod_group.get("spec")).get("queue") == DEFAULT_QUEUE
 
 
 def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
-    """The operations that give the PodGroup the queue of its namespace."""
+    """Return the operations that set the queue of the PodGroup to the queue of its namespace."""
     queue = namespace_annotations.get(SCHEDULING_QUEUE_NAME)
     if not takes_queue_of_namespace(pod_group) or not isinstance(queue, str):
         return []
@@ -32,15 +32,15 @@ def default(pod_group: Mapping[str, Any], namespace_annotations: Mapping[str, An
 
 
 def default_update(pod_group: Mapping[str, Any], old: Mapping[str, Any], namespace_annotations: Mapping[str, Any]) -> Patch:
-    """The same for a spec that replaces that of `old` and leaves the queue out, as operators do at each sync.
+    """Return the same operations for a spec that replaces the spec of `old` without a queue, as operators write at each sync.
 
-    A PodGroup that was in queue `default` stays there.
+    A PodGroup in queue `default` stays in that queue.
     """
     return [] if takes_queue_of_namespace(old) else default(pod_group, namespace_annotations)
 
 
 def validate_create(pod_group: Mapping[str, Any], queues: QueueLookup) -> Verdict:
-    """The verdict on a new PodGroup."""
+    """Return the verdict on a new PodGroup."""
     spec = mapping(pod_group.get("spec"))
     parts = [list(_check_queue(text(spec.get("queue")), queues)), list(_check_topologies(spec))]
     findings = [finding for part in parts for finding in part]

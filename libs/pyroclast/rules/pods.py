@@ -1,4 +1,4 @@
-"""Rules of Pod: what the configuration adds to one, and annotations that speak against one."""
+"""Rules of Pod: the configured additions to a pod, and the checks of its annotations."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def asks(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod asks for something by an annotation: without resource groups in the configuration no other gets any."""
+    """Whether a pod requests a resource group or a queue gate by an annotation.
+
+    When no resource groups are configured, only such pods get additions.
+    """
     annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
     return RESOURCE_GROUP in annotations or QUEUE_ALLOCATION_GATE in annotations
 
 
 def default(pod: Mapping[str, Any], *, namespace: str, groups: Iterable[ResourceGroup] = (), queue_gates: bool = False) -> Patch:
-    """The operations that the configuration asks for; `queue_gates` tells whether pods may ask for a gate of their queue."""
+    """Return the operations with the configured additions. `queue_gates`: whether pods may request a gate of their queue."""
     spec = mapping(pod.get("spec"))
     namespace = text(mapping(pod.get("metadata")).get("namespace")) or namespace
     patch = _gate(pod, spec) if queue_gates else []
@@ -62,7 +65,7 @@ def _of_group(spec: Mapping[str, Any], group: ResourceGroup) -> Patch:
 
 
 def validate_create(pod: Mapping[str, Any], scheduler_names: Collection[str]) -> Verdict:
-    """The verdict on a new pod; those of other schedulers are none of our business."""
+    """Return the verdict on a new pod; pods of other schedulers are not checked."""
     if text(mapping(pod.get("spec")).get("schedulerName")) not in scheduler_names:
         return ALLOWED
     annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
@@ -76,7 +79,7 @@ def validate_create(pod: Mapping[str, Any], scheduler_names: Collection[str]) ->
 
 
 def _check_disruption(key: str, value: str) -> Finding | None:
-    """A positive count, or a percentage from 1% to 99% with its sign at the end."""
+    """Check for a positive count, or a percentage from 1% to 99% that ends in a percent sign."""
     number = int(value) if _INTEGER.fullmatch(value) and len(value) <= 16 else None
     if number is not None and 0 < number <= MAX_INT32:
         return None

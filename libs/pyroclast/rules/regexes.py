@@ -1,7 +1,7 @@
-"""Regular expressions of RE2, which Go and Volcano use: what is legal, with Go's words for what is not.
+"""Regular expressions of RE2, which Go and Volcano use: their syntax, with Go's messages for errors.
 
-There is no look-around and there are no back-references, so that matching is linear; the `re` of Python has both and
-takes another syntax, so expressions are read here.
+RE2 has neither look-around nor back-references, so that matching takes linear time. Python's `re` has both, and another syntax,
+so this module parses the expressions itself.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}", re.ASCII)
 
 
 class RegexError(ValueError):
-    """The expression is none of RE2; the text is Go's, with the part at fault."""
+    """The expression is not valid RE2; the text is Go's message, with the faulty part."""
 
     def __init__(self, code: str, part: str) -> None:
         super().__init__(f"{code}: `{part}`")
 
 
 def check_regex(pattern: str) -> None:
-    """Read `pattern`.
+    """Check the syntax of `pattern`.
 
     Raises:
-        RegexError: It is no expression of RE2.
+        RegexError: `pattern` is not a valid RE2 expression.
     """
     if len(pattern) > MAX_LENGTH:
         raise RegexError("expression too large", pattern[:32])
@@ -51,14 +51,14 @@ def check_regex(pattern: str) -> None:
 
 @dataclass(slots=True)
 class _Last:
-    """The operator before the current place: where it starts, and whether it repeats something already."""
+    """The operator before the current position: its start (-1 for none), and whether it is a repetition."""
 
     start: int = -1
     repeats: bool = False
 
 
 class _Reader:
-    """Walks over an expression once."""
+    """Parses an expression in one pass."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -86,7 +86,7 @@ class _Reader:
             raise RegexError("missing closing )", pattern)
 
     def _element(self, character: str, *, has_operand: bool) -> bool:
-        """Step over one element; whether there is now something to repeat. Setting flags leaves what was there before."""
+        """Step over one element; return whether an operand for a repetition now exists. Flags do not change that."""
         if character == "(":
             return has_operand if self._group() else False
         if character == ")":
@@ -120,7 +120,7 @@ class _Reader:
         return pattern[start : self._at]
 
     def _group(self) -> bool:
-        """Step into a group; whether it only set flags."""
+        """Step into a group; return whether the group only sets flags."""
         pattern, start = self._pattern, self._at
         if self._open >= MAX_DEPTH:
             raise RegexError("expression nests too deeply", pattern[:32])
@@ -179,14 +179,15 @@ class _Reader:
         if low is None:
             return
         self._at += 1
-        if pattern[self._at] == "\\" and pattern[self._at + 1 : self._at + 2] in _CLASSES | {"p", "P"}:  # no end of a range
+        # a class cannot end a range
+        if pattern[self._at] == "\\" and pattern[self._at + 1 : self._at + 2] in _CLASSES | {"p", "P"}:
             raise RegexError("invalid escape sequence", pattern[self._at : self._at + 2])
         high = self._bracket_character(bracket)
         if high is None or high < low:
             raise RegexError("invalid character class range", pattern[start : self._at])
 
     def _bracket_character(self, bracket: int) -> int | None:
-        """The code of one character inside brackets; None for a class of them."""
+        """Return the code of one character inside brackets; None for a class of characters."""
         if self._at >= len(self._pattern):
             raise RegexError("missing closing ]", self._pattern[bracket:])
         if self._pattern[self._at] == "\\":
@@ -195,7 +196,7 @@ class _Reader:
         return ord(self._pattern[self._at - 1])
 
     def _escape(self, *, in_bracket: bool) -> int | None:
-        """Step over an escape sequence; the code of the character that it means, None when it means several or none."""
+        """Step over an escape sequence; return the code of its character, None when it means several characters or none."""
         pattern, start = self._pattern, self._at
         rest = pattern[start + 1 : start + 2]
         if not rest:

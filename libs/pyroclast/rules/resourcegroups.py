@@ -1,4 +1,4 @@
-"""Resource groups of the admission configuration: which pods they are for, and what these get."""
+"""Resource groups of the admission configuration: which pods they select, and what they add to these pods."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["ConfigurationError", "ResourceGroup", "read_groups"]
 
 
 class ConfigurationError(ValueError):
-    """The document is no admission configuration; the text names the key."""
+    """The document is not an admission configuration; the text names the faulty key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
     """One entry of `resourceGroups`.
 
-    `selected_by` is `namespace`, `annotation` or empty; `namespaces` and `annotations` are what it selects by. `affinity`
-    None: none is given.
+    `selected_by`: `namespace`, `annotation` or empty. `namespaces` and `annotations`: the values by which the group selects.
+    `affinity`: None when the group sets none.
     """
 
     name: str
@@ -48,7 +48,7 @@ class ResourceGroup:
 
 
 def read_groups(document: Json) -> tuple[ResourceGroup, ...]:
-    """The groups of a configuration file that was read as YAML; unknown keys are passed over.
+    """Return the groups of a configuration that was parsed as YAML; unknown keys are ignored.
 
     Raises:
         ConfigurationError: A part has the wrong shape.
@@ -83,7 +83,7 @@ def _read_group(group: Mapping[str, Any], path: str) -> ResourceGroup:
 
 
 def _read_annotations(values: list[str]) -> dict[str, str]:
-    """Pairs written as `key: value`; what is written otherwise selects nothing, and the first of a key counts."""
+    """Return the pairs written as `key: value`. Other lines select nothing, and the first pair of a key is used."""
     pairs: dict[str, str] = {}
     for line in (line for value in values for line in value.splitlines()):
         key, separator, value = line.partition(":")
@@ -98,7 +98,7 @@ def _unquoted(word: str) -> str:
 
 
 def _read_toleration(toleration: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys are taken in Volcano's lower case and in that of Kubernetes."""
+    """Return the toleration with Kubernetes' keys; Volcano's lower-case keys are accepted too."""
     names = {"key": "key", "operator": "operator", "value": "value", "effect": "effect", "tolerationseconds": "tolerationSeconds"}
     return {names[key.lower()]: value for key, value in toleration.items() if key.lower() in names and value is not None}
 

@@ -23,7 +23,9 @@ TOP: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def schema_faults(document: Mapping[str, Any], schema: Schema) -> list[str]:
-    """A sentence per fault, each with the path of its field. The metadata, which every kind has alike, are left out."""
+    """Return a sentence for each fault, with the path of its field. The metadata, which are the same for every kind, are not
+    checked.
+    """
     properties = schema.get("properties") or {}
     found = [
         f"{name}: unknown field; fields here are {_listed(properties)}" for name in document if name not in {*properties, *TOP}
@@ -36,7 +38,7 @@ def schema_faults(document: Mapping[str, Any], schema: Schema) -> list[str]:
 
 def _faults(value: Any, schema: Schema, path: str) -> Iterator[str]:  # noqa: ANN401 - a JSON value
     if value is None:
-        return  # the API server drops it
+        return  # the API server drops null
     if schema.get(NUMBER_OR_TEXT):
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             yield f"{path}: must be a number or a string, not {_kind_of(value)}"

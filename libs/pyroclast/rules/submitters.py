@@ -1,6 +1,7 @@
-"""Who submitted a Job, a JobFlow or a CronJob: written when it is created, by us, and not changed after.
+"""Rules for the submitter of a Job, a JobFlow or a CronJob: admission writes it at the creation, and it must not change.
 
-What our own controllers make for an owner carries the owner's: they are the only ones who may say who somebody else was.
+An object that a controller of Pyroclast creates for an owner has the submitter of the owner. Only Pyroclast's controllers may
+name another user.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ POINTER = "/metadata/annotations/" + keys.SUBMITTED_BY.replace("/", "~1")
 
 
 def is_ours(user: str, namespace: str) -> bool:
-    """Whether a user is a program of ours: a ServiceAccount of the namespace that they run in."""
+    """Whether a user is a program of Pyroclast: a ServiceAccount in the namespace of these programs."""
     return bool(namespace) and user.startswith(f"system:serviceaccount:{namespace}:")
 
 
 def stamp(body: Mapping[str, Any], user: str, *, ours: bool) -> Patch:
-    """Writes the user who creates `body`; what our own controllers say is left as it is."""
+    """Return the operations that write the user who creates `body`. A submitter written by Pyroclast's controllers stays."""
     if ours or not user:
         return []
     annotations = mapping(body.get("metadata")).get("annotations")
@@ -35,13 +36,15 @@ def stamp(body: Mapping[str, Any], user: str, *, ours: bool) -> Patch:
 
 
 def restore(body: Mapping[str, Any], old: Mapping[str, Any]) -> Patch:
-    """Writes again who submitted `old`, where an update leaves that out: clients send their own manifest once more."""
+    """Return the operations that write the submitter of `old` again when an update omits it, as clients do that apply their
+    manifest again.
+    """
     user = _said(old)
     return stamp(body, user, ours=False) if isinstance(user, str) and _said(body) is None else []
 
 
 def validate(body: Mapping[str, Any], old: Mapping[str, Any] | None, user: str, *, ours: bool) -> Verdict:
-    """Whether a request may leave behind what `body` says of who submitted it. `old` is None for a creation."""
+    """Return the verdict on the submitter in `body`. `old` is None for a creation."""
     said = _said(body)
     allowed = said is None or said == user if old is None else said == _said(old)
     if ours or allowed:

@@ -1,4 +1,4 @@
-"""Network topology of a Job, a partition or a PodGroup: one limit, told by number or by name."""
+"""Rules for the network topology of a Job, a partition or a PodGroup: its limit is given by number or by name, not both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BOTH_TIERS = "must not specify 'highestTierAllowed' and 'highestTierName' in net
 
 
 def check_topology(topology: Json, path: str) -> FieldError | None:
-    """The error of a topology (at `path`) that tells its limit twice."""
+    """Return the error of a topology (at `path`) that gives its limit twice; None otherwise."""
     given = mapping(topology)
     name = text(given.get("highestTierName"))
     if given.get("highestTierAllowed") is None or not name:

@@ -1,7 +1,7 @@
-"""Reading JSON without trusting it: each function gives the value when its type is right, else that type's empty value.
+"""Reads JSON of unknown types: each function returns the value when its type is right, else the empty value of that type.
 
-Types are the business of the schema, which the API server checks between mutation and validation and whose errors name
-every field. Rules only must not stumble over a wrong one.
+The API server checks types by the schema, between mutation and validation, and reports every field. So rules only have to
+tolerate wrong types.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any, Final, TypeAlias
 __all__ = ["EMPTY", "Json", "integer", "items", "mapping", "mappings", "optional_integer", "string_items", "text"]
 
 Json: TypeAlias = Any
-"""A value as it came out of JSON: object, list, text, number, boolean or None."""
+"""A decoded JSON value: object, list, text, number, boolean or None."""
 
 EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def mapping(value: Json) -> Mapping[str, Any]:
-    """An object, or an empty one."""
+    """Return an object; an empty one when `value` is not an object."""
     return value if type(value) is dict else EMPTY
 
 
 def items(value: Json) -> list[Any]:
-    """A list, or an empty one."""
+    """Return a list; an empty one when `value` is not a list."""
     return value if type(value) is list else []
 
 
 def mappings(value: Json) -> Iterable[tuple[int, Mapping[str, Any]]]:
-    """Index and value of each item of a list; an item that is no object reads as an empty one."""
+    """Return index and value of each item of a list; an item that is not an object is returned as an empty object."""
     if type(value) is not list:
         return ()
     for item in value:
@@ -39,20 +39,20 @@ def mappings(value: Json) -> Iterable[tuple[int, Mapping[str, Any]]]:
 
 
 def string_items(value: Json) -> list[str]:
-    """The strings of a list."""
+    """Return the strings in a list."""
     return [item for item in value if type(item) is str] if type(value) is list else []
 
 
 def text(value: Json) -> str:
-    """A string, or an empty one."""
+    """Return a string; an empty one when `value` is not a string."""
     return value if type(value) is str else ""
 
 
 def integer(value: Json) -> int:
-    """An integer, or 0."""
+    """Return an integer; 0 when `value` is not an integer."""
     return value if type(value) is int else 0
 
 
 def optional_integer(value: Json) -> int | None:
-    """An integer, or None."""
+    """Return an integer; None when `value` is not an integer."""
     return value if type(value) is int else None

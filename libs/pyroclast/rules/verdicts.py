@@ -1,4 +1,4 @@
-"""What rules find, and the verdict that follows: allowed, or denied in Volcano's sentence with a cause per field."""
+"""Findings of rules, and the verdict on a request: allowed, or denied with Volcano's sentence and a cause for each field."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pyroclast.rules.errors import FieldError
 __all__ = ["ALLOWED", "Finding", "Patch", "Verdict", "denied", "field_verdict", "first_only", "found", "verdict_of"]
 
 SHOWN_PLACES = 5
-"""Fields that a message names; all of them are in its causes."""
+"""The most fields that a message names; the causes name all of them."""
 
 Patch: TypeAlias = list[dict[str, Any]]
-"""Operations of a JSON patch (RFC 6902)."""
+"""The operations of a JSON patch (RFC 6902)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `sentence` is Volcano's, with the blanks and semicolons that it has inside a message.
+    """One fault. `sentence` is Volcano's, with its blanks and semicolons inside a message; `errors` are the errors of the fields.
 
-    `extra` marks what Volcano would not have reported, because it stopped before; `about_fields` is false for what
-    no change of the object can mend (a closed queue). `errors` say the same per field.
+    `extra`: whether Volcano would not report the fault, because it stopped before. `about_fields`: false for a fault that no
+    change of the object can repair (a closed queue).
     """
 
     sentence: str
@@ -35,7 +35,8 @@ class Finding:
 class Verdict:
     """The answer to one request. An empty `message` allows it.
 
-    Causes make it a 422 Invalid, else it is Volcano's plain 400. Warnings are for what is legal but surely not meant.
+    With causes, a denial is a 422 Invalid, else Volcano's plain 400. Warnings are for requests that are valid but surely not
+    intended.
     """
 
     message: str = ""
@@ -44,12 +45,12 @@ class Verdict:
 
     @property
     def allowed(self) -> bool:
-        """Whether nothing speaks against the request."""
+        """Whether the request is allowed."""
         return not self.message
 
     @property
     def sentence(self) -> str:
-        """The message and, behind it, the fields at fault that it does not name: of several objects kubectl shows only this."""
+        """The message, followed by the faulty fields that it does not name. For several objects, kubectl shows only this text."""
         paths = [path for path in dict.fromkeys(cause.path for cause in self.causes) if path not in self.message]
         more = f" and {len(paths) - SHOWN_PLACES} more" if len(paths) > SHOWN_PLACES else ""
         return f"{self.message} ({', '.join(paths[:SHOWN_PLACES])}{more})" if paths else self.message
@@ -59,25 +60,25 @@ ALLOWED = Verdict()
 
 
 def denied(message: str, *, warnings: tuple[str, ...] = ()) -> Verdict:
-    """A denial that is not about fields: code and sentence as Volcano's."""
+    """Return a denial that is not about fields, with Volcano's status code and sentence."""
     return Verdict(message, (), warnings)
 
 
 def found(sentence: str, *errors: FieldError) -> Finding:
-    """A finding about fields."""
+    """Return a finding about fields."""
     return Finding(sentence, errors)
 
 
 def first_only(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings, all but the first marked as extra: where Volcano stops at the first one."""
+    """Return the findings, all but the first marked as extra, where Volcano stops at the first."""
     return [replace(finding, extra=True) if index else finding for index, finding in enumerate(findings)]
 
 
 def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), trim: bool = True) -> Verdict:
-    """One verdict for all findings.
+    """Return one verdict for all findings.
 
-    The message starts with what Volcano would have said, to the letter (its sentences stand one after the other
-    with nothing between), then come the sentences that it would not have reached.
+    The message begins with exactly Volcano's message, in which sentences follow each other without a separator. The sentences
+    that Volcano would not have reached come after that.
     """
     if not findings:
         return Verdict(warnings=warnings) if warnings else ALLOWED
@@ -99,7 +100,7 @@ def verdict_of(findings: Sequence[Finding], *, warnings: tuple[str, ...] = (), t
 
 
 def field_verdict(errors: list[FieldError], *, warnings: tuple[str, ...] = ()) -> Verdict:
-    """A verdict whose message is the errors themselves: one as it is, several as `[a, b]`."""
+    """Return a verdict whose message consists of the errors: one as it is, several as `[a, b]`."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
     return Verdict(message, tuple(errors), warnings)

@@ -1,1 +1,1 @@
-"""The process shell: settings, logs, traces, metrics, health, supervision, TLS."""
+"""The runtime of a service: settings, logs, traces, metrics, health checks, supervision, TLS."""

@@ -1,4 +1,4 @@
-"""Who may read what: whoever may list Jobs in a namespace may read about them, in history and on the web page."""
+"""Access rules of history and web page: a user who may list the Jobs of a namespace may read everything about these Jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASKED_AT_ONCE: Final = 16
 
 
 class Denied(Exception):
-    """A request is not answered; `status` is that of HTTP."""
+    """A request is refused; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -33,22 +33,22 @@ class Denied(Exception):
 
 
 class Reader:
-    """Whoever asks. `user` None: somebody on this machine, who may read everything."""
+    """The sender of a request. `user` is None for a process on this machine, which may read everything."""
 
     def __init__(self, access: Access, user: Mapping[str, Any] | None) -> None:
         self._access, self._user = access, user
 
     @property
     def name(self) -> str:
-        """The name of the user; empty for somebody on this machine."""
+        """The name of the user; empty for a process on this machine."""
         return "" if self._user is None else str(self._user.get("username", ""))
 
     async def sees_all(self) -> bool:
-        """Whether the Jobs of every namespace may be read."""
+        """Whether the user may read the Jobs of every namespace."""
         return self._user is None or await self._access.may_list(self._user, "")
 
     async def visible(self, namespaces: Iterable[str]) -> list[str]:
-        """The namespaces of these whose Jobs may be read."""
+        """Return those of `namespaces` whose Jobs the user may read."""
         user, asked = self._user, list(namespaces)
         if user is None or await self.sees_all():
             return asked
@@ -61,12 +61,12 @@ class Reader:
 
 
 class Access:
-    """Asks the API server, and remembers its answers for a while.
+    """Asks the API server for users and rights, and caches its responses.
 
     Args:
         client: the API server.
-        audience: tokens for it are taken too, beside those for the API server.
-        remembered: seconds for which an answer holds.
+        audience: an audience whose tokens are accepted besides those for the API server; empty for none.
+        remembered: seconds for which a response is cached.
     """
 
     def __init__(self, client: Client, audience: str = "", remembered: float = REMEMBERED_SECONDS) -> None:
@@ -75,10 +75,10 @@ class Access:
         self._known: OrderedDict[tuple[str, str], tuple[float, Any]] = OrderedDict()
 
     async def reader(self, request: web.BaseRequest) -> Reader:
-        """Who sent a request.
+        """Return the sender of a request.
 
         Raises:
-            Denied: nobody that the API server knows.
+            Denied: the API server does not know the sender.
         """
         if is_local(request.transport and request.transport.get_extra_info("peername")):
             return Reader(self, None)
@@ -88,10 +88,10 @@ class Access:
         return await self.bearer(token)
 
     async def bearer(self, token: str) -> Reader:
-        """Whose token it is.
+        """Return the owner of a token.
 
         Raises:
-            Denied: nobody's that the API server knows.
+            Denied: the API server does not know the token.
         """
         user = self._recall(("token", token))
         if user is None:
@@ -104,7 +104,7 @@ class Access:
         return Reader(self, user)
 
     async def may_list(self, user: Mapping[str, Any], namespace: str) -> bool:
-        """Whether a user may list the Jobs of a namespace; of all, where it is empty."""
+        """Whether a user may list the Jobs of a namespace; of all namespaces when `namespace` is empty."""
         question = (user["username"] + "\0" + "\0".join(sorted(user.get("groups") or ())), namespace)
         known = self._recall(question)
         if known is None:

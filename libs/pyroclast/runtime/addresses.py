@@ -1,4 +1,4 @@
-"""Listen addresses as Go writes them: `:8080`, `127.0.0.1:8080`, `[::1]:8080`."""
+"""Listen addresses in the form of Go: `:8080`, `127.0.0.1:8080`, `[::1]:8080`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Address", "split_address"]
 
 
 def split_address(address: str) -> tuple[str | None, int]:
-    """Host (None for all interfaces) and port of `address`; port 0 lets the system choose.
+    """Return host (None for all interfaces) and port of `address`; with port 0 the system chooses a port.
 
     Raises:
-        ValueError: not an address.
+        ValueError: `address` is not an address.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
@@ -27,4 +27,4 @@ def _checked(address: str) -> str:
 
 
 Address = Annotated[str, AfterValidator(_checked)]
-"""A field of settings: where to listen."""
+"""A field of settings: the address on which to listen."""

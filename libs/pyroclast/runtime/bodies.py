@@ -1,4 +1,4 @@
-"""Reading what another program sends, however much that is."""
+"""Reads bodies of limited size from another program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _CHUNK: Final = 1 << 16
 
 
 async def read_at_most(content: aiohttp.StreamReader, most: int) -> bytes | None:
-    """The whole body of a request or a response; None if it has more than `most` bytes, of which no more are read then."""
+    """Return the whole body of a request or a response; None if it is longer than `most` bytes.
+
+    Reading stops at the chunk that exceeds the limit.
+    """
     body = bytearray()
     async for chunk in content.iter_chunked(_CHUNK):
         body += chunk

@@ -1,4 +1,4 @@
-"""The controllers of a process: each is a queue and those who work on it, for the shards that are led here."""
+"""The controllers of a process: each has a queue, and workers for the shards that this replica leads."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from pyroclast.runtime.settings import LeaderElectionSettings
 __all__ = ["Controller", "ControllerContext", "run_controllers", "stuck", "work", "work_queue"]
 
 _LONGEST_DELAY: Final = 5.0
-"""Seconds until what failed is tried again: an API server that comes back is soon noticed."""
+"""The longest delay between retries, in seconds, so that a recovered API server is soon noticed."""
 
 _LONGEST_STANDSTILL: Final = 600.0
-"""Seconds in which nothing of the work on one key is done: a request ends long before that, with or without an answer."""
+"""Seconds without progress after which the work on a key counts as stuck; every request ends long before that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What all controllers of a process have in common.
+    """The objects that all controllers of a process share.
 
-    `now`: seconds since the epoch by the clock of the API server; `clock`: seconds, never set back.
+    `now`: returns seconds since the epoch by the clock of the API server. `clock`: returns seconds of a monotonic clock.
     """
 
     client: Client
@@ -43,10 +43,10 @@ class ControllerContext:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A queue with those who work on it.
+    """A queue and its workers.
 
-    `enqueue_all` puts everything on the queue that is ours. `about`: the object of a key, on which an Event with `reason` says
-    what we are refused.
+    `enqueue_all` adds the keys of all objects in the shards that this replica leads. `about`: returns the object of a key, on
+    which an Event with `reason` is recorded when the API server refuses a write.
     """
 
     name: str
@@ -61,7 +61,9 @@ class Controller:
 def work_queue(
     service: Service, context: ControllerContext, name: str, shard_of: Callable[[Any], int | None] | None = None
 ) -> ShardedQueue[Any]:
-    """A queue of that name, of keys of objects. `shard_of`: to which shard another key belongs, None: to none at present."""
+    """Return a queue of that name for keys of objects. `shard_of`: returns the shard of other keys, None for a key without a
+    shard.
+    """
     return ShardedQueue(
         name,
         shards=context.shards.total,
@@ -75,14 +77,17 @@ def work_queue(
 def run_controllers(
     service: Service, settings: LeaderElectionSettings, context: ControllerContext, controllers: Sequence[Controller]
 ) -> None:
-    """Have them work while this process leads; what they watch has been read."""
+    """Run the controllers while this process leads. The caller has already read the objects that they watch."""
     for controller in controllers:
         service.add_check(f"work-{controller.name}", partial(stuck, controller))
     service.spawn("leading", lead(context.client, settings, partial(work, context, controllers), context.recorder))
 
 
 async def work(context: ControllerContext, controllers: Sequence[Controller], shard: int) -> None:
-    """Work on a shard until cancelled; its Lease is given back only when the last worker has stopped and all is forgotten."""
+    """Work on a shard until cancelled.
+
+    The Lease is released only after the last worker has stopped and the queues are dropped.
+    """
     context.shards.take(shard)
     try:
         async with asyncio.TaskGroup() as workers:
@@ -98,6 +103,6 @@ async def work(context: ControllerContext, controllers: Sequence[Controller], sh
 
 
 def stuck(controller: Controller) -> str | None:
-    """Why the process should be restarted: the work on one key does not get on."""
+    """Return why the process should be restarted, when the work on one key is stuck; None otherwise."""
     seconds = controller.queue.longest_standstill()
     return f"the work on one key has not got on for {seconds:.0f} s" if seconds > _LONGEST_STANDSTILL else None

@@ -1,4 +1,4 @@
-"""A pydantic field that is a duration as Go writes it: `15s`, `1h30m`, `250ms`."""
+"""A pydantic field for a duration in the form of Go: `15s`, `1h30m`, `250ms`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _HINT: Final = "a duration such as 500ms, 15s or 1h30m"
 
 
 def parse_duration(text: str) -> timedelta:
-    """The duration that `text` means, to the microsecond; a bare `0` needs no unit.
+    """Return the duration, to the microsecond; a bare `0` needs no unit.
 
     Raises:
-        ValueError: not a duration, or one of more than 292 years.
+        ValueError: `text` is not a duration, or is longer than 292 years.
     """
     try:
         return timedelta(microseconds=durations.nanoseconds(text) / 1000)
@@ -27,7 +27,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def format_duration(duration: timedelta) -> str:
-    """How Go prints it: `1h30m0s`, `15s`, `250ms`, `0s`."""
+    """Return the duration as Go prints it: `1h30m0s`, `15s`, `250ms`, `0s`."""
     return durations.shown(duration // timedelta(microseconds=1) * 1000)
 
 
@@ -42,4 +42,4 @@ def _from_wire(value: object) -> object:
 
 
 Duration = Annotated[timedelta, BeforeValidator(_from_wire), PlainSerializer(format_duration, return_type=str)]
-"""A field of settings or of a kind: read and written as Go writes durations."""
+"""A field of settings or of a kind, read and written as Go writes durations."""

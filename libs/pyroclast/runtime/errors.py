@@ -1,4 +1,4 @@
-"""Why a service cannot start."""
+"""The error with which the start of a service fails."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["StartFailure"]
 
 
 class StartFailure(Exception):
-    """Something outside is not as it must be; the text is one line that names it, what is wrong, and what would be right.
+    """A setting, file or address prevents the start. The text is one line that names it, the error, and the correct state.
 
-    `status` is the exit status: 2 for a wrong setting, 1 for the rest.
+    `status` is the exit status: 2 for an invalid setting, 1 for all other errors.
     """
 
     def __init__(self, message: str, *, status: int = 1) -> None:

@@ -1,7 +1,7 @@
-"""Metrics as Prometheus reads them, and a counter that keeps its name.
+"""Metrics in the text format of Prometheus, and a counter with an exact name.
 
-The library appends `_total` to the name of each counter. Dashboards and alerts made for Volcano query its counters by the names
-it gave them, so ours must be exact.
+The library appends `_total` to the name of each counter. Dashboards and alerts for Volcano query counters by Volcano's names, so
+the names must be exact.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExactCounter(Counter):
-    """A counter whose series is called exactly what its name says."""
+    """A counter whose series has exactly the name of the counter."""
 
     def _child_samples(self) -> Iterable[Sample]:
         return [
@@ -31,7 +31,7 @@ class ExactCounter(Counter):
 
 
 def render(registry: CollectorRegistry) -> bytes:
-    """All metrics of `registry` in the text format 0.0.4."""
+    """Return all metrics of `registry` in the text format 0.0.4."""
     lines: list[str] = []
     for metric in registry.collect():
         samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]

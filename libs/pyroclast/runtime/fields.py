@@ -1,4 +1,4 @@
-"""Types of settings that are lists or switches by name, however they are written."""
+"""Types of settings that are lists of names or named switches, in all accepted notations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CommaSeparated", "FeatureGates", "Names"]
 
 
 def _split_names(value: object) -> object:
-    """A list may be written as text with commas; a repeated flag comes as a list whose parts stay as they are."""
+    """Split text at commas; a repeated flag is a list, whose elements stay as they are."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -35,8 +35,8 @@ def _split_gates(value: object) -> object:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]
-"""A flag given once per value; in the environment and the file a list, or text with commas."""
+"""A flag that is given once per value; in the environment and the file, a list or text with commas."""
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_split_lists)]
-"""A flag whose value is a list with commas; it may also be repeated."""
+"""A flag whose value is a list with commas; the flag may also be repeated."""
 FeatureGates = Annotated[Mapping[str, bool], BeforeValidator(_split_gates)]
-"""`Gate=true,Other=false`."""
+"""Feature gates in the form `Gate=true,Other=false`."""

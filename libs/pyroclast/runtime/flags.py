@@ -1,4 +1,4 @@
-"""Command line flags as Go programs take them: `--name=value`, `--name value`, `--switch`, underscores for dashes. Pure."""
+"""Parses command line flags like Go programs: `--name=value`, `--name value`, `--switch`, underscores for dashes. Pure."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ KLOG_SWITCHES: Final = frozenset(
         "skip-log-headers",
     }
 )
-"""Flags of the logger of other programs: manifests set them, so they are taken, and mean nothing here but `v`."""
+"""Flags of the logger klog. Manifests of other programs set them, so they are accepted; only `v` has an effect."""
 
 
 SHELL_REMNANT: Final = "2>&1"
-"""Manifests of Volcano give this to its programs, meant for a shell that there is not; it is passed over."""
+"""An argument in Volcano's manifests that is meant for a shell; it is ignored."""
 
 
 class FlagError(Exception):
-    """A command line that cannot be understood; the text is one line that names the flag."""
+    """The command line is invalid; the text is one line that names the flag."""
 
 
 class FlagKind(Enum):
-    """What follows a flag."""
+    """The form of a flag: without a value, with one, or repeated."""
 
     SWITCH = "switch"
     VALUE = "value"
@@ -59,7 +59,8 @@ class _Flag:
 
 
 def read_flags(argv: Sequence[str], known: Mapping[str, FlagKind]) -> dict[str, str | list[str]]:
-    """The flags of `argv` by name (with dashes); of a flag given twice the last counts, unless it may be repeated.
+    """Return the flags of `argv` by name (with dashes). Of a flag given twice, the last value is used, unless the flag may be
+    repeated.
 
     Raises:
         FlagError: an unknown flag, a missing value, or an argument that is not a flag.

@@ -1,4 +1,4 @@
-"""Health checks and the HTTP server that answers for them, and for metrics."""
+"""Health checks, and the HTTP server of health checks and metrics."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["Branch", "Check", "Checks", "Page", "serve"]
 
 Check = Callable[[], str | None]
-"""None when all is well, else why not."""
+"""A check returns None on success, else the reason of its failure."""
 Page = Callable[[], tuple[str, bytes] | Awaitable[tuple[str, bytes]]]
-"""Content type and body."""
+"""A page returns its content type and body."""
 
 Admit = Callable[[str, str], Awaitable[tuple[int, str] | None]]
-"""Takes an Authorization header and a path; HTTP status and words of a refusal, or None."""
+"""Decides by an Authorization header and a path; returns the HTTP status and text of a refusal, or None."""
 
 Branch = Callable[["web.BaseRequest"], Awaitable["web.StreamResponse"]]
-"""Answers every request below a path, rights included."""
+"""Answers every request below a path, and checks the rights itself."""
 
 DEBUG: Final = "/debug/"
-"""What is below shows names and objects of all users."""
+"""The pages below this path show names and objects of all users."""
 
 HEADER_BYTES: Final = 16 * 1024
 
@@ -43,11 +43,13 @@ class Checks:
         self._checks[name] = check
 
     def failures(self, only: str = "") -> dict[str, str]:
-        """The checks that fail and why; a check that raises fails. `only` restricts to one name."""
+        """Return the failing checks and their reasons; a check that raises fails. `only`: the name of the only check to run;
+        empty for all.
+        """
         return {name: why for name in self._checks if (not only or name == only) and (why := self._why(name)) is not None}
 
     def report(self, title: str, only: str = "") -> tuple[bool, str]:
-        """Whether all is well, and a line for each check."""
+        """Return whether all checks pass, and a text with one line for each check."""
         failures = self.failures(only)
         names = ["ping", *self._checks]
         lines = [
@@ -78,21 +80,21 @@ async def serve(
     admit: Admit,
     branches: Mapping[str, Branch] | None = None,
 ) -> Listener:
-    """Serve health and pages at `address`; the caller calls `stop` on what is returned.
+    """Serve health checks and pages at `address`; the caller must call `stop` of the returned listener.
 
     Args:
-        flag: the setting that `address` comes from, for the error.
-        address: where to listen.
-        checks: by path without slash, such as `livez`.
-        pages: by path with slash, such as `/metrics`; looked up at each request.
-        tls: serve TLS with this.
-        admit: says who of another machine may see what is below `/debug/`.
-        branches: by the first part of the path, such as `explain`; looked up at each request.
+        flag: the flag that set `address`, for error messages.
+        address: the address on which to listen.
+        checks: checks by path without slash, such as `livez`.
+        pages: pages by path with slash, such as `/metrics`; looked up at each request.
+        tls: the context of TLS; None for plain HTTP.
+        admit: decides which users on other machines may read pages below `/debug/`.
+        branches: branches by the first part of the path, such as `explain`; looked up at each request.
 
     Raises:
-        StartFailure: the address cannot be listened on.
+        StartFailure: the server cannot listen on the address.
     """
-    from aiohttp import web  # noqa: PLC0415 - a service that serves nothing needs none of it
+    from aiohttp import web  # noqa: PLC0415 - a service without a server needs no aiohttp
 
     from pyroclast.runtime.listener import Listener  # noqa: PLC0415 - the same
 

@@ -1,4 +1,4 @@
-"""Leading: run the work of a service while it holds the Lease, as its settings say."""
+"""Leadership: runs the work of a service while the service holds the Lease that its settings name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["identity", "lead", "shard_leases"]
 
 
 def identity() -> str:
-    """A name of this process that no other has: host name and a random part."""
+    """Return a unique name of this process: the host name and a random part."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
@@ -27,7 +27,7 @@ def shard_leases(
     recorder: EventRecorder | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> ShardLeases:
-    """The Leases that the settings name; `annotations`: what their holder says on them."""
+    """Return the Leases that the settings name. `annotations`: the annotations that the holder sets on them."""
     return ShardLeases(
         client,
         settings.leader_elect_resource_name,
@@ -49,14 +49,13 @@ async def lead(
     recorder: EventRecorder | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> None:
-    """Run `work(shard)` for each shard whose Lease is held, or for all of them at once without leader election.
+    """Run `work(shard)` for each shard whose Lease is held; without leader election, for all shards at once.
 
-    It waits for the Leases of other programs that do the same work, and stops when one is held again.
-
-    `annotations`: what the holder says on the Leases.
+    If the settings name Leases of other programs with the same task, this function waits until none of them is held. It stops
+    when one is held again. `annotations`: the annotations that the holder sets on the Leases.
 
     Raises:
-        LeaseLost: a Lease could not be kept, or another program does the work; ours was cancelled.
+        LeaseLost: a Lease could not be renewed, or another program leads; `work` was cancelled.
     """
     if settings.leader_elect:
         async with client.apart() as own:  # no other request may delay a renewal
@@ -72,7 +71,7 @@ async def lead(
 
 
 async def _first_of(*works: Coroutine[object, object, None]) -> None:
-    """Run them until one ends; raises what it raised. The others are cancelled, and have ended."""
+    """Run `works` until one ends, and raise its error. The others are cancelled, and have ended."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,7 @@
-"""Accepting connections so that slow or many clients cost little: a ceiling, and deadlines for what each must send and take."""
+"""Accepts connections with a limit on their number, and with deadlines for what each peer must send and read.
+
+So many or slow clients cost little.
+"""
 
 from __future__ import annotations
 
@@ -24,39 +27,43 @@ __all__ = ["HEAD_SECONDS", "MOST_CONNECTIONS", "WRITE_SECONDS", "Listener"]
 log = structlog.get_logger()
 
 HEAD_SECONDS: Final = 5.0
-"""How long a handshake may take, and then the head of a request."""
+"""Seconds for the TLS handshake, and again for the head of a request."""
 
 WRITE_SECONDS: Final = 5.0
-"""How long a peer may take to read an answer, however small: a loaded client, a lost packet or two."""
+"""Seconds for a peer to read even the smallest response: enough for a busy client, or a few lost packets."""
 
 WRITE_BYTES_PER_SECOND: Final = 64 * 1024
-"""A large answer has a second more for so many bytes: a steady link that is slower than this is too slow to be scraped over."""
+"""A large response gets one more second for each so many bytes. Over a slower connection, scraping is not possible."""
 
 MOST_CONNECTIONS: Final = 256
-"""Connections at the same time. Past it the oldest that has no answer to come, or does not read it, is closed for a new one."""
+"""The most parallel connections. Beyond this number, the oldest connection that waits for no response, or does not read its
+response, is closed.
+"""
 
 BACKLOG: Final = 128
 NOT_ACCEPTING_SECONDS: Final = 1.0
-"""Pause when there are no more files, or the like: to ask again at once would keep the loop from all else."""
+"""Pause, in seconds, when no connection can be accepted, for example for lack of file descriptors, so that the loop is
+not busy.
+"""
 
 WHOLE_BYTES: Final = 256 * 1024
-"""A larger body is written in parts: TLS takes all of one write at once, and then nobody sees whether the peer does."""
+"""A larger body is written in parts. TLS accepts a whole write at once, and would hide whether the peer reads."""
 
 GONE: Final = frozenset({errno.ECONNABORTED, errno.ECONNRESET, errno.EPROTO, errno.EINTR})
-"""How accepting fails when whoever came is gone again: the next one may be well."""
+"""Errors of accepting that mean that the peer is gone; the next connection may succeed."""
 
 
 class Listener:
-    """Serves HTTP. Takes the options of `aiohttp.web.Server`.
+    """Serves HTTP with the options of `aiohttp.web.Server`.
 
     Args:
         handler: answers a request.
-        tls: serve TLS with this.
+        tls: the context of TLS; None for plain HTTP.
         most: see `MOST_CONNECTIONS`.
         head_seconds: see `HEAD_SECONDS`.
         write_seconds: see `WRITE_SECONDS`.
         write_bytes_per_second: see `WRITE_BYTES_PER_SECOND`.
-        shutdown_timeout: how long `stop` waits for answers that are being worked out.
+        shutdown_timeout: seconds for which `stop` waits for unfinished responses.
     """
 
     def __init__(
@@ -69,7 +76,7 @@ class Listener:
         write_seconds: float = WRITE_SECONDS,
         write_bytes_per_second: float = WRITE_BYTES_PER_SECOND,
         shutdown_timeout: float = 60.0,
-        **options: Any,  # noqa: ANN401 - those of the server
+        **options: Any,  # noqa: ANN401 - the options of aiohttp's server
     ) -> None:
         patience = _Patience(head_seconds, write_seconds, write_bytes_per_second)
         self._server = _Server(handler, patience, access_log=None, **options)
@@ -82,19 +89,19 @@ class Listener:
         self._connections: dict[asyncio.Task[None], _Connection | None] = {}
 
     def __len__(self) -> int:
-        """How many connections there are."""
+        """Return the number of connections."""
         return len(self._connections)
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which the listener listens."""
         return int(self._sockets[0].getsockname()[1])
 
     async def start(self, host: str | None, port: int) -> None:
-        """Listen; no host: on all addresses; port 0: on any that is free.
+        """Listen on `host` and `port`; without a host on all addresses, with port 0 on any free port.
 
         Raises:
-            OSError: that cannot be.
+            OSError: the listener cannot listen on this address.
         """
         await self.runner.setup()
         loop = asyncio.get_running_loop()
@@ -108,10 +115,10 @@ class Listener:
         self._accepting = [loop.create_task(self._accept(each)) for each in self._sockets]
 
     async def start_at(self, address: str, flag: str) -> None:
-        """Listen at `address`, HOST:PORT, which `flag` gave.
+        """Listen on `address`, in the form HOST:PORT. `flag`: the flag that set the address.
 
         Raises:
-            StartFailure: that cannot be.
+            StartFailure: the listener cannot listen on this address.
         """
         host, port = split_address(address)
         try:
@@ -120,7 +127,7 @@ class Listener:
             raise StartFailure(f"{flag}: cannot listen on {address}: {error.strerror or error}") from error
 
     async def stop(self) -> None:
-        """Take nothing new, answer what has been asked, then close."""
+        """Accept no new connections, answer the received requests, then close."""
         for accepting in self._accepting:
             accepting.cancel()
         await asyncio.gather(*self._accepting, return_exceptions=True)
@@ -130,14 +137,14 @@ class Listener:
             if connection is None:
                 task.cancel()
         await self.runner.cleanup()
-        if self._connections:  # they are closed as soon as their peers have taken what was written
+        if self._connections:  # each is closed as soon as its peer has read the response
             await asyncio.wait(self._connections, timeout=self._patience.write_seconds)
         for task in list(self._connections):
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     def abort(self) -> None:
-        """Be gone at once: nothing is answered any more, every connection breaks."""
+        """Stop at once: all connections are closed, and no request is answered any more."""
         for accepting in self._accepting:
             accepting.cancel()
         for each in self._sockets:
@@ -154,7 +161,7 @@ class Listener:
         while True:
             try:
                 accepted, _ = await loop.sock_accept(listening)
-            except (OSError, RuntimeError) as error:  # RuntimeError is uvloop's word for a socket whose number another has
+            except (OSError, RuntimeError) as error:  # uvloop raises RuntimeError for a socket whose number another socket has
                 if not isinstance(error, OSError) or error.errno not in GONE:
                     log.warning("listener.no_more_connections", error=str(error))
                     await asyncio.sleep(NOT_ACCEPTING_SECONDS)
@@ -167,7 +174,7 @@ class Listener:
             task.add_done_callback(partial(self._ended, accepted))
 
     async def _make_room(self) -> bool:
-        """Close the oldest connection that is not being answered, or does not take its answer; whether there was one."""
+        """Close the oldest connection that waits for no response or does not read it; return whether there was one."""
         for task, connection in self._connections.items():
             if connection is None or not connection.is_busy:
                 task.cancel()
@@ -177,11 +184,11 @@ class Listener:
 
     def _ended(self, accepted: socket.socket, task: asyncio.Task[None]) -> None:
         del self._connections[task]
-        if task.cancelled():  # before it began
+        if task.cancelled():  # cancelled before it began
             accepted.close()
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Have a connection served, until it is closed, or by being cancelled."""
+        """Serve a connection until it is closed, or until cancelled."""
         loop = asyncio.get_running_loop()
         limits: dict[str, Any] = {}
         if self._tls is not None:
@@ -190,7 +197,7 @@ class Listener:
         connection = self._server()
         try:
             transport, _ = await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, **limits)
-        except (OSError, RuntimeError, asyncio.CancelledError):  # no handshake: nobody to tell, and the loop has closed it
+        except (OSError, RuntimeError, asyncio.CancelledError):  # the handshake failed, and the loop has closed the connection
             return
         task = asyncio.current_task()
         if task is not None:
@@ -198,7 +205,7 @@ class Listener:
         try:
             await connection.closed.wait()
         except asyncio.CancelledError:
-            transport.abort()  # a slow one would not agree to the end of TLS either
+            transport.abort()  # a slow peer would not complete the end of TLS either
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +219,7 @@ class _Patience:
 
 
 class _Server(web.Server):
-    """Makes a handler for each connection."""
+    """Creates a handler for each connection."""
 
     def __init__(
         self,
@@ -224,16 +231,16 @@ class _Server(web.Server):
         self._patience = patience
 
     def __call__(self) -> _Connection:
-        """A handler."""
+        """Return a handler."""
         return _Connection(self, self._patience, loop=self._loop, **self._kwargs)
 
 
 class _Connection(RequestHandler):
-    """A connection whose heads must arrive, and whose answers must be taken, in time."""
+    """A connection with deadlines for the heads of its requests and for reading its responses."""
 
     __slots__ = ("_deadline", "_patience", "closed")
 
-    def __init__(self, manager: web.Server, patience: _Patience, **options: Any) -> None:  # noqa: ANN401 - those of aiohttp
+    def __init__(self, manager: web.Server, patience: _Patience, **options: Any) -> None:  # noqa: ANN401 - the options of aiohttp
         super().__init__(manager, **options)
         self._patience = patience
         self._deadline: asyncio.TimerHandle | None = None
@@ -241,31 +248,33 @@ class _Connection(RequestHandler):
 
     @property
     def is_busy(self) -> bool:
-        """Whether we are at work for it: it is asked for something, and takes what it is told."""
+        """Whether a request is being answered and the peer reads the response."""
         return self._is_asked and not self.writing_paused
 
     @property
     def _is_asked(self) -> bool:
-        """Whether a request is being answered, or waits for that."""
+        """Whether a request is being answered or waits for an answer."""
         return self._request_in_progress or bool(self._messages)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It begins: a head is expected."""
+        """Begin the connection: a head of a request must follow."""
         super().connection_made(transport)
-        # An answer is written, and a closed connection has gone, when the system has taken all; else nobody waits for the rest.
+        # With this limit, a response counts as written only when the system has accepted all of it; otherwise nobody would wait
+        # for the end.
         cast(asyncio.WriteTransport, transport).set_write_buffer_limits(high=1)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Part of a head, or of a body."""
+        """Handle a part of a head or of a body."""
         super().data_received(data)
         if self._is_asked:
             self._stop_waiting()
-        elif self._deadline is None and self._waiter is not None:  # else it is a body, whose request is begun or answered already
+        # else the data is a body, whose request has begun or was answered
+        elif self._deadline is None and self._waiter is not None:
             self._expect_head()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """It has ended."""
+        """Handle the end of the connection."""
         super().connection_lost(exc)
         self._stop_waiting()
         self.closed.set()
@@ -273,7 +282,7 @@ class _Connection(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Write an answer; the time is for all of it, so that a peer that reads a little now and then does not win more."""
+        """Write a response. The deadline is for the whole response, so that a peer gains no time by reading slowly."""
         size = resp.content_length or 0
         if isinstance(resp, web.Response) and isinstance(resp.body, bytes) and size > WHOLE_BYTES:
             resp.body = io.BytesIO(resp.body)

@@ -1,4 +1,4 @@
-"""Structured logs: JSON lines, or readable ones on a terminal; the standard library's loggers end up in the same stream."""
+"""Structured logs: JSON lines, or readable lines on a terminal. The loggers of the standard library write to the same stream."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def configure(level: str = "info", style: str = "auto", *, service: str = "", st
     Args:
         level: debug, info, warning, error or critical.
         style: json, console, or auto, which is console when `stream` is a terminal.
-        service: stands in each JSON line.
-        stream: where to; standard error by default.
+        service: the name of the service in each JSON line; empty for none.
+        stream: where to write; standard error by default.
     """
     stream = stream or sys.stderr
     console = style == "console" or (style == "auto" and stream.isatty())
@@ -38,7 +38,7 @@ def configure(level: str = "info", style: str = "auto", *, service: str = "", st
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if console:
-        from structlog.dev import ConsoleRenderer, plain_traceback  # noqa: PLC0415 - only for people
+        from structlog.dev import ConsoleRenderer, plain_traceback  # noqa: PLC0415 - only for a terminal
 
         structlog.configure(
             processors=[*shared, ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain_traceback)],
@@ -57,12 +57,12 @@ def configure(level: str = "info", style: str = "auto", *, service: str = "", st
 
 
 def set_level(level: str) -> None:
-    """Change how much is logged, at any time."""
+    """Change the log level, at any time."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]))
 
 
 class _Name:
-    """Puts the service's name into each line."""
+    """Adds the service's name to each line."""
 
     def __init__(self, service: str) -> None:
         self._service = service
@@ -78,7 +78,7 @@ def _render(_logger: object, _method: str, event: MutableMapping[str, Any]) -> b
 
 
 class _Forward(logging.Handler):
-    """Hands what libraries log to structlog."""
+    """Passes the log records of libraries on to structlog."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger()

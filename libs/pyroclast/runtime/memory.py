@@ -1,7 +1,7 @@
-"""Garbage collection for a process that holds many small, long-lived records.
+"""Garbage collection in a process with many small, long-lived records.
 
-The records of informers are not tracked by the collector and cannot be part of a cycle; what was loaded at the start is never
-looked at again. How seldom the rest is collected says `pyroclast.lean`.
+The collector does not track the records of informers, which cannot be part of a reference cycle. The objects loaded at the start
+are never scanned again. `pyroclast.lean` sets how rarely other objects are scanned.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ __all__ = ["clean_up", "freeze_loaded"]
 
 
 def clean_up() -> None:
-    """Free what loading the program left over: call it before there is a loop to be held, or much else to look through."""
+    """Free the garbage of loading the program. Call this before the event loop starts, while there is little to scan."""
     gc.collect()
 
 
 def freeze_loaded() -> None:
-    """Exempt everything alive from later collections: call it when the first lists are complete.
+    """Exempt all present objects from later collections. Call this when the first lists are complete.
 
-    It takes no time. To look through all of it once more would hold the loop for longer than anything else does.
+    Freezing takes no time. A full collection of these objects would block the loop longer than anything else.
     """
     gc.freeze()

@@ -1,4 +1,4 @@
-"""The metrics that every service has: its process, its event loop, its requests, its watches, its queues."""
+"""The metrics of every service: its process, event loop, requests, watches and queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAST: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry with the memory, CPU time and open files of this process. Counters have no series `_created` beside them."""
+    """Return a registry with the memory, CPU time and open files of this process, without `_created` series of counters."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
@@ -20,23 +20,23 @@ def new_registry() -> CollectorRegistry:
 
 
 class LoopMetrics:
-    """How late the event loop comes to what is due, and the part of it for which this process itself held it up.
+    """Metrics of the event loop: by how much it is late, and for how much of that time this process itself used the CPU.
 
-    The rest it waited for a core that others had.
+    For the rest of that time, the process waited for a core.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lag = _Longest(registry, "lag", "Delay of the event loop")
-        self._held = _Longest(registry, "held", "Part of such a delay in which this process was at work")
+        self._held = _Longest(registry, "held", "Part of the delay of the event loop in which this process used the CPU")
 
     def lag(self, late: float, held: float) -> None:
-        """The loop was so late, and at work for so much of it; in seconds."""
+        """Record that the loop was `late` seconds late, of which the process used the CPU for `held` seconds."""
         self._lag.observe(late)
         self._held.observe(held)
 
 
 class _Longest:
-    """A histogram of seconds, and the longest of them."""
+    """A histogram of seconds, and a gauge of their maximum."""
 
     def __init__(self, registry: CollectorRegistry, what: str, text: str) -> None:
         self._all = Histogram(f"pyroclast_event_loop_{what}_seconds", text, registry=registry, buckets=FAST)
@@ -51,9 +51,9 @@ class _Longest:
 
 
 class ApiMetrics:
-    """Takes in what client, informers and queues tell (`Observer` and `QueueObserver` of `pyroclast.kube`).
+    """Turns the reports of client, informers and queues into metrics (`Observer` and `QueueObserver` of `pyroclast.kube`).
 
-    Names and labels are those of client-go, which dashboards know; the resource is ours besides.
+    Names and labels are those of client-go, so that existing dashboards work; the label `resource` is an addition.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -61,56 +61,62 @@ class ApiMetrics:
             "rest_client_requests_total", "Requests to the API server", ["method", "resource", "code"], registry=registry
         )
         self._latency = Histogram(
-            "rest_client_request_duration_seconds", "How long they took", ["verb"], registry=registry, buckets=FAST
+            "rest_client_request_duration_seconds",
+            "Duration of requests to the API server, in seconds",
+            ["verb"],
+            registry=registry,
+            buckets=FAST,
         )
         self._known: dict[tuple[str, str, int], tuple[Counter, Histogram | None]] = {}
-        self._events = Counter("pyroclast_watch_events_total", "Watch events taken in", ["resource"], registry=registry)
+        self._events = Counter("pyroclast_watch_events_total", "Received watch events", ["resource"], registry=registry)
         self._incidents = Counter(
             "pyroclast_watch_incidents_total",
-            "What should be rare: relists, reconnects, stalls, broken objects",
+            "Rare incidents: relists, reconnects, stalls, undecodable objects",
             ["resource", "what"],
             registry=registry,
         )
-        self._depth = Gauge("workqueue_depth", "Keys that wait", ["name"], registry=registry)
+        self._depth = Gauge("workqueue_depth", "Waiting keys", ["name"], registry=registry)
         self._waited = Histogram(
             "workqueue_queue_duration_seconds", "How long keys waited", ["name"], registry=registry, buckets=FAST
         )
         self._worked = Histogram(
             "workqueue_work_duration_seconds", "How long the work on a key took", ["name"], registry=registry, buckets=FAST
         )
-        self._retries = Counter("workqueue_retries_total", "Work that failed and is tried again", ["name"], registry=registry)
+        self._retries = Counter(
+            "workqueue_retries_total", "Keys whose work failed and is tried again", ["name"], registry=registry
+        )
 
     def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
-        """A request ended; `status` 0 means that no answer came."""
+        """Count a finished request; `status` is 0 when no response came."""
         count, took = self._known.get((verb, resource, status)) or self._series(verb, resource, status)
         count.inc()
         if took is not None:
             took.observe(seconds)
 
     def _series(self, verb: str, resource: str, status: int) -> tuple[Counter, Histogram | None]:
-        """The series of such requests, kept, as to find them takes longer than to count."""
+        """Return the series of such requests. They are cached, because a lookup takes longer than counting."""
         count = self._requests.labels(verb, resource, str(status) if status else "<error>")
         found = self._known[verb, resource, status] = (count, None if verb == "watch" else self._latency.labels(verb))
         return found
 
     def events(self, resource: str, count: int) -> None:
-        """Watch events were taken in."""
+        """Count received watch events."""
         self._events.labels(resource).inc(count)
 
     def incident(self, resource: str, what: str) -> None:
-        """Something rare happened to a watch or to events."""
+        """Count a rare incident of a watch or of events."""
         self._incidents.labels(resource, what).inc()
 
     def depth(self, queue: str, waiting: int) -> None:
-        """How many keys wait."""
+        """Set the number of waiting keys."""
         self._depth.labels(queue).set(waiting)
 
     def started(self, queue: str, waited: float) -> None:
-        """Work on a key begins."""
+        """Record the wait of a key whose work begins."""
         self._waited.labels(queue).observe(waited)
 
     def finished(self, queue: str, worked: float, failed: bool) -> None:
-        """Work on a key ended."""
+        """Record the duration of the work on a key, and whether it failed."""
         self._worked.labels(queue).observe(worked)
         if failed:
             self._retries.labels(queue).inc()

@@ -1,4 +1,6 @@
-"""What all controllers that decide on facts have in common: when to decide, when again, and what is remembered in between."""
+"""The common part of all controllers that decide on facts: when to decide, when to decide again, and what to remember
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,15 @@ NOW: Final = 0.0
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered of one object, that very one (`uid`), beside what the cluster shows. All of it may be lost.
+    """What a controller remembers of one object beside the cluster state, by the object's UID. Losing all of it must do no harm.
 
-    `pace`: of the writes of its status.
+    `pace`: limits the writes of the object's status.
     """
 
     uid: str
     pace: Pace
     look_seconds: float = 0.0
-    """How long the last decision took, with its facts."""
+    """Seconds that the last decision took, including the collection of its facts."""
 
 
 R = TypeVar("R", bound=Record)
@@ -49,47 +51,47 @@ M = TypeVar("M", bound=Memory)
 
 
 class Memories(Generic[R, M]):
-    """The memories of all objects of a kind. One that is made anew under a name starts with none."""
+    """The memories of all objects of a kind. An object that is created again under the same name starts with an empty memory."""
 
     def __init__(self, memory: Callable[[str, Pace], M], clock: Callable[[], float]) -> None:
         self._memory, self._clock = memory, clock
         self._by_key: dict[Key, M] = {}
 
     def of(self, record: R) -> M:
-        """The memory of `record`."""
+        """Return the memory of `record`."""
         memory = self._by_key.get(record.key)
         if memory is None or memory.uid != record.metadata.uid:
             memory = self._by_key[record.key] = self._memory(record.metadata.uid, Pace(self._clock))
         return memory
 
     def known(self, key: Key) -> M | None:
-        """The memory of the object of `key`, if there is one."""
+        """Return the memory of the object of `key`; None when there is none."""
         return self._by_key.get(key)
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Drop the memory of an object that no longer exists."""
         self._by_key.pop(key, None)
 
     def clear(self, selected: Callable[[Key], bool]) -> None:
-        """Forget all objects for which `selected` holds."""
+        """Drop the memories of all objects for which `selected` is true."""
         for key in [key for key in self._by_key if selected(key)]:
             del self._by_key[key]
 
 
 class Reconciler(ABC, Generic[R, F, D, M]):
-    """Level-triggered: a key says only "look at this object"; what to do is decided from the facts, never from the event.
+    """A level-triggered controller: a key only names an object, and decisions follow from the facts, never from the event.
 
     Args:
-        context: what all controllers of the process have in common.
-        kind: of the objects.
-        decide: what is to be done, from the facts; pure.
-        objects: those that are watched, with our own writes.
-        memories: what is remembered of them; forgotten with the shard.
-        queue: keys of objects to look at.
+        context: the objects that all controllers of the process share.
+        kind: the resource type of the objects.
+        decide: returns the decision that follows from the facts; pure.
+        objects: the watched objects, corrected by this program's own writes.
+        memories: the memories of the objects; dropped together with the shard.
+        queue: the keys of the objects to reconcile.
     """
 
     ROUNDS: ClassVar[int] = 8
-    """Decisions in one go: more than a few mean that what is done does not show."""
+    """The most decisions in a row. More than a few mean that the writes do not change the facts."""
 
     def __init__(
         self,
@@ -108,19 +110,21 @@ class Reconciler(ABC, Generic[R, F, D, M]):
 
     @abstractmethod
     def _facts(self, record: R, memory: M) -> F:
-        """What is known of `record` now."""
+        """Return the present facts about `record`."""
 
     @abstractmethod
     async def _act(self, facts: F, memory: M, decision: D) -> float | None:
-        """Do it; when to decide again even if nothing happens, in seconds since the epoch; None: never."""
+        """Carry out the decision; return when to decide again even if nothing changes (seconds since the epoch), None
+        for never.
+        """
 
     def enqueue_all(self) -> None:
-        """Look at every object that is for us: we have just become responsible."""
+        """Queue every object in the shards of this replica, which has just begun to lead."""
         for record in self._objects.informer.values():
             self._queue.add(record.key)
 
     async def reconcile(self, key: Key) -> None:
-        """Look at the object of `key` and do what is to be done."""
+        """Reconcile the object of `key`."""
         record = self._objects.get(key)
         if record is None:
             self._gone(key)
@@ -128,9 +132,10 @@ class Reconciler(ABC, Generic[R, F, D, M]):
         try:
             await self._reconcile(key, self._memories.of(record))
         except Conflict:
-            self._queue.add_rate_limited(key)  # somebody was faster: decide again from what they wrote
+            self._queue.add_rate_limited(key)  # the object changed meanwhile: decide again from its new state
         except NotFound as error:
-            log.info("reconcile.waits", queue=self._queue.name, key=str(key), reason=str(error))  # it or its namespace is going
+            # the object or its namespace is being deleted
+            log.info("reconcile.waits", queue=self._queue.name, key=str(key), reason=str(error))
             self._queue.add_rate_limited(key)
 
     async def _reconcile(self, key: Key, memory: M) -> None:
@@ -153,17 +158,18 @@ class Reconciler(ABC, Generic[R, F, D, M]):
         self._out_of_rounds(key, decision)
 
     def _current(self, key: Key, memory: M) -> R | None:
-        """The object that `memory` is about; None when it is gone."""
+        """Return the object to which `memory` belongs; None when it no longer exists."""
         record = self._objects.get(key)
         return record if record is not None and record.metadata.uid == memory.uid else None
 
-    def _caught_up(self, key: Key, memory: M) -> None:  # noqa: ARG002 - for those who remember what waits
-        """What has happened so far is in the facts: it needs no look of its own. The watch often brings a write before the answer
-        to it comes.
+    def _caught_up(self, key: Key, memory: M) -> None:  # noqa: ARG002 - for subclasses that remember delayed work
+        """Drop additions of `key` that the facts already include.
+
+        Often the watch delivers a write before its response arrives.
         """
         self._queue.caught_up(key)
 
-    def _out_of_rounds(self, key: Key, decision: D) -> None:  # noqa: ARG002 - for those whose work takes many rounds
+    def _out_of_rounds(self, key: Key, decision: D) -> None:  # noqa: ARG002 - for subclasses whose work takes many rounds
         log.warning("reconcile.too_many_rounds", queue=self._queue.name, key=str(key), rounds=self.ROUNDS)
         self._queue.add_rate_limited(key)
 

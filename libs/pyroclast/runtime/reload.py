@@ -1,7 +1,7 @@
-"""`python -m pyroclast.runtime.reload MODULE ARGS…`: runs a program, and runs it anew whenever its Python files change.
+"""`python -m pyroclast.runtime.reload MODULE ARGS…`: runs a program, and restarts it whenever its Python files change.
 
-For development, where files are copied into a running container; a container that starts anew has lost them. A process of its own
-because it must outlive the program, it imports nothing that could change under it.
+For development, when files are copied into a running container, whose restart would lose them. The reloader is a separate
+process, because it must outlive the program. It imports nothing that could change while it runs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 __all__ = ["main"]
 
 _LOOK_SECONDS = 0.5
-_END_SECONDS = 30.0  # what a program takes at most to end its work
+_END_SECONDS = 30.0  # seconds for a program to stop
 
 Stamps = Mapping[Path, int]
 
 
 class _Reloader:
-    """One program under watch."""
+    """One program and the folders of its files."""
 
     def __init__(self, command: Sequence[str], folders: Sequence[Path]) -> None:
         self._command, self._folders = command, folders
@@ -31,17 +31,17 @@ class _Reloader:
         self._child: subprocess.Popen[bytes] | None = None
 
     def stop(self, *_: object) -> None:
-        """Hand SIGTERM on; `run` returns when the program has ended."""
+        """Pass SIGTERM on to the program; `run` returns when the program has ended."""
         self._stopping = True
         if self._child is not None:
             self._child.terminate()
 
     def run(self) -> int:
-        """Run until stopped or until the program ends by itself without an error; its exit status."""
+        """Run until stopped, or until the program ends by itself without an error; return the exit status."""
         while not self._stopping:
             seen = _debounced(self._folders)
             self._child = child = subprocess.Popen(self._command)  # noqa: S603 - our own interpreter
-            if self._stopping:  # a signal before this moment found no child to end
+            if self._stopping:  # an earlier signal found no child to terminate
                 child.terminate()
             while child.poll() is None and (self._stopping or _stamps(self._folders) == seen):
                 time.sleep(_LOOK_SECONDS)
@@ -51,7 +51,7 @@ class _Reloader:
             elif self._stopping or child.returncode == 0:
                 return child.returncode if child.returncode >= 0 else 128 - child.returncode
             else:
-                # Often a file with an error in it, whose next version may be a good one. The liveness probe ends what stays so.
+                # A changed file often has an error that its next version corrects. The liveness probe ends a lasting failure.
                 _say(f"exit code {child.returncode}: waits for a change")
                 while not self._stopping and _stamps(self._folders) == seen:
                     time.sleep(_LOOK_SECONDS)
@@ -59,7 +59,7 @@ class _Reloader:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the module that the first argument names with the others; its exit status."""
+    """Run the module named by the first argument with the other arguments; return the exit status."""
     module, *arguments = sys.argv[1:] if argv is None else argv
     reloader = _Reloader([sys.executable, "-m", module, *arguments], _folders({"pyroclast", module.partition(".")[0]}))
     signal.signal(signal.SIGTERM, reloader.stop)
@@ -78,13 +78,13 @@ def _stamps(folders: Sequence[Path]) -> Stamps:
         for path in folder.rglob("*.py"):
             try:
                 found[path] = path.stat().st_mtime_ns
-            except FileNotFoundError:  # replaced at this moment
+            except FileNotFoundError:  # being replaced at this moment
                 continue
     return found
 
 
 def _debounced(folders: Sequence[Path]) -> Stamps:
-    """The stamps when two looks in a row agree: several files are copied one after the other."""
+    """Return the stamps once two checks in a row agree, because several files are copied one after the other."""
     seen = _stamps(folders)
     while True:
         time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Which controllers run, by the list of `--controllers`."""
+"""Selects the controllers to run by the list of `--controllers`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ __all__ = ["Controllers", "is_enabled"]
 
 
 def is_enabled(name: str, selection: Sequence[str]) -> bool:
-    """Whether controller `name` runs: the first entry that names it decides, then whether there is a `*`.
+    """Whether controller `name` runs. The first entry that names it decides; without such an entry, the controller runs if `*` is
+    listed.
 
-    An empty list means all.
+    An empty list means all controllers.
     """
     for entry in selection:
         if entry in (name, f"+{name}"):
@@ -26,7 +27,7 @@ def is_enabled(name: str, selection: Sequence[str]) -> bool:
 
 
 def _each_once(selection: tuple[str, ...]) -> tuple[str, ...]:
-    """Raise ValueError when a controller is named twice; unknown names are passed over."""
+    """Raise ValueError when a controller is named twice; unknown names are ignored."""
     seen = set()
     for entry in selection:
         name = entry.removeprefix("+").removeprefix("-")

@@ -1,4 +1,4 @@
-"""The shell of a service process: logging, health, metrics, signals, supervision, graceful stop."""
+"""The runtime of a service process: logging, health checks, metrics, signals, supervision, graceful stop."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ __all__ = ["Service", "run_service"]
 
 log = structlog.get_logger()
 
-WATCH_STALL_SECONDS: Final = 60.0  # how overdue a watch must be before the process is called dead
+WATCH_STALL_SECONDS: Final = 60.0  # seconds by which a watch may be overdue before the process counts as dead
 
 
 class Service:
-    """What the main coroutine of a service works with.
+    """The environment of a service's main coroutine.
 
     Attributes:
-        name: of the program.
-        settings: as parsed.
-        metrics: the registry that `/metrics` shows; a service registers its own names here.
-        observer: what to give to queues, so that they are counted.
+        name: the name of the program.
+        settings: the parsed settings.
+        metrics: the registry behind `/metrics`; a service registers its own metrics in it.
+        observer: counts the reports of clients and queues.
         traces: the tracer.
-        pages: what else the metrics server shows, by path.
+        pages: further pages of the metrics server, by path.
     """
 
     def __init__(self, name: str, settings: ServiceSettings) -> None:
@@ -78,39 +78,44 @@ class Service:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it was asked to stop."""
+        """Whether the service was asked to stop."""
         return self._stopping.is_set()
 
     async def forever(self) -> None:
-        """Wait until the service stops, by being cancelled: once, after everything that was spawned has ended.
+        """Wait until the service stops, which cancels this call after all spawned tasks have ended.
 
-        What comes then, in a `finally` or behind an `async with`, is not interrupted until the time for stopping is over.
+        The code that follows in a `finally`, or behind an `async with`, is not interrupted before the time for stopping is over.
         """
         await asyncio.Event().wait()
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run `coroutine` as long as the service; if it ends or raises before that stops, the process ends with a clear line."""
+        """Run `coroutine` while the service runs. If it ends or raises before the service stops, the process ends with a clear
+        message.
+        """
         self._spawned = True
         return self._supervisor.spawn(name, coroutine)
 
     def add_check(self, name: str, check: health.Check) -> None:
-        """Add a liveness check: None, or why the process should be restarted."""
+        """Add a liveness check, which returns None, or why the process should be restarted."""
         self._live.add(name, check)
 
     def add_ready(self, name: str, check: health.Check) -> None:
-        """Add a readiness check: None, or why no work can be done now."""
+        """Add a readiness check, which returns None, or why the process cannot work now."""
         self._ready.add(name, check)
 
     def record_events(self, client: Client, component: str) -> EventRecorder:
-        """The recorder of this service, which sends until that ends; objects that cannot be decoded are told through it."""
+        """Return the event recorder of this service, which sends until the service ends.
+
+        The recorder also records Events on objects that cannot be decoded.
+        """
         self._recorder = EventRecorder(client, component)
         self.spawn("events", self._recorder.run())
         return self._recorder
 
     def watch(self, informer: Informer[Any], *, is_needed: bool = True) -> None:
-        """Run an informer; the process is alive while it makes progress, and ready when all that are needed have synced.
+        """Run an informer, with a liveness check of its progress. The process is ready when all needed informers have synced.
 
-        Not needed is what a cluster may lack, or what readiness has words of its own for.
+        `is_needed` is False for objects that a cluster may lack, or for which the service has its own readiness check.
         """
         informer.on_fault(partial(self._left_out, informer.kind))
         self._watched[informer.kind] += 1
@@ -123,9 +128,9 @@ class Service:
         self.spawn(name, informer.run())
 
     async def synced(self) -> None:
-        """Wait until every informer that is needed has synced: all is set up, and the process is ready.
+        """Wait until all needed informers have synced; then the process is ready.
 
-        What they loaded is then exempt from garbage collection.
+        The loaded objects are then exempt from garbage collection.
         """
         for informer in self._needed:
             await informer.synced()
@@ -133,10 +138,11 @@ class Service:
         self._started.set()
 
     async def client(self) -> Client:
-        """The client of the API server the settings name; waits until that answers, closed when the service ends.
+        """Return a client of the API server that the settings name, once that server answers. The client is closed when the
+        service ends.
 
         Raises:
-            ConfigError: the kubeconfig is unusable; left to `run_service`, it ends the process with one line and status 2.
+            ConfigError: the kubeconfig is invalid; `run_service` then ends the process with one line and status 2.
         """
         settings = self.settings
         config = load_config(settings.kubeconfig, master=settings.master)
@@ -152,10 +158,10 @@ class Service:
         return client
 
     async def run(self, main: Callable[[Service], Awaitable[None]]) -> None:
-        """Everything between the start of the event loop and its end.
+        """Run the service from the start of the event loop to its end.
 
         Raises:
-            TaskDied: a task ended that should not; the cause is what it raised.
+            TaskDied: a task ended unexpectedly; the cause is its exception.
         """
         async with self._resources:
             asked = self._resources.enter_context(stop_requested())
@@ -172,7 +178,7 @@ class Service:
                 self.traces.close()
 
     async def _exposed(self) -> tuple[str, bytes]:
-        """All metrics; in a thread, as the series of 10,000 Jobs take longer than the event loop may be held."""
+        """Return all metrics, rendered in a thread, because the series of 10,000 Jobs would block the event loop for too long."""
         return exposition.CONTENT_TYPE, await asyncio.to_thread(exposition.render, self.metrics)
 
     async def _admit(self, authorization: str, path: str) -> tuple[int, str] | None:
@@ -184,7 +190,9 @@ class Service:
             self._recorder.event(about, "Warning", "Undecodable", f"{self.name} leaves this object out: {why}")
 
     async def _until_end(self, asked: asyncio.Future[None], work: asyncio.Task[None]) -> None:
-        """Wait for a signal and the delay after it, a death, or the end of `main` when nothing else is left to do."""
+        """Wait for a signal and the delay after it, for an unexpected end of a task, or for the end of `main` without spawned
+        tasks.
+        """
         waiting: set[asyncio.Future[Any]] = {asked, work, self._supervisor.died}
         while not asked.done():
             if self._supervisor.died.done():
@@ -235,13 +243,15 @@ class Service:
 
 
 def run_service(name: str, settings: ServiceSettings, main: Callable[[Service], Awaitable[None]]) -> int:
-    """Run `main` as a service until SIGTERM or SIGINT, or until a task dies; the exit status.
+    """Run `main` as a service until SIGTERM, SIGINT or the unexpected end of a task; return the exit status.
 
-    `main` sets up and spawns, then returns or goes on working; it is cancelled when the service stops, after everything it
-    spawned, so what it holds in `async with` outlives its tasks. If it returns without having spawned anything, that is all.
+    `main` sets up and spawns tasks, then returns or continues. When the service stops, `main` is cancelled after all spawned
+    tasks, so resources that it has in `async with` outlive the tasks. If `main` returns without having spawned a task, the
+    service ends.
     """
     logs.configure(settings.log_level, settings.log_format, service=name)
-    structlog.configure(cache_logger_on_first_use=True)  # else each call of a module's logger makes it anew, also to log nothing
+    # otherwise each call of a module's logger would create it anew, even to log nothing
+    structlog.configure(cache_logger_on_first_use=True)
 
     async def everything() -> None:
         await Service(name, settings).run(main)
@@ -293,7 +303,7 @@ def _overdue(informer: Informer[Any]) -> str | None:
 
 
 async def _wait_for(client: Client) -> None:
-    """Return when the API server answers. That it does not, the client says, once; that its answers are errors, we do."""
+    """Return when the API server answers. The client logs once that there is no answer; this function logs error responses."""
     backoff = Backoff(0.5, 5.0)
     complaint = ""
     while True:
@@ -303,7 +313,7 @@ async def _wait_for(client: Client) -> None:
             log.debug("api_server.no_answer", error=str(error))
         except ApiError as error:
             if error.status < 500 and error.status != 401:
-                return  # it answers, if not this question
+                return  # the server answers, although not this request
             if str(error) != complaint:
                 complaint = str(error)
                 log.warning("api_server.refuses", error=complaint)

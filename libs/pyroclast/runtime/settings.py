@@ -1,4 +1,4 @@
-"""Settings of a service: flags, then environment (PYROCLAST_*), then the file of --config, then defaults."""
+"""Settings of a service, in this order of precedence: flags, environment (PYROCLAST_*), the file of --config, defaults."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ __all__ = [
 ]
 
 PREFIX: Final = "PYROCLAST_"
-DEBUG_VERBOSITY: Final = 5  # from this --v on, manifests made for klog want every detail
+DEBUG_VERBOSITY: Final = 5  # from this --v on, manifests for klog want debug output
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used; the text is one line: which flag, variable or file, what is wrong, what would be right."""
+    """The settings are invalid. The text is one line: the flag, variable or file, the error, and the correct form."""
 
 
 class ServiceSettings(BaseSettings):
-    """What every service understands; a service adds its own fields in a subclass.
+    """The settings of every service; a service adds its own fields in a subclass.
 
-    A field `some_name` is the flag `--some-name`, the variable `PYROCLAST_SOME_NAME` and the key `some-name` of the file; its
-    description is its help.
+    A field `some_name` is set by the flag `--some-name`, the variable `PYROCLAST_SOME_NAME` and the key `some-name` of the file.
+    Its description is its help text.
     """
 
     model_config = SettingsConfigDict(
@@ -54,9 +54,7 @@ class ServiceSettings(BaseSettings):
     master: str = Field("", description="URL of the API server; overrides the kubeconfig")
     kube_api_qps: float = Field(0.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(0, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="least level of the lines that are logged"
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="lowest level of logged lines")
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="form of the log; auto: console on a terminal, else json"
     )
@@ -72,34 +70,34 @@ class ServiceSettings(BaseSettings):
     otel_endpoint: str = Field("", description="URL of an OTLP/HTTP collector for traces")
     shutdown_delay_duration: Duration = Field(
         timedelta(0),
-        description="how long it still serves after SIGTERM, while not ready, so that callers move on",
+        description="how long the service still answers requests after SIGTERM, while it reports not ready",
     )
     graceful_shutdown_time: Duration = Field(
         timedelta(seconds=30), description="how long stopping may take after --shutdown-delay-duration"
     )
-    uvloop: bool = Field(default=True, description="use the faster event loop where it is installed")
+    uvloop: bool = Field(default=True, description="use uvloop, a faster event loop, if it is installed")
     feature_gates: FeatureGates = Field({}, description="feature gates of Kubernetes, as Gate=true,Other=false")
 
     @property
     def metrics_listen_address(self) -> str:
-        """Where metrics are served; a service whose `--listen-address` is about something else has another flag for it."""
+        """The listen address of metrics. A service that uses `--listen-address` for another purpose overrides this."""
         return self.listen_address
 
     @classmethod
     def settings_customise_sources(
         cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003 - this class
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - always this class
         init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `load` reads it, to tell where a wrong value came from
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no such file
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - no such files
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - `load` reads it, to know the source of an invalid value
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not used
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not used
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is passed: `load` merges the sources."""
+        """Use only the passed values: `load` merges the sources."""
         return (init_settings,)
 
 
 class LeaderElectionSettings(ServiceSettings):
-    """Settings of services of which one replica at a time works (or one per shard)."""
+    """Settings of services of which only one replica at a time works (or one replica per shard)."""
 
     leader_elect: bool = Field(default=True, description="work only while holding the Lease")
     leader_elect_lease_duration: Duration = Field(
@@ -114,19 +112,19 @@ class LeaderElectionSettings(ServiceSettings):
     leader_elect_resource_name: str = Field("", description="name of the Lease")
     leader_elect_identity: str = Field("", description="holder of the Lease, different for each process; empty: a random name")
     leader_elect_wait_for: CommaSeparated = Field(
-        (), description="Leases of other programs for the same work, as NAMESPACE/NAME: it waits while one of them is held"
+        (), description="Leases of other programs for the same work, as NAMESPACE/NAME; the service waits while one is held"
     )
-    lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; wins when set")
-    leader_elect_shards: int = Field(1, ge=1, le=64, description="into how many parts the work is divided among replicas")
+    lock_object_namespace: str = Field("", description="deprecated name of --leader-elect-resource-namespace; is used when set")
+    leader_elect_shards: int = Field(1, ge=1, le=64, description="number of shards into which replicas divide the work")
 
     @property
     def predecessors(self) -> list[Key]:
-        """The Leases of `leader_elect_wait_for`."""
+        """The Leases named by `leader_elect_wait_for`."""
         return [Key(*each.split("/")) for each in self.leader_elect_wait_for]
 
     @property
     def lease_namespace(self) -> str:
-        """Where the Lease is."""
+        """The namespace of the Lease."""
         return self.lock_object_namespace or self.leader_elect_resource_namespace
 
     @field_validator("leader_elect_wait_for")
@@ -152,10 +150,10 @@ S = TypeVar("S", bound=ServiceSettings)
 
 
 def parse(cls: type[S], argv: Sequence[str], prog: str) -> S:
-    """The settings of `prog` started with `argv` (without the program name).
+    """Return the settings of `prog` from `argv` (without the program name).
 
-    Prints one clear line on stderr and exits with status 2 when a flag, variable or file is wrong; `--help` and `--version` print
-    on stdout and exit with 0.
+    When a flag, variable or file is invalid, prints one line to stderr and exits with status 2. `--help` and `--version` print to
+    stdout and exit with 0.
     """
     try:
         flags = read_flags(argv, _kinds(cls))
@@ -172,10 +170,10 @@ def parse(cls: type[S], argv: Sequence[str], prog: str) -> S:
 
 
 def load(cls: type[S], flags: Mapping[str, str | list[str]]) -> S:
-    """The settings that `flags` (by name, with dashes), the environment and the file they name make together.
+    """Return the settings from `flags` (by name, with dashes), the environment, and the configuration file.
 
     Raises:
-        SettingsError: a value is wrong, or the file is.
+        SettingsError: a value or the file is invalid.
     """
     names = {_dashed(field): field for field in cls.model_fields}
     from_flags: dict[str, Any] = {names[flag]: value for flag, value in flags.items() if flag in names}
@@ -198,9 +196,10 @@ def load(cls: type[S], flags: Mapping[str, str | list[str]]) -> S:
 
 
 def _environment(cls: type[ServiceSettings]) -> dict[str, Any]:
-    """What the environment sets; an empty variable counts as unset.
+    """Return the settings from the environment; an empty variable counts as unset.
 
-    Kubernetes sets variables like PYROCLAST_PORT=tcp://… in the pods of a namespace with a Service of our name: not meant for us.
+    In a namespace with a Service named pyroclast, Kubernetes sets variables such as PYROCLAST_PORT=tcp://… in all pods. These are
+    ignored.
     """
     found = EnvSettingsSource(cls, env_ignore_empty=True)()
     return {field: value for field, value in found.items() if not str(value).startswith("tcp://")}

@@ -1,4 +1,4 @@
-"""The wish to stop: SIGTERM and SIGINT."""
+"""SIGTERM and SIGINT as a request to stop."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["stop_requested"]
 
 @contextmanager
 def stop_requested() -> Iterator[asyncio.Future[None]]:
-    """A future that resolves at the first SIGTERM or SIGINT; a second one ends the process at once, whatever it is doing.
+    """Yield a future that resolves at the first SIGTERM or SIGINT; a second signal ends the process at once.
 
-    For the main thread; the handlers that were there before are back afterwards.
+    Only for the main thread. At the end of the block, the previous signal handlers are restored.
     """
     loop = asyncio.get_running_loop()
     asked: asyncio.Future[None] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Tasks that must not die unnoticed: each is owned, and one that ends before its time ends the process."""
+"""Supervised tasks: each task has an owner, and the unexpected end of a task ends the process."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ log = structlog.get_logger()
 
 
 class TaskDied(Exception):
-    """A task that should run as long as the process ended; the cause, if it raised, is the `__cause__`."""
+    """A task ended that should run as long as the process. Its exception, if there was one, is the `__cause__`."""
 
 
 class Supervisor:
-    """Owns tasks. `died` resolves when one of them ends that should not."""
+    """Owns tasks. `died` resolves when a task ends unexpectedly."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[None], str] = {}
@@ -27,7 +27,7 @@ class Supervisor:
         self.died: asyncio.Future[TaskDied] = asyncio.get_running_loop().create_future()
 
     def spawn(self, name: str, coroutine: Coroutine[Any, Any, None], *, may_return: bool = False) -> asyncio.Task[None]:
-        """Run `coroutine` until the supervisor stops. One that `may_return` may end by itself, but not raise."""
+        """Run `coroutine` until the supervisor stops. With `may_return` the task may end by itself, but not raise."""
         task = asyncio.get_running_loop().create_task(coroutine, name=name)
         self._tasks[task] = name
         if may_return:
@@ -36,7 +36,7 @@ class Supervisor:
         return task
 
     async def stop(self, seconds: float) -> list[str]:
-        """Cancel all tasks, the youngest first, one after the other; the names of those that did not end in time."""
+        """Cancel all tasks one after the other, the newest first; return the names of those that did not end in time."""
         self._stopping = True
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds

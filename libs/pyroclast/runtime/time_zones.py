@@ -1,4 +1,7 @@
-"""The time zones that this machine knows: a name is looked up when the first CronJob gives it, as there are hundreds of files."""
+"""The time zones that this machine knows.
+
+A zone is looked up when a CronJob first names it, because there are hundreds of files.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from typing import Final
 __all__ = ["TimeZones"]
 
 _OTHER_FORMS: Final = ("posix/", "right/", "posixrules")
-"""Zones once more, under names that nobody gives them."""
+"""Folders with other forms of the same zones, whose names nobody uses."""
 
 
 class TimeZones:
-    """Their names, as a container."""
+    """The names of the time zones, as a container."""
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and _is_known(name)
@@ -24,6 +27,6 @@ def _is_known(name: str) -> bool:
 
     try:
         ZoneInfo(name)
-    except (KeyError, ValueError, OSError):  # no such file, no name of one, or a folder
+    except (KeyError, ValueError, OSError):  # no such file, not a name of a file, or a folder
         return False
     return not name.startswith(_OTHER_FORMS)

@@ -1,4 +1,4 @@
-"""Serving TLS with certificates that may be replaced at any time, without a restart and without a failed handshake."""
+"""Serves TLS with certificates that may be replaced at any time, without a restart or a failed handshake."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ServingTls", "TlsFiles"]
 
 log = structlog.get_logger()
 
-POLL_SECONDS: Final = 5.0  # mounted Secrets change by a link being moved, which file notification does not see everywhere
+POLL_SECONDS: Final = 5.0  # mounted Secrets change by moving a link, which file notification does not report on every system
 
 
 class ServingTls:
-    """The TLS side of a server; give `context` to whatever listens.
+    """The TLS side of a server, which uses `context` to listen.
 
-    Each handshake takes the certificate that is current when it begins; connections that exist are left alone.
+    Each handshake uses the certificate that is current when the handshake begins; existing connections keep theirs.
     """
 
     def __init__(self) -> None:
@@ -32,14 +32,15 @@ class ServingTls:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is a certificate to serve."""
+        """Whether there is a certificate."""
         return self._current is not None
 
     def use(self, certificate: bytes, key: bytes, client_ca: bytes = b"") -> None:
-        """Serve with this pair (PEM) from the next handshake on; with `client_ca`, check clients that present a certificate.
+        """Use this certificate and key (PEM) from the next handshake on. With `client_ca`, verify the certificates that clients
+        present.
 
         Raises:
-            ValueError: not a pair, or not PEM; what was in use stays in use.
+            ValueError: certificate and key do not match, or are not PEM; the previous certificate stays in use.
         """
         fresh = _server_context()
         try:
@@ -50,7 +51,7 @@ class ServingTls:
         except (ssl.SSLError, UnicodeDecodeError) as error:
             raise ValueError(f"not a usable certificate and key: {getattr(error, 'reason', None) or error}") from error
         self._current = fresh
-        self.context.verify_mode = fresh.verify_mode  # the one thing that a connection keeps from its first context
+        self.context.verify_mode = fresh.verify_mode  # the only setting that a connection keeps from its first context
 
     def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
         if self._current is None:
@@ -60,7 +61,7 @@ class ServingTls:
 
 
 class TlsFiles:
-    """A certificate in files, followed as they change."""
+    """A certificate in files, reloaded when they change."""
 
     def __init__(self, tls: ServingTls, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
         self._tls = tls
@@ -71,7 +72,7 @@ class TlsFiles:
         """Read the files for the first time.
 
         Raises:
-            StartFailure: they cannot be used.
+            StartFailure: the files are invalid.
         """
         try:
             self._reload()
@@ -79,7 +80,7 @@ class TlsFiles:
             raise StartFailure(f"TLS files {', '.join(map(str, self._files))}: {error}", status=2) from error
 
     async def follow(self) -> None:
-        """Take up changed files, until cancelled; a pair that is not usable (yet) leaves the old one in use."""
+        """Reload changed files, until cancelled. While the new files are not (yet) valid, the old certificate stays in use."""
         complaint = ""
         while True:
             await asyncio.sleep(POLL_SECONDS)
@@ -90,7 +91,7 @@ class TlsFiles:
             except (OSError, ValueError) as error:
                 if str(error) != complaint:
                     complaint = str(error)
-                    log.error("tls.not_reloaded", certificate=str(self._files[0]), error=complaint)  # noqa: TRY400 - the text says it
+                    log.error("tls.not_reloaded", certificate=str(self._files[0]), error=complaint)  # noqa: TRY400 - has the error
 
     def _reload(self) -> bool:
         found = [file.read_bytes() for file in self._files]

@@ -1,6 +1,7 @@
-"""Traces: spans around what a service does, and a trace context that travels with an object in an annotation.
+"""Traces: spans of a service's work, and a trace context that an object carries in an annotation.
 
-OpenTelemetry is imported only when an endpoint is set; without one, spans cost nothing and contexts just pass through.
+OpenTelemetry is imported only when an endpoint is set. Without an endpoint, spans cost nothing and contexts are passed on
+unchanged.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ if TYPE_CHECKING:
 __all__ = ["ANNOTATION", "PastSpan", "SpanEvent", "Traces", "context_of", "context_within", "flow_identity"]
 
 ANNOTATION: Final = keys.TRACEPARENT
-"""Where an object carries the trace it belongs to, as a W3C traceparent."""
+"""The annotation with the trace context of an object, as a W3C traceparent."""
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 SEND_MILLISECONDS: Final = 1000
-"""A process that is killed loses the spans of so long."""
+"""Milliseconds between two exports of spans; a killed process loses the spans of at most this time."""
 
 
 def context_of(annotations: Mapping[str, str]) -> str:
-    """The trace context that an object carries; empty when it has none or a broken one."""
+    """Return the trace context of an object; empty when it has none or an invalid one."""
     value = annotations.get(ANNOTATION, "")
     return value if _TRACEPARENT.fullmatch(value) else ""
 
 
 def context_within(identity: str, parent: str = "") -> str:
-    """The context of what belongs to a `PastSpan`, known before that span is over.
+    """Return the context for the children of a `PastSpan`, which is known before that span has ended.
 
-    Without a parent the span is the first of a trace, whose id follows from the identity, too.
+    Without a parent, the span is the first of a trace, whose id also follows from the identity.
     """
     trace, span = _ids(identity, parent)
     return f"00-{trace:032x}-{span:016x}-{parent.rpartition('-')[2] or '01'}"
 
 
 def flow_identity(uid: str) -> str:
-    """The identity of the span of a flow, to which the spans of its Jobs belong."""
+    """Return the identity of the span of a flow, which is the parent of the spans of its Jobs."""
     return f"{uid} flow.run"
 
 
@@ -65,7 +66,7 @@ _NO_SPAN: Final = _NoSpan()
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """What happened inside a span, at a time in seconds since the epoch."""
+    """An event inside a span. `at`: seconds since the epoch."""
 
     name: str
     at: float
@@ -74,10 +75,10 @@ class SpanEvent:
 
 @dataclass(frozen=True, slots=True)
 class PastSpan:
-    """A span that is over, from recorded times in seconds since the epoch.
+    """A finished span, from recorded times in seconds since the epoch.
 
-    `parent` is a context as `context_of` gives it, empty for the first span of a trace. `identity` decides the id of the span:
-    sent again, it is the same span.
+    `parent`: a context in the form of `context_of`, empty for the first span of a trace. `identity` determines the id of the
+    span, so that a span that is sent again is the same span.
     """
 
     name: str
@@ -103,12 +104,14 @@ class Traces:
 
     @property
     def are_taken(self) -> bool:
-        """Whether spans go anywhere."""
+        """Whether spans are exported."""
         return self._tracer is not None
 
     @contextlib.contextmanager
-    def span(self, name: str, parent: str = "", **attributes: Any) -> Iterator[_Span]:  # noqa: ANN401 - what attributes may be
-        """A span around the block; `parent` is a context as `context_of` gives it, empty for the span we are in, if any."""
+    def span(self, name: str, parent: str = "", **attributes: Any) -> Iterator[_Span]:  # noqa: ANN401 - values of attributes
+        """Trace the block as a span. `parent`: a context in the form of `context_of`; empty for the current span, if there is
+        one.
+        """
         if self._tracer is None:
             yield _NO_SPAN
             return
@@ -116,7 +119,7 @@ class Traces:
             yield span
 
     def annotations(self) -> dict[str, str]:
-        """The annotation that lets an object carry the current span's context; empty outside of one."""
+        """Return the annotation that stores the context of the current span on an object; empty outside of a span."""
         if self._tracer is None:
             return {}
         from opentelemetry.trace import get_current_span  # noqa: PLC0415 - loaded when there is a tracer
@@ -127,7 +130,9 @@ class Traces:
         return {ANNOTATION: f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"}
 
     def send(self, spans: Sequence[PastSpan]) -> bool:
-        """Send spans that are over; whether the collector took them. It waits for the answer, so not in an event loop."""
+        """Send finished spans; return whether the collector accepted them. Blocks until the response, so do not call it in an
+        event loop.
+        """
         if self._exporter is None or self._provider is None:
             return True
         from opentelemetry.sdk.trace.export import SpanExportResult  # noqa: PLC0415 - loaded when there is a tracer
@@ -136,7 +141,7 @@ class Traces:
         return self._exporter.export([_finished(span, resource) for span in spans]) is SpanExportResult.SUCCESS
 
     def close(self) -> None:
-        """Send what is left; takes some seconds when the collector is away."""
+        """Send the remaining spans; takes some seconds when the collector is unreachable."""
         if self._exporter is not None:
             self._exporter.shutdown()  # type: ignore[no-untyped-call]
             self._exporter = None
@@ -185,7 +190,7 @@ def _finished(span: PastSpan, resource: Resource) -> ReadableSpan:
 
 
 def _ids(identity: str, parent: str) -> tuple[int, int]:
-    """The ids of the trace and of the span."""
+    """Return the ids of the trace and of the span."""
     digest = hashlib.sha256(identity.encode()).digest()
     trace = int(parent.split("-")[1], 16) if parent else int.from_bytes(digest[8:24], "big") or 1
     return trace, int.from_bytes(digest[:8], "big") or 1

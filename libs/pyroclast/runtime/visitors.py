@@ -1,4 +1,4 @@
-"""Who may look into a process: whoever is on the same machine, and whom the API server knows and allows it."""
+"""Who may read the debug pages of a process: processes on the same machine, and users whom the API server allows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def is_local(address: object) -> bool:
-    """Whether a peer's socket address is of this machine, as that of `kubectl port-forward` is."""
+    """Whether the socket address of a peer is on this machine, like that of `kubectl port-forward`."""
     host = address[0] if isinstance(address, tuple) and address else ""
     try:
         found = ipaddress.ip_address(str(host).partition("%")[0])
@@ -30,7 +30,7 @@ def is_local(address: object) -> bool:
 
 
 async def refusal(client: Client | None, authorization: str, path: str) -> tuple[int, str] | None:
-    """Why the bearer of an Authorization header may not read `path`: HTTP status and words; None when it may."""
+    """Return why the bearer of an Authorization header may not read `path`, as HTTP status and text; None when the bearer may."""
     token = bearer_token(authorization)
     if not token:
         return 401, f"{path} is for this machine alone; others need a token whose user may get {path}"
@@ -47,21 +47,23 @@ async def refusal(client: Client | None, authorization: str, path: str) -> tuple
 
 
 def bearer_token(authorization: str) -> str:
-    """The token in an Authorization header; empty where there is none."""
+    """Return the token in an Authorization header; empty when there is none."""
     kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
 async def user_of(client: Client, token: str, audiences: Sequence[str] = ()) -> dict[str, Any]:
-    """The user whom the API server knows by a token; empty if it knows none. The token is for it, or for one of `audiences`.
+    """Return the user of a token by a TokenReview; empty when the API server does not accept the token.
+
+    `audiences`: the token must be for one of these; if empty, for the API server.
 
     Raises:
-        KubeError: it cannot be asked.
+        KubeError: the API server did not answer.
     """
     spec = {"token": token, **({"audiences": list(audiences)} if audiences else {})}
     status = await _ask(client, REVIEWS, "authentication.k8s.io/v1", "TokenReview", spec)
     if audiences and not set(status.get("audiences") or ()).intersection(audiences):
-        return {}  # an API server that knows nothing of audiences has not checked them
+        return {}  # an API server without support for audiences has not checked them
     return status.get("user") or {}
 
 
@@ -69,7 +71,7 @@ async def is_allowed(client: Client, user: Mapping[str, Any], what: Mapping[str,
     """Whether a user may do `what`, which is `resourceAttributes` or `nonResourceAttributes` of a SubjectAccessReview.
 
     Raises:
-        KubeError: the API server cannot be asked.
+        KubeError: the API server did not answer.
     """
     who = {name: user[name] for name in ("uid", "groups", "extra") if user.get(name)}
     spec = {"user": user.get("username", ""), **who, **what}

@@ -1,1 +1,1 @@
-"""What people are shown of Jobs, queues, nodes and flows; pure, shared by the command line and the board."""
+"""What users see of Jobs, queues, nodes and flows; pure, and shared by the command line and the board."""

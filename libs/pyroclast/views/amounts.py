@@ -1,4 +1,4 @@
-"""Resource amounts as people read them."""
+"""Resource amounts in a readable form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS: Final = ((40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki"))
 
 
 def amount(value: Any) -> Quantity:  # noqa: ANN401 - a JSON value
-    """A quantity; 0 for what is none."""
+    """Return a quantity; 0 when `value` is not a quantity."""
     try:
         return quantity.parse(str(value))
     except quantity.QuantityError:
@@ -27,12 +27,12 @@ def amount(value: Any) -> Quantity:  # noqa: ANN401 - a JSON value
 
 
 def main_resources(amounts: Amounts) -> dict[str, str]:
-    """The resources that pods ask for: without the names under which quotas count the same again."""
+    """Return the resources that pods request, without the names under which quotas count the same resources again."""
     return {name: str(value) for name, value in amounts.items() if name != "pods" and not name.startswith(_NOT_ASKED_FOR)}
 
 
 def added(lists: Iterable[Amounts]) -> dict[str, str]:
-    """The sum of resource lists."""
+    """Return the sum of resource lists."""
     sums: dict[str, Quantity] = {}
     for each in lists:
         for name, value in each.items():
@@ -41,14 +41,14 @@ def added(lists: Iterable[Amounts]) -> dict[str, str]:
 
 
 def as_text(amounts: Amounts) -> str:
-    """`2 nvidia.com/gpu, 8 cpu, 64Gi memory`: devices first, then cpu, memory, and the rest."""
+    """Return a text such as `2 nvidia.com/gpu, 8 cpu, 64Gi memory`: devices first, then cpu, memory, and other resources."""
     present = [(name, value) for name, value in amounts.items() if amount(value)]
     present.sort(key=lambda each: (_rank(each[0]), each[0]))
     return ", ".join(f"{readable(name, value)} {name}" for name, value in present)
 
 
 def readable(name: str, value: Any) -> str:  # noqa: ANN401 - a JSON value
-    """One amount; memory in the largest unit that leaves at least 1."""
+    """Return one amount; memory is in the largest unit that leaves at least 1."""
     exact = amount(value)
     if name.startswith(_BINARY):
         for bits, unit in _UNITS:

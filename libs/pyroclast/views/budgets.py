@@ -1,4 +1,4 @@
-"""What is left of the budgets of queues, from the annotations of the queues alone."""
+"""The remaining budgets of queues, computed only from the annotations of the queues."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["budget_rows", "signed_hours"]
 
 DAY: Final = 86_400.0
 LEAST_SECONDS: Final = 600
-"""A rate is told of a period that has lasted so long."""
+"""Seconds of a period after which a rate is computed."""
 
 GIBIBYTE: Final = 2.0**30
 
 
 def budget_rows(queues: Sequence[Mapping[str, Any]], now: float) -> list[Row]:
-    """A row for each limited resource of each queue with a budget; one with the `problem` for a budget that makes no sense.
+    """Return a row for each limited resource of each queue with a budget; for an invalid budget, one row with its `problem`.
 
-    Amounts are hours of cores, GiB or devices. Those of a budget of which nothing is known in this period are missing.
+    Amounts are hours of cores, GiB or devices. The amounts are None when nothing is known of this period.
     """
     rows: list[Row] = []
     for queue in sorted(queues, key=lambda each: str(each["metadata"]["name"])):
@@ -43,7 +43,7 @@ def budget_rows(queues: Sequence[Mapping[str, Any]], now: float) -> list[Row]:
 
 
 def signed_hours(hours: float) -> str:
-    """Hours, of which less than 0 are left where a budget was overrun."""
+    """Return hours as text; a negative amount means that the budget was exceeded."""
     return f"-{hours_text(-hours)}" if hours < 0 else hours_text(hours)
 
 
@@ -72,14 +72,16 @@ def _rows(name: str, budget: Budget, span: Span, spent: Spent | None) -> Iterato
 
 
 def _rate(used: float | None, span: Span, spent: Spent | None) -> float | None:
-    """Hours a day, as they were spent in this period until now."""
+    """Return the hours per day that were spent in this period so far; None when unknown, or when the period is too short
+    so far.
+    """
     if used is None or spent is None or spent.as_of - span.begin < LEAST_SECONDS:
         return None
     return used / (spent.as_of - span.begin) * DAY
 
 
 def _used_up_at(left: float | None, rate: float | None, span: Span, spent: Spent | None, zone: str) -> str | None:
-    """When nothing is left if it goes on like that; None if that is not in this period."""
+    """Return when the budget is used up at the present rate; None if that is not within this period."""
     if left is None or left <= 0 or not rate or spent is None:
         return None
     days = min(left / rate, 36_500.0)

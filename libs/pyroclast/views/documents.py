@@ -1,4 +1,4 @@
-"""Documents of the views' API, as `-o json` prints them."""
+"""Documents of the views' API in the form that `-o json` prints."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ Row: TypeAlias = Mapping[str, Any]
 
 
 def document(kind: str, fields: Row) -> dict[str, Any]:
-    """A document of the views' API."""
+    """Return a document of the views' API."""
     return {"apiVersion": API_VERSION, "kind": kind, **fields}

@@ -1,4 +1,4 @@
-"""From the rows of a view to what its picture shows."""
+"""Pictures from the rows of a view."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["draw_flow", "draw_queues"]
 
 
 def draw_queues(title: str, rows: Iterable[Row]) -> Picture:
-    """Queues, from the rows of `queue_rows`."""
+    """Draw queues from the rows of `queue_rows`."""
     return queue_bars(title, [_bar(row) for row in rows if row["resource"]])
 
 
 def draw_flow(title: str, rows: Iterable[Row]) -> Picture:
-    """A flow, from the rows of `flow_rows`."""
+    """Draw a flow from the rows of `flow_rows`."""
     shown = list(rows)
     nodes = [FlowNode(row["name"], row["phase"], tuple(row["dependsOn"]), row["elapsedSeconds"], _rounds(row)) for row in shown]
     elapsed = {row["name"]: human_duration(row["elapsedSeconds"]) for row in shown if row["elapsedSeconds"] is not None}

@@ -1,4 +1,4 @@
-"""What a Job asked for beside what it used, from what the recorder knows of it."""
+"""Compares the requests of a Job with its use, from the data of the recorder."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["advice_of", "efficiency_rows"]
 ENOUGH_SAMPLES: Final = 20
 HEADROOM: Final = 1.25
 WORTH: Final = 0.8
-"""An advice is given where it saves a fifth at least."""
+"""The largest ratio of advised to requested amount at which advice is given: it must save at least a fifth."""
 
 
 def efficiency_rows(job: Mapping[str, Any]) -> list[Row]:
-    """What a Job asked for and used, by task and resource; None for what nobody measured."""
+    """Return the requested and used amounts of a Job, by task and resource; None for what was not measured."""
     rows: list[Row] = []
     for task in (*job["tasks"], {"task": "all", "asked": job["asked"], "use": job.get("use")}):
         for resource, amount in task["asked"].items():
@@ -41,13 +41,13 @@ def _used(resource: str, use: Mapping[str, Any] | None) -> Row:
 
 
 def _whole(resource: str, amount: float) -> str:
-    """An amount as the recorder counts it, as people write it."""
+    """Return a readable form of an amount in the units of the recorder."""
     unit = "Mi" if is_in_mebibytes(resource) else "m"
     return readable(resource, f"{round(amount)}{unit}")
 
 
 def advice_of(job: Mapping[str, Any]) -> str:
-    """What to ask for instead, where one pod at its peak used much less; empty where nobody measured long enough."""
+    """Return advice for smaller requests when even the peak of the pods was much lower; empty without enough measurements."""
     found = []
     for resource, use in (job.get("use") or {}).items():
         enough = use["peak"] * HEADROOM

@@ -1,4 +1,4 @@
-"""The answer to "why does my Job wait?", worked out from the objects of the API server; pure."""
+"""The answer to "why does my Job wait?", computed from the objects of the API server; pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def explanation(
     now: float,
     may_name: Callable[[str], bool] = lambda _: True,
 ) -> dict[str, Any]:
-    """The document `Explanation`.
+    """Return the document `Explanation`.
 
     Args:
-        view: the Job.
-        queue: the Queue object.
-        reading: PodGroups.
+        view: the Job with its PodGroup and its cause.
+        queue: the Queue object of the Job; None when it does not exist.
+        reading: the PodGroups that the user may read.
         now: seconds since the epoch.
-        may_name: whether the user may read Jobs of a namespace; those of other namespaces are counted and never named.
+        may_name: whether the user may read the Jobs of a namespace. Jobs of other namespaces are counted and never named.
     """
     metadata, cause = {"namespace": view.namespace, "name": view.name}, view.cause
     if not is_waiting(view.job):
@@ -75,7 +75,7 @@ def explanation(
 
 
 def entry_explanation(entry: OpenEntry, now: float) -> dict[str, Any]:
-    """The document `Explanation` of a Job that its flow has not created yet. `now`: seconds since the epoch."""
+    """Return the document `Explanation` of a Job that its flow has not created yet. `now`: seconds since the epoch."""
     fields = {
         "metadata": {"namespace": entry.namespace, "name": entry.name},
         "queue": "",
@@ -90,12 +90,12 @@ def entry_explanation(entry: OpenEntry, now: float) -> dict[str, Any]:
 
 
 def with_trail(answer: Mapping[str, Any], causes: Sequence[Mapping[str, Any]] | str) -> dict[str, Any]:
-    """The answer about a Job that waits with its last causes, the current one at the end.
+    """Return the answer about a waiting Job with its last causes, the current cause at the end.
 
     Args:
         answer: the document `Explanation`.
-        causes: those that the recorder kept, oldest first, each with `at` and `name`; or why there are none. Then the trail is
-            that of the scheduler, which knows of those since it leads.
+        causes: the causes that the recorder stored, oldest first, each with `at` and `name`. If this is a text, it says why there
+            are none; the trail is then that of the scheduler, which begins when the scheduler began to lead.
     """
     if isinstance(causes, str):
         return {**answer, "trailReason": causes}
@@ -106,7 +106,7 @@ def with_trail(answer: Mapping[str, Any], causes: Sequence[Mapping[str, Any]] | 
 
 
 def _code(cause: Mapping[str, Any]) -> str:
-    """The code of a cause that the recorder kept; Volcano's reasons carry it in their message."""
+    """Return the code of a stored cause; for Volcano's reasons, the message contains the code."""
     return str(cause["name"]) if cause["name"] in set(PendingReason) else reason_of(cause.get("message") or "")
 
 
@@ -115,13 +115,13 @@ def _advice(code: PendingReason) -> dict[str, str]:
 
 
 def _as_of(reading: Reading, now: float) -> dict[str, Any]:
-    """`complete` is false: what the scheduler alone knows is not in the objects, and a user may not see all of them."""
+    """Return time and source of the answer. `complete` is false, because the objects lack what only the scheduler knows."""
     stamp = datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
     return {"asOf": stamp, "complete": False, "seesWholeCluster": reading.is_complete}
 
 
 def _order(view: JobView, reading: Reading) -> tuple[list[Group], int]:
-    """The PodGroups before it in its queue, by priority and age, and how many wait there."""
+    """Return the PodGroups ahead of this one in its queue, by priority and age, and how many PodGroups wait in the queue."""
     waiting = [each for each in reading.groups if _queue(each) == view.queue and _phase(each) in WAITING_PHASES]
     own = view.group
     if own is None:
@@ -138,7 +138,7 @@ def _rank(group: Group) -> tuple[int, str, str, str]:
 
 
 def _resources(view: JobView, queue: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """What it asks for beside what its queue has and may have."""
+    """Return the requests of the Job, beside the use and the limits of its queue."""
     spec, status = (queue or {}).get("spec") or {}, (queue or {}).get("status") or {}
     limits, used = spec.get("capability") or {}, status.get("allocated") or {}
     return [
@@ -159,7 +159,7 @@ def _ahead(groups: Sequence[Group], may_name: Callable[[str], bool]) -> dict[str
 
 
 def _holders(view: JobView, reading: Reading, may_name: Callable[[str], bool]) -> list[dict[str, Any]]:
-    """Who has the most of what is short: in its queue, or in the cluster."""
+    """Return the Jobs that have most of the scarce resource, in the queue or in the cluster."""
     if view.cause.code not in OF_THE_QUEUE | OF_THE_CLUSTER:
         return []
     at_work = [each for each in reading.groups if _phase(each) in {"Running", "Unknown"}]
@@ -200,7 +200,7 @@ def _phase(group: Group) -> str:
 
 
 def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
-    """The text for people; all of it is in the document."""
+    """Return the answer as text; the document contains the same facts."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} in queue {answer['queue']}: {answer['sentence']}"]
@@ -237,7 +237,7 @@ def explanation_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def start_line(answer: Mapping[str, Any]) -> str:
-    """When it is likely to start, for people, or why nobody says so."""
+    """Return a line with the likely start of the Job, or why there is no estimate."""
     start = answer["start"]
     if not start:
         return f"start    {'never' if answer['never'] else 'not known'}: {answer['startReason']}"
@@ -251,7 +251,7 @@ def _change(change: Mapping[str, Any] | str) -> str:
 
 
 def _trail(trail: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The last codes, each with how long it held; the current one with since when it holds."""
+    """Return the last codes, each with its duration; the current code with its beginning."""
     begins = [datetime.fromisoformat(each["since"]) for each in trail]
     held = [human_duration(int((end - begin).total_seconds())) for begin, end in pairwise(begins)]
     past = [f"{each['code']} {duration}" for each, duration in zip(trail, held, strict=False)]

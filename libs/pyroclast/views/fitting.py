@@ -1,4 +1,4 @@
-"""Whether a Job that does not exist would start now, worked out from queues, nodes and pods; pure."""
+"""Whether a Job that does not exist yet would start now, computed from queues, nodes and pods; pure."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["Cluster", "Finding", "explained_lines", "fits", "fits_document", "fi
 Document = Mapping[str, Any]
 Amounts = Mapping[str, Quantity]
 OVERCOMMIT: Final = 1.2
-"""How much of the cluster the scheduler promises to gangs that it lets in, by its default."""
+"""The multiple of the cluster's resources up to which the scheduler admits gangs by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Why it would not start now. `code` None: it would."""
+    """Why a Job would not start now. `code` is None when the Job would start."""
 
     code: PendingReason | None
     sentence: str
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What there is: Queue objects by name, nodes, pods that have not ended, PodGroups."""
+    """The cluster: Queue objects by name, nodes, pods that have not ended, and PodGroups."""
 
     queues: Mapping[str, Document]
     nodes: Sequence[Document]
@@ -46,7 +46,7 @@ class Cluster:
     free: dict[str, dict[str, Quantity]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Work out what is free on each node."""
+        """Compute the free resources of each node."""
         for node in self.nodes:
             self.free[node["metadata"]["name"]] = _allocatable(node)
         for pod in self.pods:
@@ -56,7 +56,7 @@ class Cluster:
 
 
 def gang_of(job: Document) -> list[Document]:
-    """The specs of the pods that the Job needs to start, its defaults filled in."""
+    """Return the specs of the pods that the Job needs to start. The defaults of the Job must be set."""
     found: list[Document] = []
     spec = job.get("spec") or {}
     for task in spec.get("tasks") or ():
@@ -68,7 +68,10 @@ def gang_of(job: Document) -> list[Document]:
 
 
 def fits(job: Document, cluster: Cluster, absence: str = "") -> Finding:
-    """The first cause in the order of the stages that would keep the Job waiting. `absence`: its scheduler is not at work."""
+    """Return the first cause, in the order of the scheduling stages, for which the Job would wait.
+
+    `absence`: why no scheduler places the pods of the Job; empty when a scheduler does.
+    """
     if absence:
         return Finding(PendingReason.NO_SCHEDULER, absence)
     gang = gang_of(job)
@@ -134,7 +137,7 @@ def _on_nodes(gang: Sequence[Document], asks: Amounts, cluster: Cluster) -> Iter
 
 
 def _placed(gang: Sequence[Document], nodes: Sequence[Document], free: dict[str, dict[str, Quantity]]) -> bool:
-    """Whether all pods find a place, the largest first, each on the fullest node that holds it."""
+    """Whether all pods can be placed: the largest pod first, each on the fullest node with enough room."""
     for pod in sorted(gang, key=lambda pod: -sum(float(each) for each in _asks(pod).values())):
         asked = _asks(pod)
         names = [node["metadata"]["name"] for node in nodes if not forbidden_by(pod, node)]
@@ -146,7 +149,7 @@ def _placed(gang: Sequence[Document], nodes: Sequence[Document], free: dict[str,
 
 
 def _lineage(name: str, queues: Mapping[str, Document]) -> Iterator[Document]:
-    """The queue and those above it."""
+    """Yield the queue and its ancestors."""
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)
@@ -155,7 +158,7 @@ def _lineage(name: str, queues: Mapping[str, Document]) -> Iterator[Document]:
 
 
 def _promised(cluster: Cluster, queue: str) -> dict[str, Quantity]:
-    """What gangs that were let in and have no places yet ask for; of one queue, or of all."""
+    """Return the requests of admitted gangs that are not allocated yet, of one queue, or of all when `queue` is empty."""
     let_in = [
         group
         for group in cluster.groups
@@ -185,7 +188,10 @@ def _holds(free: Amounts, asked: Amounts) -> bool:
 
 
 def _over(asks: Amounts, limits: Amounts, *, absent: bool = False, only: Amounts | None = None) -> str:
-    """The first resource of which more is asked for than there may be. `absent`: what no limit names is 0."""
+    """Return the first resource whose request exceeds its limit; empty when there is none.
+
+    `absent`: a missing limit counts as 0.
+    """
     for name, value in sorted(asks.items(), key=lambda each: ("/" not in each[0], each[0])):
         if name == "pods" or (only is not None and not only.get(name)):
             continue
@@ -212,7 +218,7 @@ def _one(name: str, amounts: Amounts) -> str:
 
 
 def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]:
-    """The document `Fit`."""
+    """Return the document `Fit`."""
     metadata = {name: job["metadata"].get(name) for name in ("namespace", "name")}
     code = None if finding.code is None else str(finding.code)
     fields = {"metadata": metadata, "queue": (job.get("spec") or {}).get("queue") or "default", "code": code}
@@ -221,7 +227,7 @@ def fits_document(job: Document, finding: Finding, as_of: str) -> dict[str, Any]
 
 
 def fits_lines(answer: Mapping[str, Any]) -> list[str]:
-    """The text for people."""
+    """Return the document `Fit` as lines for a terminal."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     if answer["code"] is None:
         return [f"{name} would start now in queue {answer['queue']}: {answer['sentence']}"]
@@ -235,7 +241,7 @@ def fits_lines(answer: Mapping[str, Any]) -> list[str]:
 
 
 def explained_lines(answer: Mapping[str, Any]) -> list[str]:
-    """The answer of the scheduler as text for people."""
+    """Return the scheduler's answer about a Job that does not exist yet, as lines for a terminal."""
     lines = explanation_lines(answer)
     if answer["code"] is None:
         return lines

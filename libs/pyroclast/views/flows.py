@@ -1,4 +1,4 @@
-"""The entries of a flow below those that they wait for, with the state of each."""
+"""The entries of a flow as a tree below their dependencies, with the state of each entry."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ ICONS: Final[Mapping[str, str]] = {
 }
 NOT_YET: Final = "Waiting"
 OPEN: Final = frozenset({FlowReason.DEPENDENCIES, FlowReason.CHOICE_OPEN, FlowReason.UNKNOWN_TARGET, FlowReason.CYCLE})
-"""Reasons of entries that wait for others."""
+"""Reasons of entries that wait for other entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenEntry:
-    """An entry whose Job is not there yet, since it waits for others. `created`: of the flow, an API timestamp.
+    """An entry whose Job does not exist yet, because the entry waits for others. `created`: the creation of the flow, an API
+    timestamp.
 
-    `name` is that of the Job to come; `is_final`: what it waits for is no entry, or waits for it.
+    `name`: the name of the future Job. `is_final`: whether a dependency is not an entry, or there is a cycle, so that the entry
+    waits forever.
     """
 
     namespace: str
@@ -47,7 +49,7 @@ class OpenEntry:
 
 
 def open_entries(flow: Mapping[str, Any]) -> list[OpenEntry]:
-    """The entries of a flow that wait for others, in the order of the flow."""
+    """Return the entries of a flow that wait for other entries, in the order of the flow."""
     metadata, conditions = flow["metadata"], (flow.get("status") or {}).get("conditions") or {}
     found = []
     for entry in (flow.get("spec") or {}).get("flows") or ():
@@ -65,12 +67,12 @@ def open_entries(flow: Mapping[str, Any]) -> list[OpenEntry]:
 
 
 def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
-    """A row per entry, by depth and then in the order of the flow.
+    """Return a row for each entry, by depth and then in the order of the flow.
 
     Args:
         flow: the JobFlow.
         now: seconds since the epoch.
-        codes: why Jobs wait, by their names.
+        codes: the codes of waiting Jobs, by the name of the Job.
     """
     told = {**(codes or {}), **{each.name: str(PendingReason.WAITS_FOR_ENTRY) for each in open_entries(flow)}}
     entries = {each["name"]: each for each in (flow.get("spec") or {}).get("flows") or ()}
@@ -85,7 +87,7 @@ def flow_rows(flow: Mapping[str, Any], now: float, codes: Mapping[str, str] | No
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of Jobs and entries, by name. Of a large flow only the row of a Job may say how that is."""
+    """Return the states of Jobs and entries by name. In a large flow, only the row of a Job may have its state."""
     told = {
         row["name"]: {
             "phase": row.get("state"),
@@ -125,11 +127,11 @@ def _targets(entry: Mapping[str, Any]) -> list[str]:
 
 
 def flow_tree_lines(flow: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The tree as text: an icon and a word for each state, and why what waits does; the rounds of a loop are counted.
+    """Return the tree as text: an icon and a word for each state, why waiting entries wait, and the number of rounds of a loop.
 
     Args:
         flow: the JobFlow.
-        rows: its `flow_rows`.
+        rows: the `flow_rows` of the flow.
     """
     metadata, status = flow["metadata"], flow.get("status") or {}
     phase = (status.get("state") or {}).get("phase") or "Pending"

@@ -1,4 +1,4 @@
-"""How the pods of a Job that runs are: how many work, on how many nodes, and what is wrong."""
+"""Health of the pods of a running Job: how many work, on how many nodes, and which problems they have."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def nodes_of(pods: Iterable[Pod]) -> int:
-    """How many nodes have at least one of the pods that have not ended."""
+    """Return how many nodes have at least one of the pods that have not ended."""
     at_work = (pod for pod in pods if (pod.get("status") or {}).get("phase") not in ENDED)
     return len({name for pod in at_work if (name := (pod.get("spec") or {}).get("nodeName"))})
 
 
 def health_of(wanted: int, pods: Sequence[Pod]) -> str:
-    """`ok`, or what is wrong with how many of the `wanted` pods, the worst first."""
+    """Return `ok`, or the problems of the `wanted` pods with the number of pods for each, the worst first."""
     counts = {
         "failed": sum(_phase(pod) == "Failed" for pod in pods),
         "crash": sum(_waits_for(pod, {RESTARTING}) for pod in pods),
@@ -35,7 +35,7 @@ def health_of(wanted: int, pods: Sequence[Pod]) -> str:
 
 
 def _is_well(pod: Pod) -> bool:
-    """Whether a pod works or has ended well."""
+    """Whether a pod works or has succeeded."""
     if _phase(pod) == "Succeeded":
         return True
     conditions = (pod.get("status") or {}).get("conditions") or ()

@@ -1,4 +1,4 @@
-"""Durations as people read them in tables: `62s`, `3m10s`, `5d9h`."""
+"""Durations in tables: `62s`, `3m10s`, `5d9h`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ YEAR: Final = 365 * DAY
 
 
 def human_duration(seconds: float, *, keeps_zero_days: bool = False) -> str:
-    """A duration in at most two units. `keeps_zero_days`: write `5y0d` as Volcano's tables of Jobs do, else `5y`."""
+    """Return a duration in at most two units. `keeps_zero_days`: write `5y0d` like Volcano's tables of Jobs, instead of `5y`."""
     whole = int(seconds)
     if whole < 0:
         return "0s" if whole == -1 else "<invalid>"
@@ -40,7 +40,7 @@ def human_duration(seconds: float, *, keeps_zero_days: bool = False) -> str:
 
 
 def age(timestamp: str | None, now: datetime, *, keeps_zero_days: bool = False) -> str:
-    """How long ago an API timestamp was; `<unknown>` without one."""
+    """Return the age of an API timestamp; `<unknown>` without a timestamp."""
     if not timestamp:
         return UNKNOWN
     return human_duration((now - datetime.fromisoformat(timestamp)).total_seconds(), keeps_zero_days=keeps_zero_days)

@@ -1,4 +1,4 @@
-"""A Job with its PodGroup and why it waits, as every view of it begins."""
+"""A Job with its PodGroup and its cause, on which every view of Jobs is based."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["WAITING_PHASES", "Group", "JobView", "Reading", "absence_of", "secon
 
 JOB_KIND: Final = "Job"
 JUDGED_SECONDS: Final = SILENT_SECONDS + 5
-"""After this time the job controller has said that a scheduler is missing, if it is."""
+"""Seconds after which the job controller has reported a missing scheduler."""
 WAITING_PHASES: Final = frozenset({"", "Pending", "Inqueue"})
-"""Phases of PodGroups that have no places yet."""
+"""Phases of PodGroups that are not allocated yet."""
 
 Group = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A Job with its PodGroup, which may not be there yet."""
+    """A Job with its PodGroup, which may not exist yet."""
 
     job: Mapping[str, Any]
     group: Group | None
@@ -42,39 +42,39 @@ class JobView:
 
     @property
     def queue(self) -> str:
-        """The queue that it is submitted to."""
+        """The queue to which the Job is submitted."""
         return str((self.job.get("spec") or {}).get("queue") or "default")
 
     @property
     def phase(self) -> str:
-        """Its phase; empty before its controller has seen it."""
+        """The phase of the Job; empty before the first reconciliation."""
         return str(((self.job.get("status") or {}).get("state") or {}).get("phase", ""))
 
     @property
     def priority_class(self) -> str:
-        """The name of its PriorityClass; empty for none."""
+        """The name of the Job's PriorityClass; empty for none."""
         return str((self.job.get("spec") or {}).get("priorityClassName") or "")
 
     @property
     def pods(self) -> int:
-        """How many pods it has when all of it runs."""
+        """The number of pods of the Job when it runs completely."""
         return sum(int(task.get("replicas", 1)) for task in (self.job.get("spec") or {}).get("tasks") or ())
 
     @property
     def asks(self) -> dict[str, str]:
-        """What the gang needs at least; empty while there is no PodGroup."""
+        """The minimum requests of the gang; empty while there is no PodGroup."""
         return main_resources(((self.group or {}).get("spec") or {}).get("minResources") or {})
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """PodGroups. `is_complete`: of the whole cluster, since the user may see them."""
+    """PodGroups. `is_complete`: whether these are all PodGroups of the cluster; otherwise the user may not read all."""
 
     groups: Sequence[Group]
     is_complete: bool
 
     def by_owner(self) -> dict[str, Group]:
-        """The PodGroups of Jobs, by the Job's uid."""
+        """Return the PodGroups of Jobs, by the Job's UID."""
         return {
             owner["uid"]: group
             for group in self.groups
@@ -84,20 +84,21 @@ class Reading:
 
 
 def seconds_since(timestamp: str, now: float) -> int:
-    """Whole seconds from an API timestamp to `now`, seconds since the epoch; 0 for a time to come."""
+    """Return whole seconds from an API timestamp to `now` (seconds since the epoch); 0 for a future timestamp."""
     return max(0, int(now - datetime.fromisoformat(timestamp).timestamp()))
 
 
 def view_of(job: Mapping[str, Any], group: Group | None, schedulers: Schedulers | None) -> JobView:
-    """One Job with why it waits. `schedulers`: those at work, None where nobody knows."""
+    """Return one Job with its cause. `schedulers`: the schedulers that lead; None when unknown."""
     return JobView(job, group, waiting_cause(job, group, absence=absence_of(job, schedulers)))
 
 
 def absence_of(job: Mapping[str, Any], schedulers: Schedulers | None) -> str:
-    """Why nobody schedules the pods of a Job, for the first scheduler that they ask for and that is not at work; empty: it is.
+    """Return why no scheduler places the pods of a Job, for the first of the Job's schedulers that does not lead; empty if all
+    lead.
 
-    A scheduler may work without a Lease, which shows on pods. The job controller sees these and says what it thinks after a
-    while.
+    A scheduler may work without a Lease, which only its pods show. After a while, the job controller has checked the pods, and
+    its message is used.
     """
     if schedulers is None:
         return ""

@@ -1,4 +1,4 @@
-"""What pods use now of what they asked for, added up by Job, task, queue or node."""
+"""The present use of pods compared with their requests, as sums by Job, task, queue or node."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AT_WORK = frozenset({"Running"})
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What is known of use: of pods by namespace and name, of nodes by name; None where nobody measures."""
+    """Measured use, of pods by namespace and name, and of nodes by name; None when nothing is measured."""
 
     pods: Mapping[tuple[str, str], Mapping[str, Quantity]] | None
     nodes: Mapping[str, Mapping[str, Quantity]] | None = None
 
     @classmethod
     def of(cls, pods: Iterable[Document] | None, nodes: Iterable[Document] | None = None) -> Usage:
-        """From the objects PodMetrics and NodeMetrics of the metrics API."""
+        """Return the use in PodMetrics and NodeMetrics, the objects of the metrics API."""
         by_pod = None if pods is None else {_key(each): _added(map(_usage, each.get("containers") or ())) for each in pods}
         by_node = None if nodes is None else {each["metadata"]["name"]: _usage(each) for each in nodes}
         return cls(by_pod, by_node)
@@ -36,7 +36,7 @@ class Usage:
 
 @dataclass(slots=True)
 class _Sum:
-    """Pods of one row. `is_measured`: of at least one pod it is known what it uses."""
+    """The pods of one row. `is_measured`: whether the use of at least one pod is known."""
 
     pods: int = 0
     asked: dict[str, Quantity] = field(default_factory=dict)
@@ -44,24 +44,24 @@ class _Sum:
     is_measured: bool = False
 
     def add(self, pod: Document, used: Mapping[str, Quantity] | None) -> None:
-        """Count one pod."""
+        """Add one pod to the sums; `used` is None when its use is not measured."""
         self.pods += 1
         self.asked = _added([self.asked, effective(pod["spec"], "requests")])
         if used is not None:
             self.used, self.is_measured = _added([self.used, used]), True
 
     def row(self, **names: str | None) -> Row:
-        """The row as `-o json` has it."""
+        """Return the row in the form of `-o json`."""
         return {**names, "pods": self.pods, **_measures(self.asked, self.used if self.is_measured else None)}
 
 
 def job_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """A row per Job."""
+    """Return a row for each Job."""
     return _rows(pods, usage, lambda pod: {"namespace": _namespace(pod), "name": _label(pod, keys.JOB_NAME)})
 
 
 def task_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """A row per task of a Job."""
+    """Return a row for each task of a Job."""
     return _rows(
         pods,
         usage,
@@ -75,12 +75,12 @@ def task_usage(pods: Iterable[Document], usage: Usage) -> list[Row]:
 
 
 def queue_usage(pods: Iterable[Document], queues: Mapping[tuple[str, str], str], usage: Usage) -> list[Row]:
-    """A row per queue; `queues`: that of each Job by its namespace and name."""
+    """Return a row for each queue. `queues`: the queue of each Job, by namespace and name of the Job."""
     return _rows(pods, usage, lambda pod: {"name": queues.get((_namespace(pod), _label(pod, keys.JOB_NAME)), "default")})
 
 
 def node_usage(nodes: Iterable[Document], pods: Iterable[Document], usage: Usage) -> list[Row]:
-    """A row per node: what is used of what it has."""
+    """Return a row for each node: the used part of its allocatable resources."""
     counts: dict[str, int] = {}
     for pod in pods:
         name = (pod.get("spec") or {}).get("nodeName") or ""
@@ -106,7 +106,7 @@ def _rows(pods: Iterable[Document], usage: Usage, names_of: Callable[[Document],
 
 
 def _measures(asked: Mapping[str, Quantity], used: Mapping[str, Quantity] | None) -> Row:
-    """Used amounts with their share of what was asked for; None for what nobody measures."""
+    """Return used amounts with their ratio to the requested amounts; None for what is not measured."""
     devices = _added([{"all": value} for name, value in asked.items() if "/" in name]).get("all")
     found: dict[str, Any] = {"gpu": None, "gpuPercent": None, "gpuAsked": str(devices) if devices else None}
     for resource in ("cpu", "memory"):

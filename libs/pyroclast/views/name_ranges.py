@@ -1,4 +1,4 @@
-"""Many names in few words: `node-[0-5,7]`, as Slurm writes them."""
+"""Short forms of many names, like those of Slurm: `node-[0-5,7]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"(.*?)([0-9]{1,15})([^0-9]*)")
 
 
 def ranges_of(names: Iterable[str]) -> str:
-    """The names in order, those that differ only in their last number as one: `a-[1-3],b`."""
+    """Return the names in order, with names that differ only in their last number combined: `a-[1-3],b`."""
     numbers: dict[tuple[str, str, int], list[int]] = {}
     found: list[tuple[tuple[str, str, int], str]] = []
     for name in sorted(set(names)):

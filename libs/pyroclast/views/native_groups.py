@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes itself as views show them: by the conditions that the scheduler writes on them; pure."""
+"""Rows and explanations of native PodGroups, from the conditions that the scheduler writes on them; pure."""
 
 from __future__ import annotations
 
@@ -33,26 +33,27 @@ __all__ = [
 ]
 
 OBJECT: Final = NATIVE_POD_GROUPS.qualified
-"""What rows of such PodGroups say that they are of."""
+"""The value of `object` in the rows of native PodGroups."""
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 def is_native(row: Mapping[str, Any]) -> bool:
-    """Whether a row among those of Jobs is of such a PodGroup."""
+    """Whether a row is about a native PodGroup and not about a Job."""
     return row.get("object") == OBJECT
 
 
 def own_groups(groups: Iterable[Group]) -> list[Group]:
-    """Those that show no Job of ours, which has a row of its own."""
+    """Return the native PodGroups that do not belong to a Job of Volcano, which has its own row."""
     return [each for each in groups if not _shows_a_job(each)]
 
 
 @dataclass(frozen=True, slots=True)
 class NativeState:
-    """How a group is by its conditions. `code`: why it waits, empty for one that has started; `since`: since when.
+    """The state of a native PodGroup, by its conditions. `code`: why the group waits, empty once it has started; `since`: since
+    when.
 
-    `is_final`: waiting alone does not help; `start`: its earliest, likely and latest start, empty where there is no estimate;
-    `asks`: what its minimum of pods asks for together. All three while it waits.
+    `is_final`: whether the group will never start by waiting alone. `start`: the earliest, likely and latest start, empty without
+    an estimate. `asks`: the requests of the minimum of pods together. These three are only set while the group waits.
     """
 
     queue: str
@@ -66,7 +67,7 @@ class NativeState:
 
 
 def native_state(group: Group) -> NativeState | None:
-    """The state of a group that a scheduler of ours looks at; None of any other."""
+    """Return the state of a native PodGroup that a scheduler of Pyroclast handles; None for other groups."""
     queue, minimum = queue_of(group) or "", _minimum(group)
     if (said := _queued(group)) is not None:
         since, is_final = said.get("lastTransitionTime", ""), _is_final(group)
@@ -79,7 +80,9 @@ def native_state(group: Group) -> NativeState | None:
 
 
 def waiting_native_rows(groups: Iterable[Group], now: float) -> list[Row]:
-    """A row, as of a Job, for each that a scheduler of ours lets wait: those that came first are first."""
+    """Return a row in the form of a Job's row for each native PodGroup that waits for a scheduler of Pyroclast, the
+    oldest first.
+    """
     found = [(each, said) for each in groups if (said := _queued(each)) is not None]
     found.sort(key=lambda pair: str(pair[0]["metadata"]["creationTimestamp"]))
     return [
@@ -100,7 +103,10 @@ def waiting_native_rows(groups: Iterable[Group], now: float) -> list[Row]:
 
 
 def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
-    """A row, as of a Job, for each that has started and has pods that have not ended. `pods`: those of all."""
+    """Return a row in the form of a Job's row for each native PodGroup that has started and has unfinished pods.
+
+    `pods`: the pods of all PodGroups.
+    """
     by_group: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for pod in pods:
         named = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
@@ -131,7 +137,7 @@ def running_native_rows(groups: Iterable[Group], pods: Iterable[Mapping[str, Any
 
 
 def native_explanation(group: Group, now: float) -> dict[str, Any]:
-    """The document `Explanation` as far as its conditions tell."""
+    """Return the document `Explanation`, as far as the conditions of the PodGroup contain its facts."""
     meta = group["metadata"]
     named = {"metadata": {"namespace": meta["namespace"], "name": meta["name"]}, "queue": queue_of(group)}
     stamp = datetime.fromtimestamp(now).astimezone().isoformat(timespec="seconds")
@@ -162,7 +168,7 @@ def native_explanation(group: Group, now: float) -> dict[str, Any]:
 
 
 def native_lines(answer: Mapping[str, Any]) -> list[str]:
-    """The text of `native_explanation` for people."""
+    """Return the answer of `native_explanation` as text."""
     name = f"{answer['metadata']['namespace']}/{answer['metadata']['name']}"
     queue = f" in queue {answer['queue']}" if answer["queue"] else ""
     if answer["code"] is None:
@@ -190,7 +196,9 @@ def _name(group: Group) -> Row:
 
 
 def queue_of(group: Group) -> str | None:
-    """The queue that it names itself; else that in which the scheduler lets it wait, which another object may name."""
+    """Return the queue that the PodGroup names; otherwise the queue in which the scheduler has it, which another object
+    may name.
+    """
     meta = group["metadata"]
     for given in (meta.get("labels"), meta.get("annotations")):
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
@@ -199,7 +207,7 @@ def queue_of(group: Group) -> str | None:
 
 
 def queue_of_pod(meta: Mapping[str, Any]) -> str | None:
-    """The queue of a pod: the one that the scheduler wrote as it was bound, else the one that its label asks for."""
+    """Return the queue of a pod: the queue that the scheduler wrote when it bound the pod, else the queue of the pod's label."""
     for given in (meta.get("annotations"), meta.get("labels")):
         if name := (given or {}).get(keys.SCHEDULING_QUEUE_NAME):
             return str(name)
@@ -211,7 +219,7 @@ def _is_final(group: Group) -> bool:
 
 
 def _asks(group: Group) -> dict[str, str]:
-    """What its minimum of pods asks for together, as the scheduler says it."""
+    """Return the requests of the minimum of pods together, as the scheduler wrote them."""
     said = said_of(group).get("requests")
     return main_resources(said) if isinstance(said, dict) else {}
 

@@ -1,4 +1,4 @@
-"""The order of names in which people count: `node-2` before `node-10`."""
+"""The natural order of names, which compares numbers by value: `node-2` before `node-10`."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _WORD_AND_NUMBER: Final = re.compile(r"(\D*)(\d*)", re.ASCII)
 
 
 def natural_order(name: str) -> list[tuple[str, int]]:
-    """The key by which `sorted` puts names in that order."""
+    """Return the sort key of a name in natural order."""
     return [(word, int(number or 0)) for word, number in _WORD_AND_NUMBER.findall(name)]

@@ -1,4 +1,4 @@
-"""Whether a pod may run on a node by what both say: selector, node affinity, taints, cordon."""
+"""Whether a pod may run on a node, by node selector, node affinity, taints and cordon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
 def forbidden_by(pod: Mapping[str, Any], node: Mapping[str, Any]) -> str:
-    """What keeps a pod of that spec off the node; empty where nothing does."""
+    """Return why a pod with that spec may not run on the node; empty when it may."""
     metadata, spec = node["metadata"], node.get("spec") or {}
     labels = metadata.get("labels") or {}
     for name, value in (pod.get("nodeSelector") or {}).items():

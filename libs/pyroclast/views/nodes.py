@@ -1,4 +1,4 @@
-"""What is free on the nodes."""
+"""The free resources of nodes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def node_rows(
     groups: Mapping[str, Sequence[str]] | None = None,
     reserved: Mapping[str, str] | None = None,
 ) -> list[Row]:
-    """A row per group of nodes and state, with what is free in all and on one node.
+    """Return a row for each group of nodes and state, with the free resources of the whole group and of one node.
 
     Args:
         nodes: Node objects.
         pods: Pod objects.
-        groups: the groups of each node by its name. Without it nodes are one group that are alike: in the same state, with the
-            same free on each, as many pods and the same reservation.
-        reserved: for whom a node is kept, by its name.
+        groups: the groups of each node, by name of the node. If None, a group consists of equal nodes: the same state, the same
+            free resources, the same number of pods and the same reservation.
+        reserved: the Job for which a node is reserved, by name of the node.
     """
     on_node: dict[str, list[Mapping[str, Any]]] = {}
     for pod in pods:
@@ -55,12 +55,14 @@ def node_rows(
 
 
 def label_groups(nodes: Iterable[Mapping[str, Any]], label: str) -> dict[str, list[str]]:
-    """The value of a label of each node, by its name."""
+    """Return the value of a label of each node, by name of the node."""
     return {node["metadata"]["name"]: [(node["metadata"].get("labels") or {}).get(label, NO_VALUE)] for node in nodes}
 
 
 def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """For which Job the scheduler keeps each node, as it wrote on the PodGroup of that Job."""
+    """Return the Job for which each node is reserved, by name of the node, from the annotations that the scheduler writes on
+    PodGroups.
+    """
     found: dict[str, str] = {}
     for group in groups:
         text = (group["metadata"].get("annotations") or {}).get(keys.RESERVATION)
@@ -78,7 +80,7 @@ def reservations_of(groups: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """What is shown of one node."""
+    """The shown values of one node."""
 
     name: str
     state: str
@@ -88,7 +90,7 @@ class _Node:
 
     @property
     def likeness(self) -> tuple[Any, ...]:
-        """Equal for nodes that share a row."""
+        """A value that is equal for nodes that share a row."""
         free = tuple(sorted((name, value) for name, value in self.free.items() if name in SHOWN or "/" in name))
         return (free, self.pods, self.reserved_for)
 
@@ -127,7 +129,7 @@ def _devices(amounts: Mapping[str, Any]) -> list[str]:
 
 
 def state_of(node: Mapping[str, Any]) -> str:
-    """`Ready`, `NotReady`, and `Cordoned` where it takes no new pods."""
+    """Return `Ready` or `NotReady`, or `Cordoned` for a ready node that is unschedulable."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     is_ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
     if not is_ready:

@@ -1,4 +1,4 @@
-"""What can be said of a queue or a node to people who ask why nothing starts there."""
+"""Explanations of a queue or a node, for users who ask why no Job starts there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ JOB_NAME: Final = "volcano.sh/job-name"
 
 
 def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Iterable[JobView], now: float) -> dict[str, Any]:
-    """The document `QueueExplanation`: its amounts, and why who waits there. `jobs`: those that the user may see."""
+    """Return the document `QueueExplanation`: the amounts of the queue, and why its Jobs wait. `jobs`: those that the user may
+    read.
+    """
     name = queue["metadata"]["name"]
     rows = queue_rows([queue], groups, now, is_tree=False)
     codes = Counter(str(job.cause.code) for job in jobs if job.queue == name and is_waiting(job.job))
@@ -42,7 +44,7 @@ def explain_queue(queue: Mapping[str, Any], groups: Sequence[Group], jobs: Itera
 
 
 def queue_lines(answer: Row) -> list[str]:
-    """The explanation of a queue as lines for a terminal."""
+    """Return the explanation of a queue as lines for a terminal."""
     lines = [f"queue {answer['metadata']['name']} is {answer['state'] or 'not looked at yet'}: {_counts(answer)}"]
     if answer["oldestSeconds"] is not None:
         lines.append(f"oldest   waits for {human_duration(answer['oldestSeconds'])}")
@@ -64,7 +66,9 @@ def _counts(answer: Row) -> str:
 def explain_node(
     node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]], reserved: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The document `NodeExplanation`: what keeps pods off, what is free, and who has the rest. `pods`: those on the node."""
+    """Return the document `NodeExplanation`: why pods are kept off the node, its free resources, and its Jobs. `pods`: those on
+    the node.
+    """
     (row,) = node_rows([node], pods, None, reserved)
     spec = node.get("spec") or {}
     taints = [f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}" for each in spec.get("taints") or ()]
@@ -87,7 +91,7 @@ def explain_node(
 
 
 def node_lines(answer: Row) -> list[str]:
-    """The text for people."""
+    """Return the explanation of a node as lines for a terminal."""
     lines = [f"node {answer['metadata']['name']} is {answer['state']}"]
     if answer["taints"]:
         lines.append(f"taints   {', '.join(answer['taints'])}: only pods that tolerate them come here")

@@ -1,4 +1,4 @@
-"""When each pod of a Job was created, placed, ready and ended, and which was the slowest at each stage."""
+"""Timelines: when each pod of a Job was created, bound, ready and ended, and which pod was the slowest at each stage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STAGES: Final = (("boundSeconds", "placed"), ("startedSeconds", "started"), ("re
 
 
 def timeline_rows(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[Row]:
-    """A row per pod, in the order of their creation; all times are seconds since the Job was created."""
+    """Return a row for each pod, in the order of creation; all times are seconds since the creation of the Job."""
     begin = datetime.fromisoformat(job["metadata"]["creationTimestamp"])
 
     def since(timestamp: str | None) -> int | None:
@@ -49,7 +49,7 @@ def _row(pod: Mapping[str, Any], since: Any) -> Row:  # noqa: ANN401 - a local f
 
 
 def slowest_lines(rows: Iterable[Row]) -> list[str]:
-    """For each stage that several pods have reached, the last of them and how far it is behind the first."""
+    """Return for each stage that several pods have reached the last of these pods, and its delay behind the first."""
     lines = []
     for field, word in STAGES:
         reached = sorted((row[field], row["name"]) for row in rows if row[field] is not None)
@@ -60,7 +60,7 @@ def slowest_lines(rows: Iterable[Row]) -> list[str]:
 
 
 def lanes(rows: Iterable[Row], now: int) -> list[Lane]:
-    """What the picture shows of each pod. A stage that has not ended reaches to `now`, in seconds since the Job was created."""
+    """Return the lane of each pod in the picture. An unfinished stage ends at `now`, in seconds since the creation of the Job."""
     return [Lane(row["name"], tuple(_spans(row, now))) for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""What each queue may have, has, and keeps waiting."""
+"""The limits, allocations and waiting Jobs of queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ INDENT: Final = "  "
 
 
 def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mapping[str, Any]]]:
-    """The queues with their depth, each behind its parent, brothers by name. A queue whose parent is not there is at the top."""
+    """Return the queues with their depth: each behind its parent, siblings by name.
+
+    A queue with an unknown parent is at the top.
+    """
     names = {queue["metadata"]["name"] for queue in queues}
     below: dict[str, list[Mapping[str, Any]]] = {}
     for queue in sorted(queues, key=lambda each: str(each["metadata"]["name"])):
@@ -31,12 +34,13 @@ def in_tree_order(queues: Sequence[Mapping[str, Any]]) -> list[tuple[int, Mappin
             visit(queue["metadata"]["name"], depth + 1)
 
     visit("", 0)
-    found += [(0, queue) for circle in below.values() for queue in circle]  # parents in a circle, which admission refuses
+    # queues whose parents form a cycle, which admission refuses
+    found += [(0, queue) for circle in below.values() for queue in circle]
     return found
 
 
 def queue_rows(queues: Sequence[Mapping[str, Any]], groups: Sequence[Group], now: float, *, is_tree: bool) -> list[Row]:
-    """A row per queue and resource that it has, may have or is guaranteed. `now`: seconds since the epoch."""
+    """Return a row for each queue and each of its allocated, limited or guaranteed resources. `now`: seconds since the epoch."""
     waiting: Counter[str] = Counter()
     running: Counter[str] = Counter()
     oldest: dict[str, str] = {}

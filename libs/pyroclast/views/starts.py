@@ -1,4 +1,4 @@
-"""Position and likely start of a Job or PodGroup that waits, as the scheduler wrote them; clock times for people."""
+"""Position and likely start of a waiting Job or PodGroup, as the scheduler wrote them, and clock times for users."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["WAITING_ANNOTATION", "clock_text", "estimate_of", "position_of", "sa
 
 WAITING_ANNOTATION: Final = "scheduling.volcano.sh/waiting"
 MOST_BYTES: Final = 4096
-"""The scheduler writes at most a quarter of that; users can write anything."""
+"""The longest annotation that is read. The scheduler writes at most a quarter of that, but users can write anything."""
 
 
 def said_of(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What a PodGroup says of its wait, see `pyroclast.api.waiting`; empty where it says nothing that makes sense."""
+    """Return the wait information of a PodGroup (see `pyroclast.api.waiting`); empty without a valid annotation."""
     text = str(((group or {}).get("metadata") or {}).get("annotations", {}).get(WAITING_ANNOTATION) or _by_condition(group))
     if not text or len(text) > MOST_BYTES:
         return {}
@@ -30,19 +30,19 @@ def said_of(group: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def _by_condition(group: Mapping[str, Any] | None) -> str:
-    """The same text on a PodGroup of Kubernetes, which has it in a condition."""
+    """Return the same text of a native PodGroup, which has it in a condition."""
     listed = ((group or {}).get("status") or {}).get("conditions") or ()
     return next((str(each.get("message") or "") for each in listed if each.get("type") == NativeConditionType.WAITING), "")
 
 
 def position_of(group: Mapping[str, Any] | None) -> int | None:
-    """The position in the queue by the scheduler's own order, 1 is next; None where nobody said."""
+    """Return the position in the queue by the scheduler's own order, where 1 is next; None when unknown."""
     ahead = said_of(group).get("ahead")
     return ahead + 1 if isinstance(ahead, int) and ahead >= 0 else None
 
 
 def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
-    """The earliest, likely and latest start as API timestamps; None where there is no estimate."""
+    """Return the earliest, likely and latest start as API timestamps; None without an estimate."""
     start = said_of(group).get("start")
     if not isinstance(start, list) or len(start) != 3:
         return None
@@ -55,7 +55,7 @@ def start_of(group: Mapping[str, Any] | None) -> list[str] | None:
 
 
 def estimate_of(group: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """The same as a document `StartEstimate`, with what it rests on."""
+    """Return the estimate in the form of a `StartEstimate`, with its basis; None without an estimate."""
     start = start_of(group)
     if start is None:
         return None
@@ -63,7 +63,7 @@ def estimate_of(group: Mapping[str, Any] | None) -> dict[str, str] | None:
 
 
 def start_text(start: list[str] | str) -> str:
-    """`14:20–18:40`, or what stands there instead of an estimate."""
+    """Return a text such as `14:20–18:40`, or the text that replaces an estimate."""
     if isinstance(start, str):
         return start
     first, last = clock_text(start[0]), clock_text(start[2])
@@ -72,7 +72,7 @@ def start_text(start: list[str] | str) -> str:
 
 
 def clock_text(timestamp: str, today: datetime | None = None) -> str:
-    """An API timestamp as a time of the day where the user is; with the day if that is another one than `today`."""
+    """Return an API timestamp as local time of day, with the date if it differs from `today`."""
     when = datetime.fromisoformat(timestamp).astimezone()
     day = (today or datetime.now().astimezone()).date()
     return f"{when:%H:%M}" if when.date() == day else f"{when:%b %d %H:%M}"

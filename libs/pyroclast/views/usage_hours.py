@@ -1,4 +1,4 @@
-"""Amounts of usage as the recorder counts them, in hours: cores, GiB, devices."""
+"""Conversion of usage from the recorder's units to hours of cores, GiB or devices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ IN_MEBIBYTES: Final = ("memory", "ephemeral-storage", "storage", "hugepages-")
 
 
 def in_hours(resource: str, amount: int) -> float:
-    """Hours of one core, one GiB or one device."""
+    """Return hours of one core, one GiB or one device."""
     unit = MEBIBYTES if is_in_mebibytes(resource) else THOUSANDTHS
     return amount / unit / SECONDS
 
 
 def is_in_mebibytes(resource: str) -> bool:
-    """Whether the recorder counts a resource in MiB; cpu is in millicores, anything else in thousandths."""
+    """Whether the recorder counts a resource in MiB; it counts cpu in millicores, and other resources in thousandths."""
     return resource.startswith(IN_MEBIBYTES)
 
 
 def hours_text(hours: float) -> str:
-    """Hours with as many digits as tell something."""
+    """Return hours with as many digits as are significant."""
     if hours == 0:
         return "0"
     if hours < 0.01:

@@ -1,4 +1,4 @@
-"""Why a Job waits, read from the Job and its PodGroup: the code, the sentence, and since when."""
+"""Why a Job waits, from the Job and its PodGroup: the code, the sentence, and since when."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyroclast.api.waiting_reasons import PendingReason
 __all__ = ["WAITS", "WaitingCause", "is_waiting", "running_cause", "waiting_cause"]
 
 WAITS: Final = "waits: "
-"""How the message of a Job begins that says why it waits."""
+"""The beginning of a Job's message that says why the Job waits."""
 
 _BESIDE: Final = f"; {WAITS}"
 
@@ -23,7 +23,7 @@ _WAITING_PHASES: Final = frozenset({JobPhase.PENDING, JobPhase.ABORTED, JobPhase
 
 @dataclass(frozen=True, slots=True)
 class WaitingCause:
-    """One cause. `sentence` is without the code; `is_final`: waiting alone does not help; `since`: an API timestamp."""
+    """One cause. `sentence` has no code. `is_final`: whether waiting alone does not help. `since`: an API timestamp."""
 
     code: PendingReason
     sentence: str
@@ -37,9 +37,10 @@ def is_waiting(job: Mapping[str, Any]) -> bool:
 
 
 def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, absence: str = "") -> WaitingCause:
-    """The nearest cause. `absence`: why nobody schedules its pods; empty where somebody does, or nobody knows.
+    """Return the cause of the earliest stage.
 
-    A code that stands in the objects is taken from there; the rest is worked out from what is missing.
+    A code in the objects is used as it is; without a code, the cause follows from what is missing. `absence`: why no scheduler
+    places the pods of the Job; empty when a scheduler does, or when that is unknown.
     """
     state, created = _state(job), job["metadata"].get("creationTimestamp", "")
     since = state.get("lastTransitionTime") or created
@@ -63,7 +64,7 @@ def waiting_cause(job: Mapping[str, Any], group: Mapping[str, Any] | None, *, ab
 
 
 def running_cause(job: Mapping[str, Any]) -> WaitingCause | None:
-    """What is wrong with a Job that runs: its containers crash, or more pods are refused; None where nothing is."""
+    """Return the problem of a running Job: its containers crash, or further pods are refused; None when there is no problem."""
     state = _state(job)
     message = state.get("message", "").partition(_BESIDE)[2] if state.get("phase") == JobPhase.RUNNING else ""
     return _coded(message, state.get("lastTransitionTime") or "") if message else None
@@ -77,7 +78,7 @@ def _coded(message: str, since: str) -> WaitingCause:
 
 
 def _starting(job: Mapping[str, Any]) -> str:
-    """How many of its pods run; a Job is Running when as many run as its gang needs."""
+    """Return how many pods of the Job run. A Job is Running once as many pods run as its gang needs."""
     running = int((job.get("status") or {}).get("running") or 0)
     total = sum(int(task.get("replicas", 1)) for task in (job.get("spec") or {}).get("tasks") or ())
     return f"its pods have their nodes, and {running} of {total} {'runs' if running == 1 else 'run'}: containers are starting"

@@ -1,7 +1,7 @@
-"""The OpenAPI definitions of the built-in kinds of Kubernetes 1.36, as checked-in data that is loaded when first asked for.
+"""The OpenAPI definitions of the built-in kinds of Kubernetes 1.36, as checked-in data that is loaded at its first use.
 
-Separate from our own models because pod templates and claims stay raw JSON in them: who must know the shape of a pod
-(CRD generation, rules, the embedded server) reads it here. `python -m pyroclast.api.builtin` writes the data anew.
+Pyroclast's own models keep pod templates and claims as raw JSON. Code that needs the schema of a pod (CRD generation, rules, the
+embedded server) finds it here. `python -m pyroclast.api.builtin` generates the data again.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def _load(file: str) -> dict[str, Any]:
 
 @cache
 def definitions() -> Mapping[str, Any]:
-    """All definitions by name (`io.k8s.api.core.v1.Pod`), in the form of an OpenAPI v3 document.
+    """Return all definitions by name (`io.k8s.api.core.v1.Pod`), in the form of an OpenAPI v3 document.
 
-    A reference is `{"$ref": "#/components/schemas/NAME"}`, with the description of the field beside it; the `x-kubernetes-*`
-    extensions are kept. The value is shared: do not change it.
+    A reference is `{"$ref": "#/components/schemas/NAME"}`, with the description of the field beside it. The `x-kubernetes-*`
+    extensions are included. The value is shared: do not change it.
     """
     return _load(DEFINITIONS_FILE)
 
 
 @cache
 def enumerations() -> Mapping[str, Any]:
-    """The values that a field of a definition may have (`io.k8s.api.core.v1.PodSpec.restartPolicy`), as `/openapi/v3` tells them.
+    """Return the values that a field of a definition may have (`io.k8s.api.core.v1.PodSpec.restartPolicy`), as in `/openapi/v3`.
 
-    Items of a list are named by `[]` behind the field, values of a map by `{}`.
+    The name of a list's items is the field followed by `[]`; that of a map's values is the field followed by `{}`.
     """
     return _load("enumerations.json.xz")
 
@@ -64,14 +64,14 @@ def _names_by_kind() -> Mapping[tuple[str, str, str], str]:
     names: dict[tuple[str, str, str], str] = {}
     for name, schema in definitions().items():
         kinds = schema.get("x-kubernetes-group-version-kind", ())
-        if len(kinds) == 1:  # DeleteOptions and WatchEvent stand in every group and are nobody's kind
+        if len(kinds) == 1:  # DeleteOptions and WatchEvent are in every group and belong to no kind
             kind = kinds[0]
             names[kind["group"], kind["version"], kind["kind"]] = name
     return names
 
 
 def definition_of(group: str, version: str, kind: str) -> Mapping[str, Any] | None:
-    """The definition of a kind, None when it is not built in. The group of core kinds is empty."""
+    """Return the definition of a kind; None when the kind is not built in. The group of core kinds is empty."""
     name = _names_by_kind().get((group, version, kind))
     return None if name is None else definitions()[name]
 
@@ -82,18 +82,20 @@ def _structural() -> Mapping[str, Any]:
 
 
 def pod_template_schema() -> Mapping[str, Any]:
-    """PodTemplateSpec as a structural schema: no references, no descriptions, with a CRD's defaults. Shared, do not change."""
+    """Return PodTemplateSpec as a structural schema: no references, no descriptions, with a CRD's defaults. Shared, do not
+    change.
+    """
     schema: Mapping[str, Any] = _structural()[_POD_TEMPLATE]
     return schema
 
 
 def pvc_spec_schema() -> Mapping[str, Any]:
-    """PersistentVolumeClaimSpec in the same form."""
+    """Return PersistentVolumeClaimSpec as a structural schema. Shared, do not change."""
     schema: Mapping[str, Any] = _structural()[_PVC_SPEC]
     return schema
 
 
 def label_selector_schema() -> Mapping[str, Any]:
-    """LabelSelector in the same form."""
+    """Return LabelSelector as a structural schema. Shared, do not change."""
     schema: Mapping[str, Any] = _structural()[_LABEL_SELECTOR]
     return schema

@@ -1,4 +1,4 @@
-"""`python -m pyroclast.api.builtin`: writes the checked-in definitions anew from the package `kubernetes-validate`."""
+"""`python -m pyroclast.api.builtin`: generates the checked-in definitions from the package `kubernetes-validate`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OVERRIDES: Mapping[str, Mapping[str, Any]] = {
 
 
 def generate() -> dict[str, dict[str, Any]]:
-    """The content of each data file by its name. Needs the development dependency `kubernetes-validate`."""
+    """Return the content of each data file by its name. Needs the development dependency `kubernetes-validate`."""
     import kubernetes_validate  # noqa: PLC0415  # a development dependency; nothing else of this module needs it
 
     folder = resources.files(kubernetes_validate) / "kubernetes-json-schema" / f"v{KUBERNETES_VERSION}.0-local"
@@ -43,7 +43,9 @@ def generate() -> dict[str, dict[str, Any]]:
 
 
 def _clean(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as Kubernetes publishes it: the source lets every optional field be null and pins apiVersion and kind."""
+    """Return the schema as Kubernetes publishes it: the source allows null for every optional field, and fixes apiVersion and
+    kind.
+    """
     result: dict[str, Any] = {}
     for key, value in sorted(schema.items()):
         match key, value:

@@ -1,6 +1,6 @@
 """Turns an OpenAPI definition of a built-in kind into the structural schema that a CRD can embed.
 
-Separate from the loaders because only regenerating the data needs it.
+Only the generation of the data needs this module.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KEPT = ("type", "format", "enum", "required", "x-kubernetes-list-type", "x-kube
 
 
 def structural(name: str, definitions: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition `name` with every reference written out, without descriptions, with the defaults of the Go types."""
+    """Return the definition `name` with all references resolved, without descriptions, with the defaults of the Go types."""
     if name in _PINNED:
         return dict(_PINNED[name])
     return _inline(definitions[name], name, definitions)

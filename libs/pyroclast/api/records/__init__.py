@@ -1,8 +1,8 @@
-"""Typed records of the objects that informers keep: small, immutable, invisible to the garbage collector.
+"""Typed records of the objects in informers: small, immutable, not tracked by the garbage collector.
 
-Separate from the models because a cache of 100,000 pods keeps what is read and nothing else. Unknown fields are not kept and
-every field has a default, so what the server accepts decodes; who writes an object back patches it or starts from its raw JSON.
-A resource list is kept as it came: name to quantity, unparsed.
+They are separate from the models, because a cache of 100,000 pods only has the fields that are read. Unknown fields are dropped,
+and every field has a default, so that all objects of the server can be decoded. To write an object back, patch it or start from
+its raw JSON. A resource list stays as it was received: name to quantity, unparsed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of the Jobs of Kubernetes itself with how they end, which the recorder alone reads."""
+"""The record of native Jobs of Kubernetes with their end, which only the recorder reads."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ __all__ = ["Job", "JobPodSpec", "JobSpec", "JobStatus", "JobTemplate"]
 
 
 class JobPodSpec(Wire, frozen=True, kw_only=True):
-    """What its pods are."""
+    """The spec of a Job's pods."""
 
     scheduler_name: str = ""
 
 
 class JobTemplate(Wire, frozen=True, kw_only=True):
-    """The template of its pods."""
+    """The pod template of a Job."""
 
     spec: JobPodSpec = JobPodSpec()
 
 
 class JobSpec(BatchJobSpec, frozen=True, kw_only=True):
-    """What it runs."""
+    """The spec of a Job."""
 
     template: JobTemplate = JobTemplate()
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
-    """How it is: `Complete` and `Failed` are the types of the conditions that end it."""
+    """The status of a Job; the conditions of type `Complete` and `Failed` end the Job."""
 
     conditions: tuple[Condition, ...] = ()
 
 
 class Job(BatchJob, frozen=True, kw_only=True):
-    """A Job."""
+    """A native Job of Kubernetes."""
 
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()

@@ -19,17 +19,17 @@ class MemoryQos(Wire, frozen=True, kw_only=True):
 
 
 class ColocationConfigurationSpec(Wire, frozen=True, kw_only=True):
-    """Settings, and the pods they are for; `selector` as it came."""
+    """Memory settings, and the pods to which they apply; `selector` is unparsed."""
 
     selector: Mapping[str, Any] | None = None
     memory_qos: MemoryQos | None = None
 
 
 class ColocationConfiguration(ObjectRecord, frozen=True, kw_only=True):
-    """Settings of the pods that it selects."""
+    """Memory settings of the selected pods."""
 
     spec: ColocationConfigurationSpec = ColocationConfigurationSpec()
 
 
 class PodMeta(ObjectRecord, frozen=True, kw_only=True):
-    """The metadata of a pod, for those who read labels and annotations only."""
+    """The metadata of a pod, for readers of labels and annotations only."""

@@ -56,7 +56,7 @@ class Secret(ObjectRecord, frozen=True, kw_only=True):
 
 
 class ServiceSpec(Wire, frozen=True, kw_only=True):
-    """Which pods a Service stands for."""
+    """The pods that a Service selects."""
 
     selector: Mapping[str, str] = {}
     cluster_ip: str = msgspec.field(default="", name="clusterIP")
@@ -69,11 +69,11 @@ class Service(ObjectRecord, frozen=True, kw_only=True):
 
 
 class NetworkPolicy(ObjectRecord, frozen=True, kw_only=True):
-    """A NetworkPolicy, of which only the existence matters."""
+    """A NetworkPolicy, of which only the existence is used."""
 
 
 class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim asks for, and what it is bound to; `resources` and `selector` as they came."""
+    """The request of a claim, and the volume to which it is bound; `resources` and `selector` are unparsed."""
 
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -84,20 +84,20 @@ class PersistentVolumeClaimSpec(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaimStatus(Wire, frozen=True, kw_only=True):
-    """Pending, Bound or Lost."""
+    """The phase of a claim: Pending, Bound or Lost."""
 
     phase: str = ""
 
 
 class PersistentVolumeClaim(ObjectRecord, frozen=True, kw_only=True):
-    """A claim."""
+    """A PersistentVolumeClaim."""
 
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
 
 class ResourceQuotaSpec(Wire, frozen=True, kw_only=True):
-    """The limits of a namespace; `scope_selector` as it came."""
+    """The limits of a namespace; `scope_selector` is unparsed."""
 
     hard: Mapping[str, str | int] = {}
     scopes: tuple[str, ...] = ()
@@ -105,41 +105,41 @@ class ResourceQuotaSpec(Wire, frozen=True, kw_only=True):
 
 
 class ResourceQuotaStatus(Wire, frozen=True, kw_only=True):
-    """The limits in force and what is used of them."""
+    """The enforced limits, and the use of each."""
 
     hard: Mapping[str, str | int] = {}
     used: Mapping[str, str | int] = {}
 
 
 class ResourceQuota(ObjectRecord, frozen=True, kw_only=True):
-    """A quota."""
+    """A ResourceQuota."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
     status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class PodDisruptionBudgetSpec(Wire, frozen=True, kw_only=True):
-    """Whose disruptions are counted; the label selector as it came."""
+    """The pods of a disruption budget; the label selector is unparsed."""
 
     selector: Mapping[str, Any] | None = None
 
 
 class PodDisruptionBudgetStatus(Wire, frozen=True, kw_only=True):
-    """How many pods may go now, and which are going already: times by name of the pod."""
+    """How many pods may be disrupted now, and the pods that are being disrupted: times by name of the pod."""
 
     disruptions_allowed: int = 0
     disrupted_pods: Mapping[str, str] = {}
 
 
 class PodDisruptionBudget(ObjectRecord, frozen=True, kw_only=True):
-    """How many pods of an application must stay."""
+    """A PodDisruptionBudget."""
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
 
 class PriorityClass(ObjectRecord, frozen=True, kw_only=True):
-    """A priority by name."""
+    """A PriorityClass: a priority by name."""
 
     value: int = 0
     global_default: bool = False

@@ -1,4 +1,4 @@
-"""The records of dynamic resource allocation: claims on devices, classes of them, and the devices that drivers offer."""
+"""The records of dynamic resource allocation: claims for devices, device classes, and the devices that drivers offer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class DeviceWish(Wire, frozen=True, kw_only=True):
-    """Devices of one class; selectors, tolerations and capacity as they came."""
+    """The class and the number of requested devices; selectors, tolerations and capacity are unparsed."""
 
     device_class_name: str = ""
     selectors: tuple[Mapping[str, Any], ...] = ()
@@ -43,29 +43,29 @@ class DeviceWish(Wire, frozen=True, kw_only=True):
 
     @property
     def is_for_admin(self) -> bool:
-        """Whether devices that others use do too, as nothing is taken from them."""
+        """Whether administrative access is requested, for which devices in use are allowed too."""
         return False
 
 
 class ExactDeviceRequest(DeviceWish, frozen=True, kw_only=True):
-    """The one wish of a request."""
+    """The devices of a request without alternatives."""
 
     admin_access: bool = False
 
     @property
     def is_for_admin(self) -> bool:
-        """As it says."""
+        """Whether administrative access is requested."""
         return self.admin_access
 
 
 class DeviceSubRequest(DeviceWish, frozen=True, kw_only=True):
-    """One of several wishes, of which the first that can be met counts."""
+    """One alternative of a request; the first alternative that can be satisfied is used."""
 
     name: str = ""
 
 
 class DeviceRequest(Wire, frozen=True, kw_only=True):
-    """Some devices, or the first of several wishes that can be met."""
+    """A request for devices: `exactly` these devices, or the first of several alternatives that can be satisfied."""
 
     name: str = ""
     exactly: ExactDeviceRequest | None = None
@@ -73,7 +73,7 @@ class DeviceRequest(Wire, frozen=True, kw_only=True):
 
 
 class DeviceRequests(Wire, frozen=True, kw_only=True):
-    """All that a claim asks for; constraints and configuration as they came."""
+    """All requests of a claim; constraints and configuration are unparsed."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[Mapping[str, Any], ...] = ()
@@ -81,13 +81,13 @@ class DeviceRequests(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimSpec(Wire, frozen=True, kw_only=True):
-    """What a claim asks for."""
+    """The request of a claim."""
 
     devices: DeviceRequests = DeviceRequests()
 
 
 class AllocatedDevice(Wire, frozen=True, kw_only=True):
-    """A device that a claim has."""
+    """A device that is allocated to a claim."""
 
     request: str = ""
     driver: str = ""
@@ -99,21 +99,21 @@ class AllocatedDevice(Wire, frozen=True, kw_only=True):
 
 
 class AllocationDevices(Wire, frozen=True, kw_only=True):
-    """The devices that a claim has."""
+    """The devices that are allocated to a claim."""
 
     results: tuple[AllocatedDevice, ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
 
 
 class Allocation(Wire, frozen=True, kw_only=True):
-    """What a claim has got, and on which nodes it can be used; `node_selector` as it came."""
+    """The allocation of a claim, and the nodes on which it can be used; `node_selector` is unparsed."""
 
     devices: AllocationDevices = AllocationDevices()
     node_selector: Mapping[str, Any] | None = None
 
 
 class ClaimConsumer(Wire, frozen=True, kw_only=True):
-    """Who may use the claim."""
+    """A pod or another object that may use the claim."""
 
     api_group: str = ""
     resource: str = ""
@@ -122,7 +122,7 @@ class ClaimConsumer(Wire, frozen=True, kw_only=True):
 
 
 class DeviceStatus(Wire, frozen=True, kw_only=True):
-    """What the driver says of a device that a claim has."""
+    """The state of an allocated device, written by its driver."""
 
     driver: str = ""
     pool: str = ""
@@ -131,7 +131,7 @@ class DeviceStatus(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
-    """What the claim has got, and for whom."""
+    """The allocation of a claim, and the objects that may use it."""
 
     allocation: Allocation | None = None
     devices: tuple[DeviceStatus, ...] = ()
@@ -139,27 +139,27 @@ class ResourceClaimStatus(Wire, frozen=True, kw_only=True):
 
 
 class ResourceClaim(ObjectRecord, frozen=True, kw_only=True):
-    """A claim on devices."""
+    """A ResourceClaim, which requests devices."""
 
     spec: ResourceClaimSpec = ResourceClaimSpec()
     status: ResourceClaimStatus = ResourceClaimStatus()
 
 
 class DeviceClassSpec(Wire, frozen=True, kw_only=True):
-    """Which devices belong to the class; selectors and configuration as they came."""
+    """The devices of a class; selectors and configuration are unparsed."""
 
     selectors: tuple[Mapping[str, Any], ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
 
 
 class DeviceClass(ObjectRecord, frozen=True, kw_only=True):
-    """A class of devices."""
+    """A DeviceClass."""
 
     spec: DeviceClassSpec = DeviceClassSpec()
 
 
 class DevicePool(Wire, frozen=True, kw_only=True):
-    """The pool that a slice is part of: only slices of its highest generation count, and only once there are all of them."""
+    """The pool of a slice. Only slices of the pool's highest generation are used, and only when all of them exist."""
 
     name: str = ""
     generation: int = 0
@@ -167,7 +167,7 @@ class DevicePool(Wire, frozen=True, kw_only=True):
 
 
 class Device(Wire, frozen=True, kw_only=True):
-    """A device; attributes, capacity, taints and what it shares with others as they came."""
+    """A device; attributes, capacity, taints and shared counters are unparsed."""
 
     name: str = ""
     attributes: Mapping[str, Mapping[str, Any]] = {}
@@ -184,7 +184,7 @@ class Device(Wire, frozen=True, kw_only=True):
 
 
 class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
-    """Devices of one driver on one node, some nodes or all of them."""
+    """Devices of one driver on one node, on some nodes or on all nodes."""
 
     driver: str = ""
     pool: DevicePool = DevicePool()
@@ -197,6 +197,6 @@ class ResourceSliceSpec(Wire, frozen=True, kw_only=True):
 
 
 class ResourceSlice(ObjectRecord, frozen=True, kw_only=True):
-    """Devices that a driver offers."""
+    """A ResourceSlice: devices that a driver offers."""
 
     spec: ResourceSliceSpec = ResourceSliceSpec()

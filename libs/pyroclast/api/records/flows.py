@@ -1,6 +1,6 @@
-"""The records of JobFlow and JobTemplate. Patches and template specs stay raw JSON, as pod templates do.
+"""The records of JobFlow and JobTemplate. Patches and template specs stay raw JSON, like pod templates.
 
-Parts of a status are encoded without what is zero or empty, as they go over the wire.
+Parts of a status are encoded without zero and empty fields.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ __all__ = [
 ]
 
 MOST_ROUNDS: Final = 1500
-"""Jobs that the loops of one flow may make: the flow's status has some lines for each, and an object is limited to 1.5 MB."""
+"""The most Jobs that the loops of one flow may create. The flow's status has some lines for each Job, and an object may have 1.5
+MB.
+"""
 
 
 class HttpHeader(Wire, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class HttpHeader(Wire, frozen=True, kw_only=True):
 
 
 class HttpGetProbe(Wire, frozen=True, kw_only=True):
-    """The pods of a task must answer a GET. An empty task name means all tasks."""
+    """A probe that passes when the pods of a task answer a GET request. An empty task name means all tasks."""
 
     task_name: str = ""
     path: str = ""
@@ -61,21 +63,21 @@ class HttpGetProbe(Wire, frozen=True, kw_only=True):
 
 
 class TcpSocketProbe(Wire, frozen=True, kw_only=True):
-    """The pods of a task must accept a connection."""
+    """A probe that passes when the pods of a task accept a connection. An empty task name means all tasks."""
 
     task_name: str = ""
     port: int = 0
 
 
 class TaskStatusProbe(Wire, frozen=True, kw_only=True):
-    """Enough pods of a task must be in a phase."""
+    """A probe that passes when enough pods of a task are in a phase. An empty task name means all tasks."""
 
     task_name: str = ""
     phase: str = ""
 
 
 class ProbeSet(Wire, frozen=True, kw_only=True):
-    """Probes that all must pass before a target counts as satisfied."""
+    """Probes that must all pass before a target counts as satisfied."""
 
     http_get_list: tuple[HttpGetProbe, ...] = ()
     tcp_socket_list: tuple[TcpSocketProbe, ...] = ()
@@ -83,7 +85,7 @@ class ProbeSet(Wire, frozen=True, kw_only=True):
 
 
 class FlowDependsOn(Wire, frozen=True, kw_only=True):
-    """The entries that must be done, or pass their probes, before this one starts."""
+    """The entries that must be done, or pass their probes, before this entry starts."""
 
     targets: tuple[str, ...] = ()
     strategy: TargetStrategy = TargetStrategy.ALL
@@ -91,7 +93,7 @@ class FlowDependsOn(Wire, frozen=True, kw_only=True):
 
 
 class FlowCondition(Wire, frozen=True, kw_only=True):
-    """A target in one of the phases, or an expression over the targets' status."""
+    """The condition of an entry: a target in one of the phases, or an expression over the targets' status."""
 
     target: str = ""
     phase: tuple[JobPhase, ...] = ()
@@ -115,7 +117,9 @@ class FlowSwitch(Wire, frozen=True, kw_only=True):
 
 
 class FlowLoop(Wire, frozen=True, kw_only=True):
-    """Runs an entry several times; `parallel` is how many at once, `until` an expression that ends the loop early."""
+    """Runs an entry several times. `parallel`: the largest number of parallel runs. `until`: an expression that ends the loop
+    early.
+    """
 
     count: int | None = None
     items: tuple[str | int, ...] = ()
@@ -124,14 +128,19 @@ class FlowLoop(Wire, frozen=True, kw_only=True):
 
 
 class FlowRetry(Wire, frozen=True, kw_only=True):
-    """How often a failed Job of an entry is run again; `backoff` is a Go duration, doubled each time."""
+    """The retries of a failed Job. `limit`: the largest number of retries. `backoff`: a Go duration, doubled for each further
+    retry.
+    """
 
     limit: int = 0
     backoff: str | None = None
 
 
 class FlowEntry(Wire, frozen=True, kw_only=True):
-    """One vertex of a flow; `patch` is raw JSON, empty when absent. `otherwise` runs when `condition` does not hold."""
+    """One entry of a flow. `patch` is raw JSON, empty when absent.
+
+    `otherwise`: the entries that run when `condition` is false.
+    """
 
     name: str = ""
     depends_on: FlowDependsOn | None = None
@@ -144,7 +153,7 @@ class FlowEntry(Wire, frozen=True, kw_only=True):
 
 
 class FlowSpec(Wire, frozen=True, kw_only=True):
-    """The entries of a flow and what becomes of their Jobs."""
+    """The entries of a flow, and what happens to their Jobs at the end."""
 
     flows: tuple[FlowEntry, ...] = ()
     job_retain_policy: RetainPolicy = RetainPolicy.RETAIN
@@ -152,7 +161,7 @@ class FlowSpec(Wire, frozen=True, kw_only=True):
 
 
 class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A time during which a Job was in one state."""
+    """A time during which a Job was in one phase."""
 
     start_timestamp: str | None = None
     end_timestamp: str | None = None
@@ -160,7 +169,10 @@ class RunningHistory(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowJobPods(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Pods of a Job that ever started and failed, over all tries; `present` and `present_failed` are those that it counts now."""
+    """The pods of a Job that ever started and failed, over all tries.
+
+    `present` and `present_failed` count those that exist now.
+    """
 
     started: int = 0
     failed: int = 0
@@ -184,7 +196,7 @@ class FlowJobStatus(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowJobCondition(Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """How one Job of the flow is."""
+    """The state of one Job of the flow."""
 
     phase: str = ""
     create_time: str | None = None
@@ -202,7 +214,7 @@ class FlowState(Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FlowStatus(Wire, frozen=True, kw_only=True):
-    """What a flow is."""
+    """The observed state of a flow."""
 
     pending_jobs: tuple[str, ...] = ()
     running_jobs: tuple[str, ...] = ()
@@ -226,7 +238,7 @@ class JobFlow(ObjectRecord, frozen=True, kw_only=True):
 
 
 class JobTemplateStatus(Wire, frozen=True, kw_only=True):
-    """The Jobs made from a template."""
+    """The Jobs that were created from a template."""
 
     job_depends_on_list: tuple[str, ...] = ()
 

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class SubGroupPolicy(Wire, frozen=True, kw_only=True):
-    """A second grouping inside a PodGroup; `label_selector` as it came."""
+    """A further grouping inside a PodGroup; `label_selector` is unparsed."""
 
     name: str = ""
     network_topology: NetworkTopology | None = None
@@ -40,7 +40,7 @@ class SubGroupPolicy(Wire, frozen=True, kw_only=True):
 
 
 class PodGroupSpec(Wire, frozen=True, kw_only=True):
-    """What a gang needs."""
+    """The requirements of a gang."""
 
     min_member: int = 0
     min_task_member: Mapping[str, int] = {}
@@ -58,7 +58,7 @@ class PodGroupCondition(Condition, frozen=True, kw_only=True):
 
 
 class PodGroupStatus(Wire, frozen=True, kw_only=True):
-    """What the scheduler says of a gang."""
+    """The state of a gang, written by the scheduler."""
 
     phase: PodGroupPhase = PodGroupPhase.PENDING
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -75,7 +75,7 @@ class PodGroup(ObjectRecord, frozen=True, kw_only=True):
 
 
 class ExtendCluster(Wire, frozen=True, kw_only=True):
-    """Another cluster to which the Jobs of a queue may go."""
+    """Another cluster to which the Jobs of a queue may be forwarded."""
 
     name: str = ""
     weight: int = 0
@@ -83,7 +83,7 @@ class ExtendCluster(Wire, frozen=True, kw_only=True):
 
 
 class Guarantee(Wire, frozen=True, kw_only=True):
-    """What is kept for a queue."""
+    """The guaranteed resources of a queue."""
 
     resource: Mapping[str, str | int] = {}
 
@@ -96,14 +96,14 @@ class NodeGroupTerms(Wire, frozen=True, kw_only=True):
 
 
 class QueueAffinity(Wire, frozen=True, kw_only=True):
-    """Which node groups a queue wants and avoids."""
+    """The node groups that a queue uses and avoids."""
 
     node_group_affinity: NodeGroupTerms | None = None
     node_group_anti_affinity: NodeGroupTerms | None = None
 
 
 class QueueSpec(Wire, frozen=True, kw_only=True):
-    """What a queue may use. `reclaimable` None reads as true."""
+    """The shares and limits of a queue. `reclaimable` None means true."""
 
     weight: int = 1
     capability: Mapping[str, str | int] | None = None
@@ -126,7 +126,7 @@ class Reservation(Wire, frozen=True, kw_only=True):
 
 
 class QueueStatus(Wire, frozen=True, kw_only=True):
-    """What a queue is and uses. `state` None: nobody has written it yet, reads as Open."""
+    """The state and the use of a queue. `state` is None before the first write of the status, and then means Open."""
 
     state: QueueState | None = None
     unknown: int = 0

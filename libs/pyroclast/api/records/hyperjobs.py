@@ -14,7 +14,7 @@ __all__ = ["HyperJob", "HyperJobSpec", "HyperJobStatus", "ReplicatedJob", "Repli
 
 
 class SplitPolicy(Wire, frozen=True, kw_only=True):
-    """How a replicated Job is divided; `mode` None means static."""
+    """How a replicated Job is divided among domains; `mode` None means static."""
 
     mode: SplitMode | None = None
     accelerators: int | None = None
@@ -22,7 +22,7 @@ class SplitPolicy(Wire, frozen=True, kw_only=True):
 
 
 class ReplicatedJob(Wire, frozen=True, kw_only=True):
-    """A Job of which there are several; `template_spec` is raw JSON."""
+    """A Job template with its number of Jobs; `template_spec` is raw JSON."""
 
     name: str = ""
     template_spec: msgspec.Raw = msgspec.Raw()
@@ -32,7 +32,7 @@ class ReplicatedJob(Wire, frozen=True, kw_only=True):
 
 
 class HyperJobSpec(Wire, frozen=True, kw_only=True):
-    """What a HyperJob should be."""
+    """The desired state of a HyperJob."""
 
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     min_available: int | None = None
@@ -41,7 +41,7 @@ class HyperJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class ReplicatedJobStatus(Wire, frozen=True, kw_only=True):
-    """How the Jobs of one entry are; the numbers are pods."""
+    """The state of the Jobs of one entry; the numbers count pods."""
 
     name: str = ""
     job_states: Mapping[str, JobState] = {}
@@ -54,7 +54,7 @@ class ReplicatedJobStatus(Wire, frozen=True, kw_only=True):
 
 
 class HyperJobStatus(Wire, frozen=True, kw_only=True):
-    """What a HyperJob is."""
+    """The observed state of a HyperJob."""
 
     conditions: tuple[Condition, ...] = ()
     replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()

@@ -1,7 +1,7 @@
 """The records of Job, CronJob and Command.
 
-Pod templates and claims stay raw JSON (`msgspec.Raw`), which is a view of the bytes that were decoded. So decode each object from
-bytes of its own: otherwise a whole page of a list stays in memory.
+Pod templates and claims stay raw JSON (`msgspec.Raw`), which refers to the decoded bytes. So decode each object from its own
+bytes; otherwise a whole page of a list stays in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class NetworkTopology(Wire, frozen=True, kw_only=True):
-    """How far apart in the network a group may be placed. The two limits exclude each other."""
+    """The network topology limit of a group. The two limits exclude each other."""
 
     mode: NetworkTopologyMode = NetworkTopologyMode.HARD
     highest_tier_allowed: int | None = None
@@ -48,7 +48,7 @@ class NetworkTopology(Wire, frozen=True, kw_only=True):
 
 
 class LifecyclePolicy(Wire, frozen=True, kw_only=True):
-    """What to do when something happens. `timeout` is a Go duration."""
+    """An action for occurrences of a Job. `timeout` is a Go duration."""
 
     action: str = ""
     event: BusEvent | None = None
@@ -66,14 +66,14 @@ class JobVolume(Wire, frozen=True, kw_only=True):
 
 
 class DependsOn(Wire, frozen=True, kw_only=True):
-    """Tasks that must be up before this one starts."""
+    """Tasks that must be ready before this task starts."""
 
     name: tuple[str, ...] = ()
     iteration: str = ""
 
 
 class PartitionPolicy(Wire, frozen=True, kw_only=True):
-    """How a task is split into groups of equal size. `total_partitions` None: as many as the replicas fill."""
+    """How a task is divided into groups of equal size. `total_partitions` is None when the replicas determine the number."""
 
     total_partitions: int | None = None
     partition_size: int = 0
@@ -96,7 +96,7 @@ class Task(Wire, frozen=True, kw_only=True):
 
 
 class JobRetry(Wire, frozen=True, kw_only=True):
-    """How restarts follow each other: Go durations. `reset_after` None: `status.retryCount` never starts anew."""
+    """The pauses between restarts, as Go durations. When `reset_after` is None, `status.retryCount` is never reset."""
 
     backoff: str | None = None
     max_backoff: str | None = None
@@ -104,7 +104,7 @@ class JobRetry(Wire, frozen=True, kw_only=True):
 
 
 class JobSpec(Wire, frozen=True, kw_only=True):
-    """What a Job should be. None means absent, where that differs from zero."""
+    """The desired state of a Job. None means absent, where that differs from zero."""
 
     scheduler_name: str = ""
     min_available: int | None = None
@@ -123,7 +123,7 @@ class JobSpec(Wire, frozen=True, kw_only=True):
 
 
 class JobState(Wire, frozen=True, kw_only=True):
-    """The phase of a Job and how it came into it."""
+    """The phase of a Job, and the last change of the phase."""
 
     phase: JobPhase = JobPhase.NEW
     reason: str = ""
@@ -138,16 +138,16 @@ class TaskState(Wire, frozen=True, kw_only=True):
 
 
 class JobCondition(Wire, frozen=True, kw_only=True):
-    """A phase that the Job reached, and when."""
+    """A phase that the Job entered, and when."""
 
     status: str = ""
     last_transition_time: str | None = None
 
 
 class DelayedAction(Wire, frozen=True, kw_only=True):
-    """An action of a policy whose time runs, and what caused it; `at` is when that happened.
+    """A pending delayed action of a policy, and its occurrence. `at`: when the occurrence happened.
 
-    `event` is text, since an older or newer version of ours may have written it.
+    `event` is text, since another version of Pyroclast may have written it.
     """
 
     action: str = ""
@@ -162,9 +162,9 @@ class DelayedAction(Wire, frozen=True, kw_only=True):
 
 
 class TrackedPods(Wire, frozen=True, kw_only=True):
-    """Pods that a controller that starts looks for: their indexes by task, as in `0-4,7`.
+    """Pods that a restarted controller checks: their indexes by task, such as `0-4,7`.
 
-    `at` is the `last_transition_time` of the status that they belong to.
+    `at`: the `last_transition_time` of the same status; None when there are no such pods.
     """
 
     at: str | None = None
@@ -172,7 +172,7 @@ class TrackedPods(Wire, frozen=True, kw_only=True):
 
 
 class JobWaiting(Wire, frozen=True, kw_only=True):
-    """Why a Job waits, as the annotation of its PodGroup says it; see `pyroclast.api.waiting.Waiting`."""
+    """Why a Job waits, with the fields of its PodGroup's annotation; see `pyroclast.api.waiting.Waiting`."""
 
     code: str = ""
     never: bool = False
@@ -189,7 +189,7 @@ class JobWaiting(Wire, frozen=True, kw_only=True):
 
 
 class JobStatus(Wire, frozen=True, kw_only=True):
-    """What a Job is."""
+    """The observed state of a Job."""
 
     state: JobState = JobState()
     min_available: int = 0
@@ -222,21 +222,21 @@ class Job(ObjectRecord, frozen=True, kw_only=True):
 
 
 class TemplateMeta(Wire, frozen=True, kw_only=True):
-    """Metadata of a template: only labels and annotations reach what is made from it."""
+    """Metadata of a template; only labels and annotations are copied to the created object."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
 
 
 class JobTemplateSpec(Wire, frozen=True, kw_only=True):
-    """What the Jobs of a CronJob look like; `spec` is raw JSON, empty when absent."""
+    """The template of a CronJob's Jobs; `spec` is raw JSON, empty when absent."""
 
     metadata: TemplateMeta = TemplateMeta()
     spec: msgspec.Raw = msgspec.Raw()
 
 
 class CronJobSpec(Wire, frozen=True, kw_only=True):
-    """When a CronJob starts Jobs, and which."""
+    """The schedule of a CronJob, and the Jobs that it creates."""
 
     schedule: str = ""
     time_zone: str | None = None
@@ -261,7 +261,7 @@ class ObjectReference(Wire, frozen=True, kw_only=True):
 
 
 class CronJobStatus(Wire, frozen=True, kw_only=True):
-    """What a CronJob has started."""
+    """The Jobs that a CronJob has created."""
 
     active: tuple[ObjectReference, ...] = ()
     last_schedule_time: str | None = None
@@ -276,7 +276,7 @@ class CronJob(ObjectRecord, frozen=True, kw_only=True):
 
 
 class Command(ObjectRecord, frozen=True, kw_only=True):
-    """A one-shot order to a controller. `action` is free text on the wire."""
+    """A single instruction to a controller. `action` is any text in JSON."""
 
     action: str = ""
     target: OwnerReference | None = None

@@ -1,4 +1,4 @@
-"""What all records have in common: the base, metadata, owners and conditions."""
+"""The common base of all records: metadata, owners and conditions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Condition", "Meta", "ObjectRecord", "OwnerReference", "Record", "Wir
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
-    """Base of every record: an immutable part of an object, with the field names of the wire; unknown fields are not kept."""
+    """Base of every record: an immutable part of an object, with the field names of JSON. Unknown fields are dropped."""
 
 
 class OwnerReference(Wire, frozen=True, kw_only=True):
-    """One owner of an object. `controller` marks the one that manages it."""
+    """One owner of an object. `controller` marks the owner that manages the object."""
 
     api_version: str = ""
     kind: str = ""
@@ -28,7 +28,7 @@ class OwnerReference(Wire, frozen=True, kw_only=True):
 
 
 class Meta(Wire, frozen=True, kw_only=True):
-    """Metadata of an object. Times are RFC 3339 in UTC, as the server writes them, so that they compare as text."""
+    """Metadata of an object. Times are RFC 3339 in UTC, as the server writes them, so that they can be compared as text."""
 
     name: str = ""
     namespace: str = ""
@@ -45,7 +45,7 @@ class Meta(Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and name of the object."""
         return Key(self.namespace, self.name)
 
     @property
@@ -55,8 +55,8 @@ class Meta(Wire, frozen=True, kw_only=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object."""
-        for owner in self.owner_references:  # asked for with every event: a generator takes three times as long
+        """The owner that manages this object; None when there is none."""
+        for owner in self.owner_references:  # runs for every event: a generator would take three times as long
             if owner.controller:
                 return owner
         return None
@@ -69,7 +69,7 @@ class ObjectRecord(Wire, frozen=True, kw_only=True):
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and name of the object."""
         return self.metadata.key
 
 
@@ -84,7 +84,7 @@ class Condition(Wire, frozen=True, kw_only=True):
 
 
 class Record(Protocol):
-    """What informers and recorders need to know of any record."""
+    """The interface of all records that informers and recorders use."""
 
     @property
     def metadata(self) -> Meta:
@@ -93,5 +93,5 @@ class Record(Protocol):
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and name of the object."""
         ...

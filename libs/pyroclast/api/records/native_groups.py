@@ -1,4 +1,4 @@
-"""The records of the PodGroups that Kubernetes itself serves (`scheduling.k8s.io`), as far as the scheduler reads them."""
+"""The records of native PodGroups (`scheduling.k8s.io`), with the fields that the scheduler reads."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ __all__ = [
 
 
 class GangPolicy(Wire, frozen=True, kw_only=True):
-    """All or nothing, with at least so many pods."""
+    """The pods start together: at least `min_count` or none."""
 
     min_count: int = 1
 
 
 class SchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the pods start; without `gang` each by itself."""
+    """How the pods start; without `gang`, each pod starts independently."""
 
     gang: GangPolicy | None = None
 
 
 class TopologyConstraint(Wire, frozen=True, kw_only=True):
-    """All pods go to nodes that have the same value of the label `key`."""
+    """All pods run on nodes that have the same value of the label `key`."""
 
     key: str = ""
 
 
 class SchedulingConstraints(Wire, frozen=True, kw_only=True):
-    """Where the pods may be."""
+    """Constraints on the nodes of the pods."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
 
 class WholeGroup(Wire, frozen=True, kw_only=True):
-    """A choice without settings of its own."""
+    """An option without settings."""
 
 
 class DisruptionMode(Wire, frozen=True, kw_only=True):
-    """Whether pods are evicted one by one, or `all` of them together."""
+    """How pods are evicted: one by one, or all of them together (`all`)."""
 
     all: WholeGroup | None = None
 
 
 class PodGroupResourceClaim(Wire, frozen=True, kw_only=True):
-    """A claim on devices that the pods share which name it in the same way: by name, or by the template that it is made from."""
+    """A claim for devices that pods share if they name it in the same way: by name, or by the claim's template."""
 
     name: str = ""
     resource_claim_name: str = ""
@@ -67,13 +67,13 @@ class PodGroupResourceClaim(Wire, frozen=True, kw_only=True):
 
 
 class WorkloadReference(Wire, frozen=True, kw_only=True):
-    """The Workload that a group was made from; nobody checks that it exists."""
+    """The Workload from which a group was created; the Workload need not exist."""
 
     workload_name: str = ""
 
 
 class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
-    """What the group needs. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
+    """The requirements of the group. `priority` None means 0; an empty `preemption_policy` means the policy of the pods."""
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
@@ -87,38 +87,42 @@ class NativePodGroupSpec(Wire, frozen=True, kw_only=True):
 
 
 class NativeCondition(Condition, frozen=True, kw_only=True):
-    """A condition, with the generation of the spec that it was found for."""
+    """A condition, with the generation of the spec to which it applies."""
 
     observed_generation: int = 0
 
 
 class NativePodGroupStatus(Wire, frozen=True, kw_only=True):
-    """What a scheduler says of the group."""
+    """The state of the group, written by a scheduler."""
 
     conditions: tuple[NativeCondition, ...] = ()
 
 
 class NativePodGroup(ObjectRecord, frozen=True, kw_only=True):
-    """A group of pods in Kubernetes' own API."""
+    """A native PodGroup of Kubernetes."""
 
     spec: NativePodGroupSpec = NativePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()
 
 
 class CompositeGangPolicy(Wire, frozen=True, kw_only=True):
-    """All or nothing, with at least so many of the groups that name the composite as their parent."""
+    """The child groups start together: at least `min_group_count` of the groups that name the composite as their parent,
+    or none.
+    """
 
     min_group_count: int = 1
 
 
 class CompositeSchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the groups start; without `gang` each by itself."""
+    """How the child groups start; without `gang`, each group starts independently."""
 
     gang: CompositeGangPolicy | None = None
 
 
 class CompositePodGroupSpec(Wire, frozen=True, kw_only=True):
-    """What the groups need together. `priority` None reads as 0, an empty `preemption_policy` as what the pods say."""
+    """The common requirements of child groups. `priority` None means 0; an empty `preemption_policy` means the policy of the
+    pods.
+    """
 
     scheduling_policy: CompositeSchedulingPolicy = CompositeSchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
@@ -130,7 +134,7 @@ class CompositePodGroupSpec(Wire, frozen=True, kw_only=True):
 
 
 class CompositePodGroup(ObjectRecord, frozen=True, kw_only=True):
-    """A group of groups in Kubernetes' own API."""
+    """A native CompositePodGroup: a group of groups."""
 
     spec: CompositePodGroupSpec = CompositePodGroupSpec()
     status: NativePodGroupStatus = NativePodGroupStatus()

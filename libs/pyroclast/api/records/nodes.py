@@ -1,4 +1,4 @@
-"""The record of a Node: what the scheduler reads of it."""
+"""The record of a Node, with the fields that the scheduler reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ContainerImage", "Node", "NodeMeta", "NodeSpec", "NodeStatus", "Tain
 
 
 class Taint(Wire, frozen=True, kw_only=True):
-    """A taint, which pods must tolerate to be on the node."""
+    """A taint, which pods must tolerate to run on the node."""
 
     key: str = ""
     value: str = ""
@@ -18,21 +18,21 @@ class Taint(Wire, frozen=True, kw_only=True):
 
 
 class NodeSpec(Wire, frozen=True, kw_only=True):
-    """Whether pods may come, and which."""
+    """Whether the node accepts new pods, and its taints."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
 class ContainerImage(Wire, frozen=True, kw_only=True):
-    """An image that the node has; size in bytes."""
+    """A container image on the node; the size is in bytes."""
 
     names: tuple[str, ...] = ()
     size_bytes: int = 0
 
 
 class NodeStatus(Wire, frozen=True, kw_only=True):
-    """What the node has and how it is."""
+    """The resources and the conditions of the node."""
 
     capacity: Mapping[str, str | int] = {}
     allocatable: Mapping[str, str | int] = {}
@@ -48,4 +48,4 @@ class Node(ObjectRecord, frozen=True, kw_only=True):
 
 
 class NodeMeta(ObjectRecord, frozen=True, kw_only=True):
-    """The metadata of a node, for those who read labels only."""
+    """The metadata of a node, for readers of labels only."""

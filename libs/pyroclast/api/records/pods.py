@@ -1,4 +1,4 @@
-"""The record of a Pod: what controllers and the scheduler read of it."""
+"""The record of a Pod, with the fields that controllers and the scheduler read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Resources(Wire, frozen=True, kw_only=True):
-    """What a container asks for and may use, and the claims it refers to."""
+    """The requests and limits of a container, and the claims to which it refers."""
 
     requests: Mapping[str, str | int] = {}
     limits: Mapping[str, str | int] = {}
@@ -58,14 +58,14 @@ class Container(Wire, frozen=True, kw_only=True):
 
 
 class ClaimSource(Wire, frozen=True, kw_only=True):
-    """A volume that is a claim."""
+    """A volume that is a PersistentVolumeClaim."""
 
     claim_name: str = ""
     read_only: bool = False
 
 
 class Volume(Wire, frozen=True, kw_only=True):
-    """A volume, with the sources that matter for placement; of the others only the name is kept."""
+    """A volume, with the sources that placement depends on. Other volumes only have their name."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -79,7 +79,7 @@ class Volume(Wire, frozen=True, kw_only=True):
 
 
 class Toleration(Wire, frozen=True, kw_only=True):
-    """A taint that the pod puts up with. An empty operator means Equal; `toleration_seconds` None means for ever."""
+    """A taint that the pod tolerates. An empty operator means Equal; `toleration_seconds` None means forever."""
 
     key: str = ""
     operator: str = ""
@@ -95,13 +95,13 @@ class SchedulingGate(Wire, frozen=True, kw_only=True):
 
 
 class SchedulingGroup(Wire, frozen=True, kw_only=True):
-    """The PodGroup of Kubernetes' own scheduling API that a pod belongs to."""
+    """The native PodGroup to which a pod belongs."""
 
     pod_group_name: str = ""
 
 
 class PodSpec(Wire, frozen=True, kw_only=True):
-    """Where a pod may run and what it needs. `affinity`, constraints and claims stay as they came."""
+    """The requirements and the placement of a pod. `affinity`, constraints and claims are unparsed."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -132,7 +132,7 @@ class Waiting(Wire, frozen=True, kw_only=True):
 
 
 class Terminated(Wire, frozen=True, kw_only=True):
-    """How a container ended."""
+    """The end of a container."""
 
     exit_code: int = 0
     signal: int = 0
@@ -143,14 +143,14 @@ class Terminated(Wire, frozen=True, kw_only=True):
 
 
 class ContainerState(Wire, frozen=True, kw_only=True):
-    """One of waiting, terminated, or running when both are None."""
+    """The state of a container: waiting, terminated, or running when both fields are None."""
 
     waiting: Waiting | None = None
     terminated: Terminated | None = None
 
 
 class ContainerStatus(Wire, frozen=True, kw_only=True):
-    """What the node says of a container."""
+    """The state of a container, written by the kubelet."""
 
     name: str = ""
     ready: bool = False
@@ -162,7 +162,7 @@ class ContainerStatus(Wire, frozen=True, kw_only=True):
 
 
 class PodStatus(Wire, frozen=True, kw_only=True):
-    """What the node and the scheduler say of a pod."""
+    """The state of a pod, written by the kubelet and the scheduler."""
 
     phase: PodPhase = PodPhase.PENDING
     reason: str = ""

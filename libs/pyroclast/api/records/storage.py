@@ -1,4 +1,4 @@
-"""The records of storage beside claims: volumes, classes, and what nodes and drivers of volumes can do."""
+"""The records of storage besides claims: volumes, classes, and the volume drivers of nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class ClaimReference(Wire, frozen=True, kw_only=True):
-    """The claim that a volume is for; without a UID whichever has that name."""
+    """The claim for which a volume is reserved; without a UID, any claim of that name."""
 
     namespace: str = ""
     name: str = ""
@@ -32,14 +32,14 @@ class ClaimReference(Wire, frozen=True, kw_only=True):
 
 
 class CsiVolumeSource(Wire, frozen=True, kw_only=True):
-    """The driver of a volume and what it calls it."""
+    """The driver of a volume, and the driver's name for the volume."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
-    """What a volume offers, from where, and to whom; `node_affinity` as it came."""
+    """The properties of a volume, its driver, and its claim; `node_affinity` is unparsed."""
 
     capacity: Mapping[str, str | int] = {}
     access_modes: tuple[str, ...] = ()
@@ -51,20 +51,20 @@ class PersistentVolumeSpec(Wire, frozen=True, kw_only=True):
 
 
 class PersistentVolumeStatus(Wire, frozen=True, kw_only=True):
-    """Pending, Available, Bound, Released or Failed."""
+    """The phase of a volume: Pending, Available, Bound, Released or Failed."""
 
     phase: str = ""
 
 
 class PersistentVolume(ObjectRecord, frozen=True, kw_only=True):
-    """A volume."""
+    """A PersistentVolume."""
 
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
 class StorageClass(ObjectRecord, frozen=True, kw_only=True):
-    """How volumes are made, when, and where they can be; `allowed_topologies` as they came."""
+    """A StorageClass: how, when and where volumes are created; `allowed_topologies` is unparsed."""
 
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
@@ -72,38 +72,40 @@ class StorageClass(ObjectRecord, frozen=True, kw_only=True):
 
 
 class CsiNodeDriver(Wire, frozen=True, kw_only=True):
-    """A driver on a node; `allocatable` tells by `count` how many of its volumes the node takes."""
+    """A volume driver on a node; `count` in `allocatable` is the largest number of its volumes on the node."""
 
     name: str = ""
     allocatable: Mapping[str, Any] | None = None
 
 
 class CsiNodeSpec(Wire, frozen=True, kw_only=True):
-    """The drivers on a node."""
+    """The volume drivers on a node."""
 
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
 class CsiNode(ObjectRecord, frozen=True, kw_only=True):
-    """What the node of the same name can do with volumes."""
+    """The volume drivers of the node of the same name."""
 
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
 class CsiDriverSpec(Wire, frozen=True, kw_only=True):
-    """Whether the driver tells how much room there is."""
+    """Whether the driver publishes the capacity of its storage."""
 
     storage_capacity: bool = False
 
 
 class CsiDriver(ObjectRecord, frozen=True, kw_only=True):
-    """A driver of volumes."""
+    """A CSIDriver: a driver of volumes."""
 
     spec: CsiDriverSpec = CsiDriverSpec()
 
 
 class CsiStorageCapacity(ObjectRecord, frozen=True, kw_only=True):
-    """How much room there is for volumes of a class on some nodes; None of both: none."""
+    """The free capacity for volumes of a class on some nodes; there is none when `capacity` and `maximum_volume_size`
+    are None.
+    """
 
     storage_class_name: str = ""
     node_topology: Mapping[str, Any] | None = None

@@ -31,19 +31,19 @@ __all__ = [
 
 
 class ExactMatch(Wire, frozen=True, kw_only=True):
-    """A member by name."""
+    """Selects a member by its name."""
 
     name: str = ""
 
 
 class RegexMatch(Wire, frozen=True, kw_only=True):
-    """Members whose name matches a pattern."""
+    """Selects the members whose name matches a pattern."""
 
     pattern: str = ""
 
 
 class MemberSelector(Wire, frozen=True, kw_only=True):
-    """Exactly one of its fields is given; `label_match` as it came."""
+    """A selector of members, with exactly one field set; `label_match` is unparsed."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
@@ -51,14 +51,14 @@ class MemberSelector(Wire, frozen=True, kw_only=True):
 
 
 class HyperNodeMember(Wire, frozen=True, kw_only=True):
-    """Nodes or HyperNodes below a HyperNode."""
+    """Members of a HyperNode: nodes or other HyperNodes."""
 
     type: MemberType = MemberType.NODE
     selector: MemberSelector | None = None
 
 
 class HyperNodeSpec(Wire, frozen=True, kw_only=True):
-    """A lower tier means closer together."""
+    """The position of a HyperNode in the network; in a lower tier, the nodes are closer together."""
 
     tier: int = 0
     tier_name: str = ""
@@ -86,7 +86,7 @@ class NumaResource(Wire, frozen=True, kw_only=True):
 
 
 class CpuInfo(Wire, frozen=True, kw_only=True):
-    """Where a CPU sits."""
+    """The position of a CPU."""
 
     numa: int = 0
     socket: int = 0
@@ -94,14 +94,14 @@ class CpuInfo(Wire, frozen=True, kw_only=True):
 
 
 class ContainerAllocation(Wire, frozen=True, kw_only=True):
-    """What a container holds; the value of `cpu` is a CPU set, of the others a quantity."""
+    """The allocated resources of a container; the value of `cpu` is a CPU set, other values are quantities."""
 
     name: str = ""
     allocations: Mapping[str, str] = {}
 
 
 class PodAllocation(Wire, frozen=True, kw_only=True):
-    """What the containers of a pod hold."""
+    """The allocated resources of a pod's containers."""
 
     uid: str = ""
     name: str = ""
@@ -110,7 +110,7 @@ class PodAllocation(Wire, frozen=True, kw_only=True):
 
 
 class NumatopologySpec(Wire, frozen=True, kw_only=True):
-    """The inside of a node."""
+    """The NUMA topology of a node."""
 
     policies: Mapping[str, str] = {}
     res_reserved: Mapping[str, str] = {}
@@ -120,19 +120,19 @@ class NumatopologySpec(Wire, frozen=True, kw_only=True):
 
 
 class Numatopology(ObjectRecord, frozen=True, kw_only=True):
-    """The NUMA layout of the node of the same name."""
+    """The NUMA topology of the node of the same name."""
 
     spec: NumatopologySpec = NumatopologySpec()
 
 
 class NodeShardSpec(Wire, frozen=True, kw_only=True):
-    """Nodes meant for a scheduler."""
+    """The nodes that a scheduler should use."""
 
     nodes_desired: tuple[str, ...] = ()
 
 
 class NodeShardStatus(Wire, frozen=True, kw_only=True):
-    """Nodes that the scheduler uses, and what is still to change."""
+    """The nodes that the scheduler uses, and the pending changes."""
 
     last_update_time: str | None = None
     nodes_in_use: tuple[str, ...] = ()

@@ -1,4 +1,6 @@
-"""The records of the workloads of Kubernetes whose pods a scheduler of ours may place: how many pods they want, and which."""
+"""The records of Kubernetes' workloads whose pods a Pyroclast scheduler may place: the number of their pods, and their
+selectors.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ __all__ = [
 
 
 class ReplicaSetSpec(Wire, frozen=True, kw_only=True):
-    """How many pods, and which; the label selector as it came."""
+    """The number of pods, and their label selector, unparsed."""
 
     replicas: int = 1
     selector: Mapping[str, Any] | None = None
@@ -35,19 +37,19 @@ class ReplicaSet(ObjectRecord, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many pods it wants."""
+        """The desired number of pods."""
         return self.spec.replicas
 
 
 class StatefulSetSpec(Wire, frozen=True, kw_only=True):
-    """How many pods, and which; the label selector as it came."""
+    """The number of pods, and their label selector, unparsed."""
 
     replicas: int = 1
     selector: Mapping[str, Any] | None = None
 
 
 class StatefulSetStatus(Wire, frozen=True, kw_only=True):
-    """The revision that its pods are being brought to."""
+    """The revision to which the pods are being updated."""
 
     update_revision: str = ""
 
@@ -60,30 +62,32 @@ class StatefulSet(ObjectRecord, frozen=True, kw_only=True):
 
     @property
     def size(self) -> int:
-        """How many pods it wants."""
+        """The desired number of pods."""
         return self.spec.replicas
 
 
 class JobGang(Wire, frozen=True, kw_only=True):
-    """All or nothing; `min_count` None: as many pods as run at a time."""
+    """The pods start together; `min_count` None means the Job's parallelism."""
 
     min_count: int | None = None
 
 
 class JobSchedulingPolicy(Wire, frozen=True, kw_only=True):
-    """How the pods of a Job start; without `gang` each by itself."""
+    """How the pods of a Job start; without `gang`, each pod starts independently."""
 
     gang: JobGang | None = None
 
 
 class JobScheduling(Wire, frozen=True, kw_only=True):
-    """What a Job says of the group that its pods are to be."""
+    """The group to which the pods of a Job belong."""
 
     scheduling_policy: JobSchedulingPolicy | None = None
 
 
 class BatchJobSpec(Wire, frozen=True, kw_only=True):
-    """How many pods at a time, and whether any; `scheduling`: what Kubernetes makes a PodGroup from, of most Jobs."""
+    """The parallelism of a Job, and whether it is suspended. `scheduling`: the source of the native PodGroup that Kubernetes
+    creates.
+    """
 
     parallelism: int = 1
     suspend: bool = False
@@ -91,18 +95,18 @@ class BatchJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class BatchJob(ObjectRecord, frozen=True, kw_only=True):
-    """A Job of Kubernetes itself."""
+    """A native Job of Kubernetes."""
 
     spec: BatchJobSpec = BatchJobSpec()
 
     @property
     def size(self) -> int:
-        """How many pods it wants at a time."""
+        """The desired number of parallel pods; 0 while the Job is suspended."""
         return 0 if self.spec.suspend else self.spec.parallelism
 
     @property
     def gang(self) -> int | None:
-        """How many pods must start together by `scheduling`; None if it does not say that any must."""
+        """How many pods must start together according to `scheduling`; None when they need not."""
         policy = None if self.spec.scheduling is None else self.spec.scheduling.scheduling_policy
         if policy is None or policy.gang is None:
             return None

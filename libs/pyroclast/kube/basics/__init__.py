@@ -1,1 +1,1 @@
-"""What has no word of Kubernetes in it but errors: pauses, deadlines, rates, clocks, slices of long work."""
+"""Tools without knowledge of Kubernetes, except for its errors: backoff, deadlines, rates, clocks, slices of long work."""

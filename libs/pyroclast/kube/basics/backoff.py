@@ -12,7 +12,8 @@ __all__ = ["Backoff"]
 class Backoff:
     """Delays that double from `first` to at most `most` seconds.
 
-    Each is shortened by a random part of at most `jitter` of itself, so that clients that failed together do not return together.
+    Each delay is shortened by a random part of at most `jitter` of the delay, so that clients that failed together do not retry
+    together.
     """
 
     first: float
@@ -21,11 +22,11 @@ class Backoff:
     failures: int = 0
 
     def next(self) -> float:
-        """Seconds to wait after one more failure."""
+        """Return the seconds to wait after one more failure."""
         delay = min(self.first * 2.0 ** min(self.failures, 60), self.most)
         self.failures += 1
         return delay * (1.0 - self.jitter * random.random())  # noqa: S311 - not a secret
 
     def reset(self) -> None:
-        """Forget the failures: something went well."""
+        """Forget the failures after a success."""
         self.failures = 0

@@ -1,8 +1,8 @@
-"""What can go wrong with an API request, as one exception tree.
+"""Errors of API requests, as one tree of exceptions.
 
 KubeError
-├── ConnectionFailed      no answer: refused, reset, timed out, TLS
-└── ApiError              an answer with a Status (code, reason, message, details)
+├── ConnectionFailed      no response: refused, reset, timed out, TLS
+└── ApiError              a response with a Status (code, reason, message, details)
     ├── Unauthorized      401
     ├── Forbidden         403
     ├── NotFound          404
@@ -40,11 +40,13 @@ __all__ = [
 
 
 LONGEST_RETRY_AFTER: Final = 60.0
-"""Seconds: a server that asks to be left alone for longer is asked again sooner, since nobody would notice that it is well."""
+"""The longest `Retry-After` that the client obeys, in seconds. With a longer wait, the client would notice too late that the
+server has recovered.
+"""
 
 
 class KubeError(Exception):
-    """A request to the API server that did not succeed. `verb` and `path` say which."""
+    """A request to the API server that failed. `verb` and `path` identify the request."""
 
     def __init__(self, message: str, *, verb: str = "", path: str = "") -> None:
         super().__init__(message)
@@ -54,9 +56,9 @@ class KubeError(Exception):
 
 
 class ConnectionFailed(KubeError):
-    """No usable answer came back.
+    """The client received no usable response.
 
-    `sent` is False when the request certainly never reached the server; otherwise whether it was carried out is unknown.
+    `sent` is False when the request certainly never reached the server; otherwise the server may have processed the request.
     """
 
     def __init__(self, message: str, *, sent: bool = True, verb: str = "", path: str = "") -> None:
@@ -68,7 +70,10 @@ class ConnectionFailed(KubeError):
 
 
 class ApiError(KubeError):
-    """The server's Status. `retry_after` is in seconds, at most `LONGEST_RETRY_AFTER`; None when the server did not say."""
+    """The server's Status.
+
+    `retry_after` is in seconds, at most `LONGEST_RETRY_AFTER`; None when the server sent no such value.
+    """
 
     def __init__(
         self,
@@ -94,7 +99,9 @@ class ApiError(KubeError):
     def from_status(
         status: int, body: Mapping[str, Any], *, retry_after: float | None = None, verb: str = "", path: str = ""
     ) -> ApiError:
-        """The error for HTTP `status` whose body is a `v1 Status`, or whatever a proxy sent; other types are not taken."""
+        """Return the error for HTTP `status`. `body`: a `v1 Status`, or any object that a proxy sent; fields of the wrong type
+        are ignored.
+        """
         reason, details = _text(body.get("reason")), body.get("details")
         if not isinstance(details, dict):
             details = {}
@@ -111,38 +118,39 @@ class ApiError(KubeError):
 
 
 class Unauthorized(ApiError):
-    """The credentials are not accepted."""
+    """The server does not accept the credentials."""
 
 
 class Forbidden(ApiError):
-    """The credentials do not allow this."""
+    """The credentials do not allow the request."""
 
 
 class NotFound(ApiError):
-    """The object or type does not exist. After a delete whose answer was lost it may well be gone by that."""
+    """The object or type does not exist. When the response to a delete was lost, that delete may have removed the object."""
 
 
 class Conflict(ApiError):
-    """Somebody changed the object first, or a precondition does not hold."""
+    """The object was changed since the client read it, or a precondition does not hold."""
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there already.
+    """An object of that name already exists.
 
-    It may be the one asked for, made by an attempt whose answer was lost: the caller knows its own by reading it (owner, labels).
+    An earlier attempt of the same create, whose response was lost, may have created the object. The caller recognises its own
+    object by owner and labels.
     """
 
 
 class Expired(ApiError):
-    """The resourceVersion or continue token is too old: list anew."""
+    """The resourceVersion or continue token is too old: the caller must list anew."""
 
 
 class Invalid(ApiError):
-    """The object does not pass validation; `details["causes"]` names the fields."""
+    """The object fails validation; `details["causes"]` names the fields."""
 
 
 class TooManyRequests(ApiError):
-    """The server asks to slow down."""
+    """The server is overloaded and asks clients to send fewer requests."""
 
 
 class ServerError(ApiError):
@@ -163,17 +171,19 @@ _TRANSIENT = (Conflict, Expired, NotFound, ServerError, TooManyRequests, Unautho
 
 
 def is_transient(error: KubeError) -> bool:
-    """Whether `error` says nothing about the object: the same request may well succeed later."""
+    """Whether `error` has a cause outside of the object, so that the same request may succeed later."""
     return not isinstance(error, ApiError) or isinstance(error, _TRANSIENT)
 
 
 def is_broken(error: KubeError) -> bool:
-    """Whether the API server could not ask what it has to ask: the words are for users, as nobody else may notice."""
+    """Whether the API server could not complete the request, for example because a webhook failed. The message is then shown to
+    users.
+    """
     return isinstance(error, ServerError) and error.reason == "InternalError"
 
 
 def is_terminating_namespace(error: KubeError) -> bool:
-    """Whether the namespace is being deleted, so that nothing can be created in it any more."""
+    """Whether the request failed because the namespace is being deleted, so that nothing can be created in the namespace."""
     causes = error.details.get("causes") if isinstance(error, ApiError) else None
     if not isinstance(causes, list):
         return False
@@ -185,7 +195,7 @@ def _text(given: object) -> str:
 
 
 def _seconds(given: object) -> float | None:
-    """What the server asks for, within bounds; an integer of JSON may be larger than any float."""
+    """Return the seconds that the server sent, within bounds; an integer in JSON may be larger than any float."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
     return float(min(max(given, 0), LONGEST_RETRY_AFTER))

@@ -1,6 +1,6 @@
-"""Fencing: whoever works under a Lease begins no write once that Lease may have been lost.
+"""Fencing: a task that leads by a Lease begins no write once that Lease may have been lost.
 
-The fence travels with the context of the task that leads, and with every task that it starts, so no call names it.
+The fence is stored in the context of the leading task and of every task that it starts, so callers need not name the fence.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["Fence", "closed_because", "fenced"]
 
 
 class Fence(Protocol):
-    """Says whether writes may begin."""
+    """Decides whether writes may begin."""
 
     def closed_because(self) -> str | None:
-        """Why no write may begin now; None when it may."""
+        """Return why no write may begin now; None when writes may begin."""
 
 
 _current: ContextVar[Fence | None] = ContextVar("fence", default=None)
@@ -25,7 +25,7 @@ _current: ContextVar[Fence | None] = ContextVar("fence", default=None)
 
 @contextmanager
 def fenced(fence: Fence) -> Iterator[None]:
-    """Hold back every write of this block, and of the tasks that it starts, while `fence` is closed."""
+    """Refuse every write of this block, and of the tasks that the block starts, while `fence` is closed."""
     token = _current.set(fence)
     try:
         yield
@@ -34,6 +34,6 @@ def fenced(fence: Fence) -> Iterator[None]:
 
 
 def closed_because() -> str | None:
-    """Why the task that runs now may not begin a write; None when it may."""
+    """Return why the current task may not begin a write; None when the task may."""
     fence = _current.get()
     return None if fence is None else fence.closed_because()

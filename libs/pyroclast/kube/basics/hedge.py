@@ -1,4 +1,6 @@
-"""Asking again without giving up on the first question: for what must be answered by a time, by a server that is slow."""
+"""Hedged requests: a request is sent again while its first attempt is still open, to get a response from a slow server
+in time.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ T = TypeVar("T")
 
 
 async def first_answer(ask: Callable[[], Coroutine[Any, Any, T]], patience: float, most: int) -> tuple[float, T]:
-    """The first answer to up to `most` equal requests, and when (by the loop's clock) the one that it answers was begun.
+    """Return the first response to up to `most` equal requests, and when its request began (by the loop's clock).
 
-    The next request begins when those before have been without an answer for `patience` seconds. So nobody waits for one that
-    hangs. A slow one goes on, since a new connection would cost a busy server more. Sending the request twice must do no harm.
-    The first answer cancels the others.
+    The next request begins when the earlier requests have had no response for `patience` seconds, so that a hanging request
+    delays nobody. An earlier request continues, since a new connection would cost a busy server more. Sending the request twice
+    must do no harm. The first response cancels the other requests.
 
     Raises:
-        KubeError: all that were begun failed. What the server said goes before that it said nothing.
+        KubeError: all requests failed. An error sent by the server takes precedence over a missing response.
     """
     loop = asyncio.get_running_loop()
     began: dict[asyncio.Task[T], float] = {}

@@ -1,6 +1,6 @@
-"""Ports through which the client, informers and queues tell what they do; the process shell turns them into metrics.
+"""The interfaces through which the client, informers and queues report their work; the runtime turns the reports into metrics.
 
-They live here, declared by their users, so that this package needs to know nothing of metrics.
+Their users declare these interfaces, so that this package does not depend on metrics.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ __all__ = ["SILENT", "Observer", "QueueObserver"]
 
 
 class Observer(Protocol):
-    """Told of requests and watches. All durations are seconds."""
+    """Receives reports of requests and watches. All durations are in seconds."""
 
     def request(self, verb: str, resource: str, status: int, seconds: float) -> None:
-        """A request ended; `status` is 0 when no answer came, `resource` is `plural.group[/subresource]`."""
+        """A request ended. `status` is 0 when no response came; `resource` is `plural.group[/subresource]`."""
 
     def events(self, resource: str, count: int) -> None:
-        """`count` watch events of one kind were taken in."""
+        """The client received `count` watch events of one resource."""
 
     def incident(self, resource: str, what: str) -> None:
-        """Something that should be rare: `relist`, `reconnect`, `stall`, `undecodable`, `stale`, `handler_error`."""
+        """A rare incident occurred: `relist`, `reconnect`, `stall`, `undecodable`, `stale` or `handler_error`."""
 
 
 class QueueObserver(Protocol):
-    """Told of a work queue, by its name. All durations are seconds."""
+    """Receives reports of a work queue, by its name. All durations are in seconds."""
 
     def depth(self, queue: str, waiting: int) -> None:
-        """How many keys wait now."""
+        """`waiting` keys wait now."""
 
     def started(self, queue: str, waited: float) -> None:
-        """Work on a key begins, after it waited so long."""
+        """Work on a key begins, after the key waited for `waited` seconds."""
 
     def finished(self, queue: str, worked: float, failed: bool) -> None:
-        """Work on a key ended; a failed key is tried again."""
+        """Work on a key ended after `worked` seconds; a failed key is tried again."""
 
 
 class _Silent:
-    """Both ports, doing nothing: the default."""
+    """Both interfaces without any effect: the default."""
 
     def request(self, verb: str, resource: str, status: int, seconds: float) -> None: ...
 

@@ -1,4 +1,4 @@
-"""A token bucket: so many at once, then so many per second."""
+"""A token bucket: a burst of requests at once, then a fixed rate per second."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["TokenBucket"]
 
 @dataclass(slots=True)
 class TokenBucket:
-    """Holds at most `burst` tokens and gains `rate` per second. Times are seconds of any clock that does not go back."""
+    """Has at most `burst` tokens and gains `rate` tokens per second. Times are seconds of a monotonic clock."""
 
     rate: float
     burst: float
@@ -22,7 +22,7 @@ class TokenBucket:
         self._tokens = self.burst
 
     def take(self, now: float) -> bool:
-        """Take a token if there is one at `now`."""
+        """Take a token if one is available at `now`; return whether a token was taken."""
         self._fill(now)
         if self._tokens < 1.0:
             return False
@@ -30,7 +30,7 @@ class TokenBucket:
         return True
 
     def reserve(self, now: float) -> float:
-        """Take a token even if it is still to come; the seconds after which it is there."""
+        """Take a token even if none is available at `now`; return the seconds until the token becomes available."""
         self._fill(now)
         self._tokens -= 1.0
         return 0.0 if self._tokens >= 0.0 else -self._tokens / self.rate
@@ -40,7 +40,10 @@ class TokenBucket:
         self._tokens += 1.0
 
     async def wait(self, at_most: float = math.inf) -> bool:
-        """Take a token, waiting for it in turn; False, at once, when that would take longer than `at_most` seconds."""
+        """Take a token, and wait until the token is available, in the order of the calls.
+
+        Return False at once when the wait would exceed `at_most` seconds.
+        """
         delay = self.reserve(asyncio.get_running_loop().time())
         if delay <= 0.0:
             return True
@@ -50,7 +53,7 @@ class TokenBucket:
         try:
             await asyncio.sleep(delay)
         except asyncio.CancelledError:
-            self.give_back()  # else those who gave up would slow down those who come after them
+            self.give_back()  # otherwise a cancelled caller would delay the callers behind it
             raise
         return True
 

@@ -1,4 +1,4 @@
-"""When a failed request may be sent again, and how long to wait before: pure."""
+"""Pure rules of retries: when a failed request may be sent again, and how long to wait before."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from pyroclast.kube.basics.errors import ConnectionFailed, KubeError, ServerErro
 
 __all__ = ["LONGEST_ASKED", "MAX_ATTEMPTS", "Repeat", "pause_before_retry"]
 
-MAX_ATTEMPTS: Final = 10  # the deadline normally ends it first; this bounds a server that fails at once
-LONGEST_ASKED: Final = 5.0  # seconds: a server that refuses many at once asks all for half a minute, and idles meanwhile
+MAX_ATTEMPTS: Final = 10  # usually the deadline ends the attempts first; this limit bounds them for a server that fails at once
+LONGEST_ASKED: Final = 5.0  # seconds: an overloaded server asks all clients to wait half a minute, and would idle meanwhile
 
 
 class Repeat(Enum):
-    """What sending a request twice would do, or that it must not be."""
+    """The effect of sending a request twice, or that the request must be sent once."""
 
     HARMLESS = "harmless"
-    """The same as sending it once, or an error that tells the caller (AlreadyExists, NotFound, Conflict)."""
+    """The same as sending the request once, or an error that the caller understands (AlreadyExists, NotFound, Conflict)."""
     DOUBLES = "doubles"
-    """It would be done twice: a create with generateName, a JSON patch that appends."""
+    """The effect happens twice: a create with generateName, a JSON patch that appends."""
     NEVER = "never"
-    """It is sent once: the caller wants to know at once how it went."""
+    """The request is sent once, because the caller needs its outcome at once."""
 
 
 def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> float | None:
-    """Seconds to wait before the same request is sent again; None when it must not be.
+    """Return the seconds to wait before the same request is sent again; None when it must not be sent again.
 
-    Who was told how long to wait comes some time after that, since all others who were told the same come then.
+    The pause is longer than `Retry-After`, because all clients that received the same value would return at the same time.
     """
     if repeat is Repeat.NEVER:
         return None
     match error:
         case TooManyRequests():
-            # Without Retry-After the server means no, not later: an eviction that a disruption budget forbids.
+            # Without Retry-After, the server refuses for good: for example an eviction that a disruption budget forbids.
             return None if error.retry_after is None else _asked(error.retry_after) + backoff.next()
         case ConnectionFailed(sent=False):
             return backoff.next()
@@ -42,7 +42,7 @@ def pause_before_retry(error: KubeError, repeat: Repeat, backoff: Backoff) -> fl
             return backoff.next() if repeat is Repeat.HARMLESS else None
         case ServerError():
             if repeat is Repeat.DOUBLES or (error.status == 500 and not error.reason):
-                return None  # a 500 without reason is how the API server refuses some malformed requests
+                return None  # the API server refuses some malformed requests by a 500 without reason
             return _asked(error.retry_after or 0.0) + backoff.next()
         case _:
             return None

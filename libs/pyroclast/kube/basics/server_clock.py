@@ -1,7 +1,7 @@
-"""The API server's wall clock, read off the dates of its answers.
+"""The API server's wall clock, computed from the dates of its responses.
 
-Deadlines are worked out from what the server stamped, and replicas take over from each other: all of them count by its clock,
-which ours may differ from by minutes.
+Deadlines are computed from timestamps of the API server, and one replica continues the work of another. So all replicas use the
+clock of the API server, from which the local clock may differ by minutes.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ __all__ = ["ServerClock"]
 log = structlog.get_logger()
 
 _TOLERANCE: Final = 3.0
-"""Seconds by which the clocks may differ before it counts: dates are cut to seconds, and answers take their time."""
+"""Seconds by which the clocks may differ without a correction: dates have whole seconds, and a response takes time."""
 
 _PERIOD: Final = 10.0
-"""Seconds between two looks at a date: reading it costs as much as a small request."""
+"""Seconds between two readings of a date, because parsing a date costs as much as a small request."""
 
 
 class ServerClock:
-    """Our clock, put right where it differs from the server's.
+    """The local clock, corrected by its difference from the API server's clock.
 
     Args:
-        now: seconds since the epoch by our clock.
-        clock: seconds, never set back.
+        now: returns seconds since the epoch by the local clock.
+        clock: returns seconds of a monotonic clock.
     """
 
     def __init__(self, now: Callable[[], float] = time.time, clock: Callable[[], float] = time.monotonic) -> None:
@@ -38,18 +38,18 @@ class ServerClock:
         self._next = float("-inf")
 
     def now(self) -> float:
-        """Seconds since the epoch by the clock of the API server."""
+        """Return seconds since the epoch by the clock of the API server."""
         return self._now() + self._offset
 
     def answered(self, date: str) -> None:
-        """The server has just answered at `date` (the header as it came; empty when there was none)."""
+        """Take the `Date` header of a response that has just arrived into account; `date` is empty without the header."""
         if not date or self._clock() < self._next:
             return
         self._next = self._clock() + _PERIOD
         try:
             sample = parsedate_to_datetime(date).timestamp() + 0.5 - self._now()
         except ValueError:
-            return  # not the date of an API server: our clock stands
+            return  # this is no date of an API server: the correction stays
         if abs(sample - self._offset) <= _TOLERANCE:
             return
         self._offset = sample if abs(sample) > _TOLERANCE else 0.0

@@ -1,4 +1,4 @@
-"""Long work on the event loop in short pieces, so that watches, Leases and health keep their pace."""
+"""Long work on the event loop in short slices, so that watches, Lease renewals and health checks stay in time."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ __all__ = ["Turn", "in_turns"]
 T = TypeVar("T")
 
 TURN_SECONDS: Final = 0.005
-"""A tenth of what the loop may be held for."""
+"""The longest slice, in seconds: a tenth of the time for which the loop may be blocked."""
 
 _Waiting = deque[asyncio.Future[None]]
 _waiting: WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = WeakKeyDictionary()
-"""Who waits for a turn, first come, first served; while somebody does, `_call_next` is due."""
+"""The tasks that wait for a slice, in the order of their calls. While a task waits, `_call_next` is scheduled."""
 
 
 class Turn:
-    """How long one piece of work may have the event loop: asked between two steps, `if turn.is_over: await turn.next()`."""
+    """A slice of the event loop for one piece of work. Between two steps, the work runs `if turn.is_over: await turn.next()`."""
 
     def __init__(self) -> None:
-        self._clock = time.perf_counter  # of the real time that the work takes, whatever the loop counts
+        self._clock = time.perf_counter  # measures real time, even if the loop runs in virtual time
         self.begin()
 
     def begin(self) -> None:
-        """It begins now: until here somebody else had the loop."""
+        """Begin the slice now."""
         self._until = self._clock() + TURN_SECONDS
 
     @property
     def is_over(self) -> bool:
-        """Whether others should have a turn."""
+        """Whether the slice has ended and other tasks should run."""
         return self._clock() >= self._until
 
     async def next(self) -> None:
-        """Let others, and begin another: between two looks of the loop at what came in, only one has a turn."""
+        """Let other tasks run, then begin another slice.
+
+        Of all tasks that work in slices, only one runs between two polls of the event loop.
+        """
         loop = asyncio.get_running_loop()
         waiting = _waiting.setdefault(loop, deque())
         called = loop.create_future()
@@ -50,7 +53,7 @@ class Turn:
 
 
 async def in_turns(items: Iterable[T]) -> AsyncGenerator[T]:
-    """Each of `items` to the last; between two of them others have turns, who may not change what is walked through."""
+    """Yield each of `items`. Other tasks may run between two items; they must not change the collection behind `items`."""
     turn = Turn()
     for item in items:
         yield item
@@ -59,7 +62,7 @@ async def in_turns(items: Iterable[T]) -> AsyncGenerator[T]:
 
 
 def _call_next(loop: asyncio.AbstractEventLoop, waiting: _Waiting) -> None:
-    while waiting and waiting[0].done():  # its task was cancelled
+    while waiting and waiting[0].done():  # the waiting task was cancelled
         waiting.popleft()
     if waiting:
         waiting.popleft().set_result(None)

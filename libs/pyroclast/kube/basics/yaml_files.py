@@ -1,4 +1,4 @@
-"""Reading files of YAML that users write, with errors that name the line."""
+"""Reads YAML files that users write, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ __all__ = ["NotYaml", "read_yaml"]
 
 
 class NotYaml(ValueError):
-    """The file is not YAML; the message says what is wrong, and in which line."""
+    """The file is not YAML; the message names the error and the line."""
 
 
 def read_yaml(path: Path) -> Any:  # noqa: ANN401 - a YAML value
-    """The one document of the file.
+    """Return the document in the file.
 
     Raises:
-        OSError: it cannot be read.
-        NotYaml: it is no such document.
+        OSError: the file cannot be read.
+        NotYaml: the file is not one YAML document.
     """
-    import yaml  # noqa: PLC0415 - a pod in a cluster reads no such file
+    import yaml  # noqa: PLC0415 - a pod in a cluster reads no YAML file
 
     content = path.read_bytes()
     try:

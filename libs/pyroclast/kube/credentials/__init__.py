@@ -1,1 +1,1 @@
-"""Where the API server is, who we are to it, and whom we trust."""
+"""The address of the API server, the client's credentials, and the trusted CAs."""

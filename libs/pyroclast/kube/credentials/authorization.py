@@ -1,4 +1,4 @@
-"""Who we are to the API server: what goes into the Authorization header."""
+"""The client's credentials: sources of the Authorization header."""
 
 from __future__ import annotations
 
@@ -21,37 +21,42 @@ class Credentials(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """The client certificate that comes with the last header; None: that of the configuration, if any."""
+        """The client certificate that belongs to the last header; None: the certificate of the configuration is used, if there is
+        one.
+        """
 
     async def authorization(self, *, refused: str | None = None) -> str:
-        """The value of the header, empty for none; `refused` is the one that the server has just refused."""
+        """Return the value of the header; empty for no header.
+
+        `refused`: the header that the server has just refused, or None.
+        """
 
 
 class StaticCredentials:
-    """A header that never changes."""
+    """An Authorization header that never changes."""
 
     identity: Identity | None = None
 
     def __init__(self, header: str) -> None:
         self._header = header
 
-    async def authorization(self, *, refused: str | None = None) -> str:  # noqa: ARG002 - there is no other
-        """The header."""
+    async def authorization(self, *, refused: str | None = None) -> str:  # noqa: ARG002 - there is only one header
+        """Return the header."""
         return self._header
 
     @classmethod
     def token(cls, token: str) -> StaticCredentials:
-        """A bearer token."""
+        """Return credentials with a bearer token."""
         return cls(f"Bearer {token}")
 
     @classmethod
     def password(cls, user: str, password: str) -> StaticCredentials:
-        """HTTP basic authentication."""
+        """Return credentials with HTTP basic authentication."""
         return cls("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
 
 
 class Anonymous(StaticCredentials):
-    """No header: a client certificate, or nothing at all."""
+    """No Authorization header: the client uses a certificate, or no credentials."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -70,7 +75,7 @@ class TokenFile:
         self._header = ""
 
     async def authorization(self, *, refused: str | None = None) -> str:
-        """The header of the token in the file now, or of the last one read if the file cannot be read just now."""
+        """Return the header with the token now in the file; if the file cannot be read, with the last token that was read."""
         now = self._clock()
         if refused is not None or now - self._checked >= TOKEN_FILE_CHECK_SECONDS:
             self._checked = now

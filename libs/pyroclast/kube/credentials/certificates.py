@@ -1,4 +1,4 @@
-"""PEM material in memory or in files, and how it gets into an SSL context."""
+"""PEM certificates and keys, in memory or in files, and how they are loaded into an SSL context."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["NO_PEM", "Identity", "Pem", "load_identity"]
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """PEM text that is given directly or lies in a file, which may be replaced while we run."""
+    """PEM text in memory or in a file, which may be replaced while the program runs."""
 
     data: bytes = field(default=b"", repr=False)
     path: Path | None = None
@@ -26,7 +26,7 @@ class Pem:
 
     @property
     def stamp(self) -> object:
-        """Something that is another after the file was replaced."""
+        """A value that changes when the file is replaced."""
         if self.path is None:
             return None
         try:
@@ -36,7 +36,7 @@ class Pem:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def read(self) -> bytes:
-        """The text as it is now."""
+        """Return the present text."""
         return self.path.read_bytes() if self.path is not None else self.data
 
 
@@ -54,11 +54,11 @@ class Identity:
 def load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Make `context` present `certificate` from its next handshake on.
 
-    OpenSSL's Python binding reads only files, so the pair passes through one that only this user can read, and that is memory
-    where the system has such.
+    Python's ssl module only reads files. So certificate and key are written to a file that only this user can read, in memory
+    where the system supports that.
 
     Raises:
-        ssl.SSLError: not a pair.
+        ssl.SSLError: certificate and key do not match.
     """
     with _scratch() as (file, path):
         file.write(certificate.rstrip() + b"\n" + key)
@@ -68,7 +68,7 @@ def load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> No
 
 @contextmanager
 def _scratch() -> Iterator[tuple[IO[bytes], str]]:
-    """A file that is gone afterwards, and how OpenSSL finds it."""
+    """Open a temporary file; yield the file and a path by which OpenSSL can open it."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("pem"), "wb") as file:
             yield file, f"/proc/self/fd/{file.fileno()}"

@@ -1,6 +1,7 @@
-"""Credentials that come from a program or a provider (exec plugins, OIDC, cloud accounts).
+"""Credentials from a program or a provider (exec plugins, OIDC, cloud accounts).
 
-The one module that imports kubernetes_asyncio, which costs half a second and 70 MB: loaded only for kubeconfigs that need it.
+No other module imports kubernetes_asyncio, which costs half a second and 70 MB. This module is only loaded for kubeconfigs that
+need it.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ __all__ = ["CloudCredentials"]
 log = structlog.get_logger()
 
 LOOK_SECONDS: Final = 60.0
-"""How often the loader is asked for a token that does not say when it ends; it asks the provider if need be."""
+"""Seconds between two requests to the loader for a token without an expiry; the loader contacts the provider if necessary."""
 
 REFUSED_SECONDS: Final = 5.0
-"""How long after it was asked a plugin is not asked again, though the server refuses what it gave."""
+"""Seconds for which a plugin is not called again after a call, even if the server refuses the credentials."""
 
 LEEWAY_SECONDS: Final = 10.0
-"""Credentials that end so soon are not used any more."""
+"""Seconds before their expiry at which credentials are no longer used."""
 
 ASK_SECONDS: Final = 60.0
-"""A plugin that takes longer is ended."""
+"""Seconds after which a plugin is stopped."""
 
 WATCHED: Final = """
 import subprocess, sys
@@ -53,12 +54,15 @@ try:
 except subprocess.TimeoutExpired:
     sys.exit(f"no answer within {sys.argv[1]} s")
 """
-"""Runs a plugin so that it ends in time and cannot wait for what nobody types."""
+"""Runs a plugin with a time limit and without input, so that the plugin cannot wait for a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What plugin or provider gave; `until` in seconds since the epoch."""
+    """Credentials from a plugin or provider.
+
+    `until` and `asked` (expiry and time of the request) are in seconds since the epoch.
+    """
 
     header: str = field(repr=False)
     identity: Identity | None
@@ -67,15 +71,17 @@ class _Given:
 
 
 class CloudCredentials:
-    """What the user of a kubeconfig's current context gets from its plugin or provider: a token, or a client certificate.
+    """The credentials that a plugin or provider gives to the user of a kubeconfig's current context: a token or a client
+    certificate.
 
-    One caller at a time asks it, for all who wait, and again only when what it gave ends or the server refuses it.
+    One request at a time serves all waiting callers. A new request is made only when the credentials expire or the server refuses
+    them.
     """
 
     def __init__(
         self, kubeconfig: Path, context: str, clock: Callable[[], float] = time.time, *, files: Sequence[Path] = ()
     ) -> None:
-        """`kubeconfig` has the user; `files` are all that are merged, by default that one alone."""
+        """`kubeconfig` contains the user; `files` are all merged files, by default only `kubeconfig`."""
         self._kubeconfig = kubeconfig
         self._files = files or (kubeconfig,)
         self._context = context
@@ -89,11 +95,13 @@ class CloudCredentials:
 
     @property
     def identity(self) -> Identity | None:
-        """The client certificate, if that is what was given."""
+        """The client certificate; None when the credentials are a token."""
         return self._given.identity if self._given is not None else None
 
     async def authorization(self, *, refused: str | None = None) -> str:
-        """The header; asks the plugin or provider when there is none yet, it ends, or the server refused just this one."""
+        """Return the header. Asks the plugin or provider when there is no header, it has expired, or the server refused this
+        header.
+        """
         given, now = self._given, self._clock()
         if given is not None and now < given.until and (refused != given.header or now < given.asked + REFUSED_SECONDS):
             return given.header
@@ -120,14 +128,14 @@ class CloudCredentials:
         if self._loader is None:
             self._loader = _Loader.of(self._kubeconfig, self._files, self._context)
         try:
-            async with asyncio.timeout(ASK_SECONDS + LEEWAY_SECONDS):  # a plugin ends before
+            async with asyncio.timeout(ASK_SECONDS + LEEWAY_SECONDS):  # a plugin is stopped earlier than that
                 return await (
                     self._run_plugin(self._loader) if self._loader.plugin else self._load(self._loader, refused=refused)
                 )
         except TimeoutError:
             raise self._failed("no answer in time") from None
-        except Exception as error:  # whatever the library, the plugin or the provider came up with
-            self._loader = None  # the file may be right by the next time
+        except Exception as error:  # the library, the plugin or the provider may raise any error
+            self._loader = None  # the file may have been corrected before the next attempt
             raise self._failed(str(error) or type(error).__name__) from error
 
     async def _run_plugin(self, loader: _Loader) -> _Given:
@@ -162,7 +170,7 @@ class CloudCredentials:
 
 
 class _Loader(KubeConfigLoader):
-    """The library's loader, whose refreshed tokens are kept in the file, and who trusts a provider by its certificate."""
+    """The library's loader, which also writes refreshed tokens to the file, and checks the certificate of a provider."""
 
     @classmethod
     def of(cls, kubeconfig: Path, files: Sequence[Path], context: str) -> _Loader:
@@ -175,16 +183,16 @@ class _Loader(KubeConfigLoader):
 
     @property
     def plugin(self) -> Any:  # noqa: ANN401 - a node of the library
-        """How to run the exec plugin; None when the user has none."""
+        """The configuration of the exec plugin; None when the user has no plugin."""
         return self._user["exec"] if self._user is not None and "exec" in self._user else None
 
     async def renew(self) -> None:
-        """Ask an OIDC provider for another token, though the one there is has not ended."""
+        """Request a new token from an OIDC provider, even if the present token has not expired."""
         if self.provider == "oidc" and self._user is not None:
             await self._refresh_oidc(self._user["auth-provider"])
 
     async def _refresh_oidc(self, provider: Any) -> None:  # noqa: ANN401 - a node of the library
-        """As the library does, but the provider's certificate is checked, and it need not give a new refresh token."""
+        """Refresh like the library, but check the provider's certificate, and accept a response without a new refresh token."""
         config: dict[str, str] = provider["config"].value
         if "refresh-token" not in config:
             raise ValueError("oidc: the id-token has ended, and there is no refresh-token")
@@ -197,7 +205,7 @@ class _Loader(KubeConfigLoader):
 
 
 class _Requestor(OpenIDRequestor):
-    """The library's client of an OIDC provider, with TLS that is checked."""
+    """The library's client of an OIDC provider, with verified TLS."""
 
     tls: ssl.SSLContext
 
@@ -218,7 +226,7 @@ def _trust(config: dict[str, str]) -> ssl.SSLContext:
 
 
 def _save(kubeconfig: Path, document: Any) -> None:  # noqa: ANN401 - a document
-    """Keep a token that replaced another in the file, for after a restart: many providers take a refresh token only once."""
+    """Write a refreshed token to the file for the next start, because many providers accept a refresh token only once."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=kubeconfig.parent, delete=False) as file:
             yaml.safe_dump(document, file, sort_keys=False)

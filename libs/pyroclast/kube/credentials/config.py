@@ -1,4 +1,4 @@
-"""Where the API server is and how to speak to it: kubeconfig files and the in-cluster service account."""
+"""Configuration of the connection to the API server, from kubeconfig files or the in-cluster service account."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class ConfigError(Exception):
-    """A kubeconfig that cannot be used; the text is one line that names the file and what is wrong."""
+    """A kubeconfig cannot be used; the text is one line that names the file and the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class ClusterConfig:
     """One cluster and one identity.
 
     Attributes:
-        server: its URL, without a trailing slash.
-        authority: the CA that signed the server's certificate; empty means those of the system.
-        server_name: the name the certificate must be for, when it is not the host of `server`.
-        insecure: do not check the server's certificate.
-        certificate: our client certificate, with its `key`; empty for none.
+        server: the URL of the API server, without a trailing slash.
+        authority: the CA that signed the server's certificate; empty for the CAs of the system.
+        server_name: the name in the server's certificate, when it differs from the host of `server`.
+        insecure: whether the server's certificate is not checked.
+        certificate: the client certificate, with its `key`; empty for none.
         credentials: the source of Authorization headers.
-        namespace: what the context names as its default.
-        proxy: URL of an HTTP proxy; empty for none.
+        namespace: the default namespace of the context.
+        proxy: the URL of an HTTP proxy; empty for none.
     """
 
     server: str
@@ -52,14 +52,14 @@ class ClusterConfig:
 
     @property
     def stamp(self) -> tuple[object, ...]:
-        """Something that is another after certificates were replaced on disk, or the credentials brought another one."""
+        """A value that changes when certificates are replaced on disk, or when the credentials have a new certificate."""
         return (self.authority.stamp, self.certificate.stamp, self.key.stamp, self.credentials.identity)
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """A new client context with the certificates as they are now; None when `server` is not https.
+        """Return a new client context with the present certificates; None when `server` is not https.
 
         Raises:
-            ConfigError: a file is missing or is not what it should be.
+            ConfigError: a file is missing or invalid.
         """
         if not self.server.startswith("https:"):
             return None
@@ -91,13 +91,14 @@ class ClusterConfig:
 
 
 def load_config(kubeconfig: str | Sequence[Path] = "", *, master: str = "", context: str = "") -> ClusterConfig:
-    """The configuration of a kubeconfig file, or of the service account of this pod when both arguments are empty.
+    """Return the configuration of a kubeconfig file, or of this pod's service account when `kubeconfig` and `master` are empty.
 
-    Several files are merged as kubectl merges them: of entries with one name, and of current contexts, the first counts.
-    `master` is the URL of the API server; it overrides that of the file. `context` is by default the file's current one.
+    Several files are merged like kubectl merges them: of entries with the same name, and of current contexts, the first is used.
+    `master` is the URL of the API server, which overrides the URL in the file. `context` is by default the current context of the
+    file.
 
     Raises:
-        ConfigError: nothing usable there.
+        ConfigError: there is no usable configuration.
     """
     if master:
         _check_url(master, "--master")
@@ -117,12 +118,13 @@ def find_config(
     environ: Mapping[str, str] = os.environ,
     default_server: str = "",
 ) -> ClusterConfig:
-    """The configuration that kubectl would find: the file given, those of KUBECONFIG, the usual one, the pod's own account.
+    """Return the configuration that kubectl would use: the given file, the files of KUBECONFIG, the default file, or the pod's
+    own account.
 
-    Several files in KUBECONFIG are merged; those that do not exist are skipped. `default_server` is taken when nothing is found.
+    The files of KUBECONFIG are merged; missing files are skipped. `default_server` is used when no configuration is found.
 
     Raises:
-        ConfigError: a kubeconfig that cannot be used, or nothing found and no `default_server`.
+        ConfigError: a kubeconfig is invalid, or no configuration is found and `default_server` is empty.
     """
     if kubeconfig:
         return load_config(kubeconfig, master=master, context=context)
@@ -130,7 +132,7 @@ def find_config(
     if found := [path for path in files if path.is_file()]:
         return load_config(found, master=master, context=context)
     if environ.get("KUBECONFIG"):
-        return load_config(str(files[0]), master=master)  # says that there is no such file
+        return load_config(str(files[0]), master=master)  # raises an error that names the missing file
     if environ.get("KUBERNETES_SERVICE_HOST") and not master:
         return load_config()
     server = master or environ.get("KUBERNETES_MASTER") or default_server
@@ -140,7 +142,10 @@ def find_config(
 
 
 def configuration_files(kubeconfig: str = "", environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The kubeconfig files that kubectl would read: the one given, those of KUBECONFIG, or the usual one. They may not exist."""
+    """Return the kubeconfig files that kubectl would read: the given file, the files of KUBECONFIG, or the default file.
+
+    The files may not exist.
+    """
     if kubeconfig:
         return [Path(kubeconfig).expanduser()]
     listed = [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
@@ -204,7 +209,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _named(documents: _Documents, section: str, item: str, name: str) -> tuple[Path, Mapping[str, Any]]:
-    """The first cluster, user or context of that name, and the file that it stands in."""
+    """Return the first cluster, user or context of that name, and the file that contains it."""
     for path, document in documents:
         for entry in document.get(section) or ():
             if isinstance(entry, dict) and entry.get("name") == name:
@@ -224,7 +229,7 @@ def _files(documents: _Documents) -> str:
 
 
 def _pem(section: Mapping[str, Any], name: str, path: Path) -> Pem:
-    """`NAME-data` (base64) or the file `NAME`, which is relative to the kubeconfig."""
+    """Return the PEM text of `NAME-data` (base64), or of the file `NAME`, whose path is relative to the kubeconfig."""
     if data := section.get(f"{name}-data"):
         try:
             return Pem(data=base64.b64decode(str(data), validate=False))

@@ -1,1 +1,1 @@
-"""Events of Kubernetes: correlated and written in the background."""
+"""Events of Kubernetes, which are correlated and written in the background."""

@@ -1,6 +1,7 @@
-"""What becomes of events: repeated ones are counted, similar ones combined, floods cut.
+"""Correlates events: counts repeated events, combines similar ones, and drops events beyond a rate.
 
-Pure. The rules are client-go's, but that each reason has a budget of its own: one that comes often hides no other of its object.
+The module is pure. Its rules are those of client-go, except that each reason has its own rate, so that a frequent reason does not
+hide other reasons of the same object.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pyroclast.kube.basics.ratelimit import TokenBucket
 
 __all__ = ["Correlator", "Emission", "Reference", "Report"]
 
-SIMILAR: Final = 10  # events with the same object, type and reason but different messages, before they are combined …
-SIMILAR_SECONDS: Final = 600.0  # … if they come within this time of each other
+# similar events have the same object, type and reason but different messages; more than this many are combined …
+SIMILAR: Final = 10
+SIMILAR_SECONDS: Final = 600.0  # … if the time between two of them is not longer than this
 COMBINED: Final = "(combined from similar events): "
-BURST: Final = 25  # events about one object at once …
-REFILL: Final = 1 / 300.0  # … and then one in five minutes
-REMEMBERED: Final = 4096  # of each sort; the least recently used are forgotten
+BURST: Final = 25  # events about one object and reason at once …
+REFILL: Final = 1 / 300.0  # … and then one event in five minutes
+REMEMBERED: Final = 4096  # entries of each cache; the least recently used are dropped
 LONGEST_MESSAGE: Final = 1024  # bytes
 LONGEST_NAME: Final = 253 - 17  # an object name, less the dot and 16 hexadecimal digits
 
@@ -37,7 +39,7 @@ class _HasMetadata(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Which object an event is about."""
+    """The object of an event."""
 
     api_version: str
     kind: str
@@ -48,19 +50,19 @@ class Reference:
 
     @classmethod
     def of(cls, record: _HasMetadata, kind: ResourceType) -> Self:
-        """The reference to a record of an informer."""
+        """Return the reference to a record of an informer."""
         meta = record.metadata
         return cls(kind.api_version, kind.kind, meta.namespace, meta.name, meta.uid, meta.resource_version)
 
     @classmethod
     def to(cls, body: Mapping[str, Any]) -> Self:
-        """The reference to an object as the API server answered it."""
+        """Return the reference to an object as the API server returned it."""
         meta: Mapping[str, Any] = body.get("metadata") or {}
         names = (str(meta.get(name) or "") for name in ("namespace", "name", "uid", "resourceVersion"))
         return cls(str(body.get("apiVersion") or ""), str(body.get("kind") or ""), *names)
 
     def to_wire(self) -> dict[str, str]:
-        """As `involvedObject`."""
+        """Return the reference in the form of `involvedObject`."""
         wire = {
             "apiVersion": self.api_version,
             "kind": self.kind,
@@ -74,7 +76,10 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something happened to an object; `type` is Normal or Warning, `labels` are those of its first Event."""
+    """Something that happened to an object.
+
+    `type` is Normal or Warning; `labels` are the labels of the first Event of this kind.
+    """
 
     regarding: Reference
     type: str
@@ -85,7 +90,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What to write: the whole Event, and whether it is new or counts up one that exists."""
+    """The Event to write. `is_new`: the Event is created; otherwise the count of an existing Event is increased."""
 
     key: Key
     body: dict[str, Any]
@@ -93,7 +98,7 @@ class Emission:
 
     @property
     def patch(self) -> dict[str, Any]:
-        """What counting up changes, as a merge patch."""
+        """The merge patch that increases the count."""
         return {name: self.body[name] for name in ("count", "lastTimestamp", "message")}
 
 
@@ -111,7 +116,7 @@ class _Written:
 
 
 class _Recent(OrderedDict[Any, V], Generic[V]):
-    """A mapping that forgets what was not used for longest."""
+    """A mapping that drops the least recently used entries."""
 
     def use(self, key: object, make: Callable[[], V]) -> V:
         value = self.get(key)
@@ -125,7 +130,7 @@ class _Recent(OrderedDict[Any, V], Generic[V]):
 
 
 class Correlator:
-    """Turns occurrences into Events of one component."""
+    """Turns reports into Events of one component."""
 
     def __init__(self, component: str) -> None:
         self._component = component
@@ -135,9 +140,9 @@ class Correlator:
         self._last_stamp = 0
 
     def take(self, report: Report, now: float) -> Emission | None:
-        """The Event to write for `report` at `now` (seconds since the epoch); None when there were too many such ones."""
+        """Return the Event to write for `report` at `now` (seconds since the epoch); None when the report exceeds the rate."""
         of = report.regarding
-        # a flat tuple, as it is hashed some ten times: the version of the object is none of it
+        # a flat tuple, because it is hashed about ten times; the resource version of the object is not part of it
         group = (of.api_version, of.kind, of.namespace, of.name, of.uid, report.type, report.reason)
         similar = self._similar.use(group, lambda: _Similar(set(), now))
         if now - similar.last > SIMILAR_SECONDS:
@@ -183,7 +188,7 @@ class Correlator:
 
 @functools.lru_cache(16)
 def _stamp(now: int) -> str:
-    """Seconds since the epoch as an event says them."""
+    """Return seconds since the epoch in the format of an Event."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -1,4 +1,4 @@
-"""The event recorder: tells users what happened to their objects, without ever holding up the work."""
+"""The event recorder: records Events on the objects of users, without delaying other work."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["EventRecorder", "Reference"]
 
 log = structlog.get_logger()
 
-LONGEST_BACKLOG: Final = 1000  # events; a server that is away must not cost memory
-SENDERS: Final = 4  # at a time: one alone falls behind where many Jobs wait at once
+LONGEST_BACKLOG: Final = 1000  # events; an unreachable server must not fill the memory
+SENDERS: Final = 4  # requests at a time: one sender falls behind when many Jobs wait at once
 SEND_SECONDS: Final = 10.0
 FLUSH_SECONDS: Final = 2.0
 
@@ -30,8 +30,8 @@ FLUSH_SECONDS: Final = 2.0
 class EventRecorder:
     """Records events and sends them in the background; `run` must be running.
 
-    Repeated events are counted, similar ones combined and floods cut as client-go does, and what is counted up while it waits is
-    sent once. Events are best effort: none is worth stopping for.
+    Like client-go, the recorder counts repeated events, combines similar ones and limits their rate. An event that is repeated
+    before it was sent is sent once. A failure to send an event is never an error of the program.
     """
 
     def __init__(self, client: Client, component: str, *, now: Callable[[], float] = time.time) -> None:
@@ -54,7 +54,8 @@ class EventRecorder:
     ) -> None:
         """Record that something happened to an object; `type_` is Normal or Warning. Never blocks, never raises.
 
-        By `labels` it is found by those who do not know the object, such as by the group that it is of.
+        `labels`: labels of the Event, by which a client can select Events without knowing the object, for example by the
+        PodGroup.
         """
         reference = regarding if isinstance(regarding, Reference) else Reference.to(regarding)
         emission = self._correlator.take(Report(reference, type_, reason, message, labels or {}), self._now())
@@ -66,7 +67,7 @@ class EventRecorder:
         self._queue(self._backlog.get(emission.key), emission)
 
     async def run(self) -> None:
-        """Send what was recorded, until cancelled; what is left then is sent within two seconds or dropped."""
+        """Send recorded events until cancelled. Then send the remaining events for at most two seconds, and drop the others."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(SENDERS):
@@ -85,25 +86,25 @@ class EventRecorder:
             await self._send_all(backoff)
 
     def _queue(self, earlier: Emission | None, latest: Emission) -> None:
-        """Let `latest` wait in the place of `earlier`; if that was to be created, so is this."""
+        """Replace the waiting `earlier` by `latest`; `latest` is created if `earlier` was to be created."""
         self._backlog[latest.key] = replace(latest, is_new=True) if earlier is not None and earlier.is_new else latest
         self._more.set()
 
     async def _send_all(self, backoff: Backoff) -> None:
-        """Send all that nobody else is sending: what is said anew of an event waits until what was said before has arrived."""
+        """Send all events that no other sender is sending. A repeated event waits until its earlier version was sent."""
         while (key := next((key for key in self._backlog if key not in self._under_way), None)) is not None:
             emission = self._backlog.pop(key)
             self._under_way.add(key)
             try:
                 await self._send(emission)
                 backoff.reset()
-            except ApiError as error:  # the namespace is going, or we may not: the next event may fare better
+            except ApiError as error:  # the namespace is being deleted, or a right is missing: other events may still succeed
                 self._client.observer.incident(EVENTS.qualified, "refused")
                 log.debug("event.refused", key=str(emission.key), error=str(error))
             except ConnectionFailed:
                 self._queue(emission, self._backlog.get(emission.key, emission))
                 await asyncio.sleep(backoff.next())
-            except asyncio.CancelledError:  # what may not have arrived goes out with the rest
+            except asyncio.CancelledError:  # a possibly lost event is sent with the remaining ones
                 self._queue(emission, self._backlog.get(emission.key, emission))
                 raise
             finally:
@@ -118,7 +119,7 @@ class EventRecorder:
             try:
                 await self._client.patch(EVENTS, emission.key, emission.patch, PatchKind.MERGE, deadline=deadline)
             except NotFound:
-                log.debug("event.expired", key=str(emission.key))  # the server keeps them for an hour
+                log.debug("event.expired", key=str(emission.key))  # the server deletes events after an hour
             else:
                 return
         await self._client.create(EVENTS, emission.body, deadline=deadline)

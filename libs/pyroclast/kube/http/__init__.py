@@ -1,1 +1,1 @@
-"""Requests to the API server: connections, calls that are repeated where that is safe, pages, batches."""
+"""Requests to the API server: connections, calls with safe retries, pages, batches."""

@@ -1,4 +1,4 @@
-"""Doing the same to many objects at once, carefully at first."""
+"""Runs the same action for many objects, first in small batches."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pyroclast.kube.basics.errors import KubeError
 __all__ = ["FIRST_BATCH", "LARGEST_BATCH", "MOST_AT_ONCE", "at_once", "slow_start"]
 
 FIRST_BATCH: Final = 8
-"""How many are tried before it is known that it works; a quota that is used up is then asked so many times, not a thousand."""
+"""Size of the first batch. If the action fails, for example because a quota is used up, only so many requests are refused."""
 
 LARGEST_BATCH: Final = 512
-"""How many more are asked for before it is seen that something went wrong."""
+"""The largest batch, and so the most requests after a fault before the fault is noticed."""
 
 MOST_AT_ONCE: Final = 64
-"""More than a client sends at the same time, so that it never idles."""
+"""Actions at a time: more than a client sends at a time, so that the client is never idle."""
 
 T = TypeVar("T")
 
 
 async def at_once(items: Sequence[T], action: Callable[[T], Awaitable[None]]) -> list[KubeError]:
-    """Run `action` for all items, `MOST_AT_ONCE` at a time; the errors of the API server, in order.
+    """Run `action` for all items, `MOST_AT_ONCE` at a time; return the errors of the API server, in the order of the items.
 
-    What waits here does not stand in the queue of the client, where the requests of other Jobs would come after it.
+    Other items wait in this function and not in the client's queue, where they would delay the requests of other Jobs.
     """
     waiting = iter(enumerate(items))
     errors: dict[int, KubeError] = {}
@@ -45,9 +45,9 @@ async def at_once(items: Sequence[T], action: Callable[[T], Awaitable[None]]) ->
 
 
 async def slow_start(items: Sequence[T], action: Callable[[T], Awaitable[None]], *, first: int = FIRST_BATCH) -> list[KubeError]:
-    """Run `action` for all items in batches that double as long as all goes well; stop after the first batch with an error.
+    """Run `action` for all items in batches that double while there are no errors. Stop after the first batch with an error.
 
-    `first`: the size of the first batch; none is larger than `LARGEST_BATCH`.
+    `first`: the size of the first batch. No batch is larger than `LARGEST_BATCH`.
     """
     done, size = 0, first
     while done < len(items):

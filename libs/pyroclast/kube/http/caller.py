@@ -1,4 +1,4 @@
-"""Calls to the API server: bounded in number, repeated where that is safe, counted."""
+"""Calls to the API server: limited in number, retried where that is safe, and counted."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from pyroclast.kube.http.transport import Transport
 
 __all__ = ["Call", "Caller"]
 
-CALL_SECONDS: Final = 30.0  # a write may pass several webhooks of up to 10 s each
+CALL_SECONDS: Final = 30.0  # the webhooks of a write may take up to 10 s each
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 5.0
 
 
 class Call(msgspec.Struct, frozen=True, gc=False):
-    """A request and how to go about it.
+    """A request and its options.
 
     Attributes:
-        request: what is sent.
-        verb: as RBAC and metrics call it.
+        request: the HTTP request.
+        verb: the verb as RBAC and metrics name it.
         resource: `plural.group[/subresource]`, for metrics.
-        repeat: what sending it twice would do.
-        seconds: how long one attempt may take.
+        repeat: the effect of sending the request twice.
+        seconds: the time limit of one attempt.
     """
 
     request: Request
@@ -46,7 +46,7 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 class Caller:
-    """Carries out calls for a client."""
+    """Performs the calls of a client."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Caller:
         self._bucket = TokenBucket(qps, max(burst, 1)) if qps > 0 else None
 
     async def call(self, call: Call, deadline: Deadline | None = None) -> bytes:
-        """The body of the answer, after as many attempts as are allowed and fit before `deadline`, all waiting included."""
+        """Return the body of the response, after as many attempts as are allowed before `deadline`, all waits included."""
         deadline = deadline or Deadline.after(CALL_SECONDS)
         backoff: Backoff | None = None
         while True:
@@ -82,10 +82,11 @@ class Caller:
             await asyncio.sleep(pause)
 
     async def line_batches(self, request: Request, resource: str, *, silence: float) -> AsyncGenerator[list[bytes]]:
-        """The lines of a long answer, all that arrived together at a time; first an empty batch, when the server has accepted.
+        """Yield the lines of a long response in batches of lines that arrived together. An empty batch first: the server has
+        accepted.
 
-        The request is not repeated. A stream that is cut raises ConnectionFailed; one that ends in order just ends.
-        `silence` is the number of seconds without a byte after which the stream counts as dead; 0 for never.
+        The request is not repeated. A stream that is cut raises ConnectionFailed; a stream that ends normally ends the iteration.
+        `silence`: seconds without a byte after which the stream counts as broken; 0 for no limit.
         """
         loop = asyncio.get_running_loop()
         began, status = loop.time(), 0
@@ -114,7 +115,7 @@ class Caller:
             self._slots.release()
 
     async def _wait_for_slot(self, call: Call, deadline: Deadline) -> None:
-        """Wait until a request may be sent, but no longer than `deadline`: who waited in vain has sent nothing."""
+        """Wait until a request may be sent, but no longer than `deadline`. When the wait fails, nothing was sent."""
         if self._bucket is not None and not await self._bucket.wait(deadline.left()):
             raise _not_sent(call, f"the limit of {self._bucket.rate:g} requests per second leaves no room for it in time")
         if not self._slots.locked():

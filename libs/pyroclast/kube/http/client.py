@@ -1,6 +1,6 @@
 """Requests to the API server: raw JSON in and out, retried where that is safe.
 
-Here are the verbs of the API; how a call is made is in `caller`, how one HTTP exchange goes in `transport`.
+This module has the verbs of the API. `caller` has the retries of a call, and `transport` has a single HTTP exchange.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Json: TypeAlias = dict[str, Any]
 Items: TypeAlias = list[Json]
 Lines: TypeAlias = list[bytes]
 
-READ_SECONDS: Final = 10.0  # one attempt of a read: a hung connection must not eat the whole deadline
+READ_SECONDS: Final = 10.0  # one attempt of a read: a hanging connection must not use up the whole deadline
 JSON_TYPE: Final = "application/json"
 VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-SAFE: Final = "/:@!$&'()*+,;=~%"  # characters of a path that stay as they are
-PLAIN: Final = re.compile(r"[A-Za-z0-9/._:-]*")  # nearly all paths
+SAFE: Final = "/:@!$&'()*+,;=~%"  # characters of a path that are not quoted
+PLAIN: Final = re.compile(r"[A-Za-z0-9/._:-]*")  # almost all paths, which need no quoting
 
 
 class PatchKind(StrEnum):
-    """How a patch body is meant; the values are the content types."""
+    """The format of a patch body; the values are the content types."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -48,20 +48,20 @@ class PatchKind(StrEnum):
 
 
 class Client:
-    """An async context manager; all methods raise `pyroclast.kube.basics.errors`.
+    """A client of an API server, used as an async context manager; all methods raise `pyroclast.kube.basics.errors`.
 
-    A call is tried again after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (30 seconds from now by
-    default), unless doing it twice could do harm. Waiting for one's turn is part of that time. A write under a Lease that may
+    A call is retried after connection errors, 5xx, and 429 with Retry-After, until its `deadline` (by default 30 seconds from
+    now), unless a second request could do harm. The deadline includes the wait for a free slot. A write under a Lease that may
     have been lost does not begin (`pyroclast.kube.basics.fence`). Bodies may contain msgspec structs and raw JSON.
 
     Args:
-        config: where and who.
-        max_in_flight: requests at the same time; watches do not count. More than 48 only makes the server drop watches.
+        config: the API server and the credentials.
+        max_in_flight: parallel requests, not counting watches. More than 48 only makes the server drop watches.
         qps: requests per second, 0 for no limit; `burst` of them at once.
-        max_attempts: how often a call is tried at most.
-        user_agent: who we are, for the server's logs.
-        observer: told of each request.
-        on_warning: told each text that the server warns of, once; by default it is logged.
+        max_attempts: the most attempts of a call.
+        user_agent: the name of the program in the server's logs.
+        observer: receives a report of each request.
+        on_warning: called once for each text of a server's warning; by default the warning is logged.
     """
 
     def __init__(
@@ -98,16 +98,18 @@ class Client:
         await self._caller.transport.close()
 
     def apart(self) -> Client:
-        """Another client of the same API server, with connections and slots of its own and no limit: for what must not wait."""
+        """Return another client of the same API server with its own connections and no limits, for requests that must
+        not wait.
+        """
         return Client(self.config, user_agent=self.user_agent, observer=self.observer)
 
     @property
     def outages(self) -> int:
-        """How often the API server began to be out of reach."""
+        """How many times the API server has become unreachable."""
         return self._caller.transport.outages
 
     def now(self) -> float:
-        """Seconds since the epoch by the clock of the API server."""
+        """Return seconds since the epoch by the clock of the API server."""
         return self._caller.transport.clock.now()
 
     async def get(self, kind: ResourceType, key: Key, *, subresource: str = "", deadline: Deadline | None = None) -> Json:
@@ -118,7 +120,7 @@ class Client:
     async def list(
         self, kind: ResourceType, namespace: str = "", *, label_selector: str = "", field_selector: str = "", limit: int = 500
     ) -> tuple[Items, str]:
-        """All objects and the resourceVersion of the list, read in pages of `limit` (0: in one piece)."""
+        """Return all objects and the resourceVersion of the list, read in pages of `limit` (0: one page)."""
 
         async def fetch(query: dict[str, str]) -> Page[Json]:
             body = _object(await self.list_page(kind, namespace, query))
@@ -128,7 +130,7 @@ class Client:
         return await read_pages(fetch, selectors(label_selector, field_selector), limit)
 
     async def list_page(self, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> bytes:
-        """One page of a list, undecoded."""
+        """Return one page of a list, undecoded."""
         return await self._caller.call(Call(_request("GET", kind.path(namespace), query), "list", kind.qualified))
 
     async def create(
@@ -144,10 +146,11 @@ class Client:
         strict: bool = False,
         deadline: Deadline | None = None,
     ) -> Json:
-        """Create an object, or post to a subresource of `name`. `strict`: have unknown and doubled fields refused, not dropped.
+        """Create an object, or post to a subresource of `name`.
 
-        A create with a name whose answer is lost is sent again; the AlreadyExists that may follow can mean our own object.
-        One with generateName is never sent again unless it certainly did not reach the server.
+        `strict`: the server refuses unknown and duplicate fields instead of dropping them. When the response to a create with a
+        name is lost, the create is sent again. A following AlreadyExists may then mean the object of the first attempt. A create
+        with generateName is only sent again if it certainly did not reach the server.
         """
         metadata = body.get("metadata") or {}
         query = {"dryRun": "All"} if dry_run else {}
@@ -184,7 +187,7 @@ class Client:
         force: bool = False,
         deadline: Deadline | None = None,
     ) -> Json:
-        """Change an object in part. `force` is for APPLY: take over fields that others manage."""
+        """Change a part of an object. `force`, only for APPLY: take over fields that other managers own."""
         query = {"fieldManager": field_manager} if field_manager else {}
         if force:
             query["force"] = "true"
@@ -203,12 +206,14 @@ class Client:
         propagation: str = "",
         deadline: Deadline | None = None,
     ) -> Json:
-        """Delete an object, if it still is the one of `uid` and `resource_version` where given (else Conflict).
+        """Delete an object, if it still has the given `uid` and `resource_version` (else Conflict); empty values are not
+        compared.
 
-        When an answer is lost it is sent again; NotFound may follow then although it was this call that deleted it.
+        When the response is lost, the delete is sent again; the second response may be NotFound although this call deleted the
+        object.
 
-        `grace_seconds` is how long its processes may take to stop, None for what the object says; `propagation` is Background,
-        Foreground or Orphan.
+        `grace_seconds`: seconds that the object's processes may take to stop; None for the value of the object. `propagation`:
+        Background, Foreground or Orphan.
         """
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1"}
         if preconditions := {name: value for name, value in (("uid", uid), ("resourceVersion", resource_version)) if value}:
@@ -231,38 +236,39 @@ class Client:
         once: bool = False,
         deadline: Deadline | None = None,
     ) -> bytes:
-        """Any request; the answer's body.
+        """Send any request; return the body of the response.
 
-        It is not sent again if `once`; a POST only if it certainly did not reach the server.
+        With `once`, the request is never sent again. A POST is sent again only if it certainly did not reach the server.
         """
         request = _request(method, path, query, body, content_type=content_type)
         repeat = Repeat.NEVER if once else Repeat.DOUBLES if method == "POST" else Repeat.HARMLESS
         return await self._caller.call(Call(request, VERBS[method], repeat=repeat), deadline)
 
     async def stream(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes]:
-        """The lines of a long answer (a log that is followed, a watch), as they come."""
+        """Yield the lines of a long response (a followed log, a watch) as they arrive."""
         async with aclosing(self._caller.line_batches(_request("GET", path, query), "", silence=0.0)) as batches:
             async for lines in batches:
                 for line in lines:
                     yield line
 
     def watch(self, kind: ResourceType, namespace: str, query: Mapping[str, str], *, silence: float) -> AsyncGenerator[Lines]:
-        """The events of a watch as undecoded lines, as many at a time as arrived together; first an empty batch once it is open.
+        """Yield the events of a watch as undecoded lines, in batches that arrived together. An empty batch first: the watch is
+        open.
 
-        Not repeated. A stream that is cut, or brings no byte for `silence` seconds, raises ConnectionFailed.
+        The request is not repeated. A stream that is cut, or has no byte for `silence` seconds, raises ConnectionFailed.
         """
         request = _request("GET", kind.path(namespace), {**query, "watch": "true"})
         return self._caller.line_batches(request, kind.qualified, silence=silence)
 
 
 def selectors(label_selector: str, field_selector: str) -> dict[str, str]:
-    """The query parameters of a selection."""
+    """Return the query parameters of a label selector and a field selector."""
     named = (("labelSelector", label_selector), ("fieldSelector", field_selector))
     return {name: value for name, value in named if value}
 
 
 def encode(value: Any) -> bytes:  # noqa: ANN401 - a JSON value
-    """`value` as JSON; msgspec structs and raw JSON may be anywhere in it."""
+    """Return `value` as JSON; msgspec structs and raw JSON may be anywhere in `value`."""
     return orjson.dumps(value, default=_part)
 
 

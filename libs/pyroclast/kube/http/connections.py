@@ -1,7 +1,7 @@
-"""Connections to the API server, and one exchange of a request and its answer on each of them.
+"""Connections to the API server, and the exchange of one request and one response on a connection.
 
-aiohttp opens, secures, keeps and closes connections and reads what comes on them. Its session is left out: redirects, cookies,
-forms, a task for each body and timers for each step, for which we have no use, take two thirds of a small request's CPU time.
+aiohttp opens, encrypts, keeps and closes connections, and reads from them. Pyroclast does not use aiohttp's ClientSession.
+Redirects, cookies, forms, a task for each body and timers for each step would take two thirds of a small request's CPU time.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from pyroclast.kube.credentials.config import ClusterConfig
 __all__ = ["Connections", "Exchange", "Request"]
 
 CONNECT_SECONDS: Final = 5.0
-IDLE_CONNECTION_SECONDS: Final = 25.0  # less than any server or proxy keeps one, so that we do not write into a closed one
-READ_BUFFER: Final = 256 * 1024  # bytes of a watch taken in at one go
-FIRST_FINAL: Final = 200  # answers below are provisional, and another follows
+# shorter than any server or proxy keeps a connection, so that no request is written to a closed connection
+IDLE_CONNECTION_SECONDS: Final = 25.0
+READ_BUFFER: Final = 256 * 1024  # bytes of a watch that are read at once
+FIRST_FINAL: Final = 200  # lower codes are provisional, and another response follows
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """One request. `path` and `query` are quoted; `query` is without its question mark."""
+    """One request. `path` and `query` are quoted; `query` has no question mark."""
 
     method: str
     path: str
@@ -41,12 +42,12 @@ class Request(msgspec.Struct, frozen=True, gc=False):
 
 
 class Connections:
-    """Connections made with the same certificates, closed when others have taken their place and no request needs them."""
+    """Connections with the same certificates. The last request closes the connections once newer certificates replace these."""
 
     def __init__(self, config: ClusterConfig, tls: ssl.SSLContext | None, user_agent: str) -> None:
         url = URL(config.server)
         self._connector = aiohttp.TCPConnector(
-            limit=0,  # the client bounds its requests; watches come on top
+            limit=0,  # the client limits its requests; watches are not limited
             ssl=tls or True,
             keepalive_timeout=IDLE_CONNECTION_SECONDS,
             socket_factory=_socket,
@@ -60,7 +61,7 @@ class Connections:
         )
         is_relayed = (
             self._server.proxy is not None and not self._server.is_ssl()
-        )  # else the proxy makes a tunnel, if there is one
+        )  # otherwise the proxy, if there is one, opens a tunnel
         self._prefix = (str(url.origin()) if is_relayed else "") + url.raw_path.rstrip("/")
         self._about_us = {
             "Host": self._server.headers["Host"],
@@ -73,7 +74,7 @@ class Connections:
         self._retired = False
 
     async def connect(self) -> aiohttp.connector.Connection:
-        """A connection for one request; `done` gives it back."""
+        """Return a connection for one request; the caller must call `done` at its end."""
         self._users += 1
         try:
             return await self._connector.connect(self._server, [], _TIMEOUT)
@@ -82,23 +83,23 @@ class Connections:
             raise
 
     async def done(self) -> None:
-        """A request that had asked for a connection needs it no longer."""
+        """Report that a request no longer needs its connection."""
         self._users -= 1
         if self._retired and not self._users:
             await self._connector.close()
 
     async def retire(self) -> None:
-        """No new request will come."""
+        """Close the connections as soon as no request uses them; no new request follows."""
         self._retired = True
         if not self._users:
             await self._connector.close()
 
     async def close(self) -> None:
-        """Close all; requests that are under way fail."""
+        """Close all connections; running requests fail."""
         await self._connector.close()
 
     def message(self, request: Request, authorization: str) -> bytes:
-        """What is sent for `request`."""
+        """Return the bytes to send for `request`."""
         target = f"{self._prefix}{request.path}?{request.query}" if request.query else self._prefix + request.path
         head = f"{request.method} {target} HTTP/1.1\r\n{self._always(authorization)}"
         body = request.body
@@ -107,7 +108,7 @@ class Connections:
         return f"{head}Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
     def _always(self, authorization: str) -> str:
-        """The headers that all requests have."""
+        """Return the headers that all requests share."""
         known, text = self._headers
         if text and known == authorization:
             return text
@@ -121,13 +122,13 @@ class Connections:
 
 
 class Exchange:
-    """One request and its answer.
+    """One request and its response.
 
     Attributes:
-        is_tried: a connection was asked for.
-        is_sent: something of the request may have reached the server.
-        status, headers: of the answer, once it has begun.
-        content: its body, as it comes.
+        is_tried: whether a connection was requested.
+        is_sent: whether a part of the request may have reached the server.
+        status, headers: those of the response, once the response has begun.
+        content: the body of the response, as a stream.
     """
 
     __slots__ = ("_connection", "_connections", "content", "headers", "is_sent", "is_tried", "status")
@@ -142,9 +143,10 @@ class Exchange:
         self._connection: aiohttp.connector.Connection | None = None
 
     async def begin(self, connections: Connections, request: Request, authorization: str, silence: float = 0.0) -> None:
-        """Send a request and wait until its answer begins; `silence` is how many seconds may pass without a byte, 0: any.
+        """Send a request and wait until the response begins. `silence`: the longest time without a byte, in seconds; 0 for no
+        limit.
 
-        Raises what aiohttp does when a connection cannot be made or breaks.
+        Raises the errors of aiohttp when a connection cannot be opened or breaks.
         """
         self.is_tried = True
         self.is_sent = False
@@ -167,11 +169,11 @@ class Exchange:
         self.status, self.headers = answer.code, answer.headers
 
     async def read(self) -> bytes:
-        """The whole body."""
+        """Return the whole body."""
         return self.content.read_nowait() if self.content.is_eof() else await self.content.read()
 
     async def end(self) -> None:
-        """Keep the connection for others if all is read, else close it; harmless when done already."""
+        """Release the connection if the whole response was read, else close the connection. A second call has no effect."""
         if self._connection is None or self._connections is None:
             return
         connection, connections = self._connection, self._connections
@@ -179,27 +181,27 @@ class Exchange:
         transport = connection.transport
         if self.status and self.content.is_eof() and transport is not None and not transport.get_write_buffer_size():
             connection.release()
-        else:  # what is still to come, either way, would be taken for a part of the next exchange
+        else:  # unread or unsent bytes would become a part of the next exchange
             connection.close()
         self.status = 0
         await connections.done()
 
 
 class _Server(ClientRequest):
-    """What aiohttp opens connections for: the server, and how it is reached."""
+    """The destination of aiohttp's connections: the server, and the proxy in front of it."""
 
     @functools.cached_property
     def connection_key(self) -> ConnectionKey:
-        """Under which connections are kept: the same for all requests."""
+        """The key under which connections are kept, the same for all requests."""
         return super().connection_key
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within half a minute that its peer is gone, also while nothing is sent."""
+    """Return a socket that notices within half a minute that its peer is gone, even while nothing is sent."""
     family, kind, protocol, _, _ = address
     sock = socket.socket(family, kind, protocol)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000)):
-        if hasattr(socket, option):  # Linux; elsewhere the defaults of the system serve
+        if hasattr(socket, option):  # Linux; other systems use their defaults
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return sock

@@ -1,4 +1,4 @@
-"""Cutting a byte stream into lines."""
+"""Splits a byte stream into lines."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ LONGEST_LINE: Final = 16 * 1024 * 1024  # bytes; the API server refuses objects 
 
 
 class LineSplitter:
-    """Takes chunks as they arrive and gives the lines that are complete, without their ends; `rest` is what is not."""
+    """Splits arriving chunks into complete lines without line ends; `rest` is the incomplete last line."""
 
     def __init__(self) -> None:
         self.rest = b""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes; empty lines are left out.
+        """Return the lines that `chunk` completes, without empty lines.
 
         Raises:
-            ConnectionFailed: a line longer than any object can be.
+            ConnectionFailed: a line is longer than any object can be.
         """
         lines = (self.rest + chunk if self.rest else chunk).split(b"\n")
         self.rest = lines.pop()

@@ -1,4 +1,4 @@
-"""Whether the API server has PodGroups of Kubernetes itself, and in which version."""
+"""Whether the API server serves the native PodGroups of Kubernetes, and in which version."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from pyroclast.api.types import COMPOSITE_POD_GROUPS, NATIVE_POD_GROUPS, Resourc
 from pyroclast.kube.basics.errors import NotFound
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # whoever asks has loaded it
+    from pyroclast.kube.http.client import Client  # the caller has loaded this module
 
 __all__ = ["LOOK_SECONDS", "VERSIONS", "composite_kind_served", "kind_served"]
 
 LOOK_SECONDS: Final = 300.0
-"""Between two looks whether the API server has them now, or has another version."""
+"""Seconds between two checks whether the API server serves native PodGroups, and in which version."""
 
 VERSIONS: Final = ("v1", "v1beta1")
-"""Those that we serve, the better one first; the alphas were other APIs."""
+"""The versions that Pyroclast supports, the preferred one first; the alpha versions have a different API."""
 
 _COMPOSITE_VERSIONS: Final = ("v1", "v1beta1", "v1alpha3")
-"""The same of groups of groups, which so far are there as an alpha alone."""
+"""The supported versions of CompositePodGroups, which so far exist only as an alpha."""
 
 
 async def kind_served(client: Client) -> ResourceType | None:
-    """What the API server serves them as; None if it does not, or only in a version that is none of ours.
+    """Return the served resource type of native PodGroups; None if the API server serves none, or no supported version.
 
     Raises:
-        KubeError: it did not say.
+        KubeError: the API server did not answer.
     """
     return await _served(client, NATIVE_POD_GROUPS, VERSIONS)
 
 
 async def composite_kind_served(client: Client) -> ResourceType | None:
-    """The same of CompositePodGroups.
+    """Return the served resource type of CompositePodGroups; None if the API server serves none, or no supported version.
 
     Raises:
-        KubeError: it did not say.
+        KubeError: the API server did not answer.
     """
     return await _served(client, COMPOSITE_POD_GROUPS, _COMPOSITE_VERSIONS)
 

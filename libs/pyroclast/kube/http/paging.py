@@ -1,4 +1,4 @@
-"""Reading a list page by page."""
+"""Reads a list page by page."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Page", "each_page", "read_pages"]
 T = TypeVar("T")
 
 PAGE_BYTES: Final = 2_000_000
-"""How long pages should be: one is read and decoded in some milliseconds."""
+"""Size of a page in bytes; reading and decoding a page takes some milliseconds."""
 
 MOST_ON_A_PAGE: Final = 5_000
 GROWTH: Final = 4
-"""By how much longer pages are after a list that took too long, so that fewer are needed."""
+"""Factor by which pages grow after a list that took too long, so that fewer pages are needed."""
 
 TRIES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page; `rest` is the continue token, empty on the last one; `size` is in bytes, 0 when nobody counted."""
+    """One page. `rest`: the continue token, empty on the last page. `size`: in bytes, 0 when unknown."""
 
     items: Sequence[T]
     resource_version: str
@@ -36,17 +36,18 @@ class Page(Generic[T]):
 async def each_page(
     fetch: Callable[[dict[str, str]], Awaitable[Page[T]]], query: Mapping[str, str], limit: int
 ) -> AsyncGenerator[tuple[Page[T], bool]]:
-    """The pages of a consistent list, and whether the list begins (anew) with that page.
+    """Yield the pages of a consistent list, and whether the list begins (anew) with that page.
 
-    It is begun anew, in longer pages, when its continue token expires on the way: the server keeps old states for some minutes.
+    When the continue token expires between two pages, the list begins anew with longer pages. The server keeps old states for
+    some minutes.
 
     Args:
-        fetch: reads the page of a query.
-        query: selects what to list.
-        limit: items of the first page; 0 for all of them. The others are as many as make `PAGE_BYTES`.
+        fetch: reads one page by its query parameters.
+        query: selects the objects to list.
+        limit: the number of items on the first page; 0 for all items. Each later page has about `PAGE_BYTES` bytes.
 
     Raises:
-        Expired: the token expired each time.
+        Expired: the token expired in every attempt.
     """
     for attempt in range(TRIES):
         most = limit
@@ -66,7 +67,7 @@ async def each_page(
 
 
 def next_limit(limit: int, page: Page[T], size: int) -> int:
-    """How many items to ask for after `page`, so that a page is about `size` bytes."""
+    """Return how many items to request after `page`, so that the next page has about `size` bytes."""
     if not page.size or not page.items:
         return limit
     return max(1, min(size * len(page.items) // page.size, MOST_ON_A_PAGE))
@@ -75,7 +76,7 @@ def next_limit(limit: int, page: Page[T], size: int) -> int:
 async def read_pages(
     fetch: Callable[[dict[str, str]], Awaitable[Page[T]]], query: Mapping[str, str], limit: int
 ) -> tuple[list[T], str]:
-    """All items of a consistent list and its resourceVersion, as of `each_page`."""
+    """Return all items of a consistent list and its resourceVersion; see `each_page`."""
     items: list[T] = []
     version = ""
     async with aclosing(each_page(fetch, query, limit)) as pages:

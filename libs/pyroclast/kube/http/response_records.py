@@ -1,4 +1,4 @@
-"""What the API server answers, as records."""
+"""Responses of the API server as records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ R = TypeVar("R", bound=Record)
 
 
 def record_of(answer: dict[str, Any], record: type[R]) -> R:
-    """`answer` as `record`, by way of its text, as parts of some records are kept as such."""
+    """Return `answer` as `record`. `answer` is encoded first, because some records keep parts of the text."""
     return msgspec.json.decode(encode(answer), type=record)
 
 
 def readable(answer: dict[str, Any], record: type[R]) -> R | None:
-    """`answer` as `record`; None when it does not fit. A watch leaves such an object out too: it must not stop this program."""
+    """Return `answer` as `record`; None when it does not fit.
+
+    A watch skips such an object too, because one object must not stop the program.
+    """
     try:
         return msgspec.convert(answer, record, strict=False)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Reads that several ask for at about the same time: the API server is asked once."""
+"""Reads that several callers need at about the same time: the API server is asked once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class _Entry(Generic[V]):
 
 
 class SharedReads(Generic[K, V]):
-    """Answers by key, each of which is good for `seconds` after it was asked for; nothing older is kept.
+    """Responses by key, each of which is valid for `seconds` after its request; older responses are dropped.
 
     Args:
-        ask: reads what belongs to a key.
-        clock: counts seconds; any origin will do.
-        seconds: how old an answer may be.
+        ask: reads the value of a key.
+        clock: returns seconds of any clock.
+        seconds: the greatest age of a response.
     """
 
     def __init__(self, ask: Callable[[K], Awaitable[V]], clock: Callable[[], float], seconds: float) -> None:
@@ -35,10 +35,10 @@ class SharedReads(Generic[K, V]):
         self._entries: dict[K, _Entry[V]] = {}
 
     async def get(self, key: K) -> V:
-        """What belongs to `key`: an answer that is young enough, else a new one, for all who wait for it.
+        """Return the value of `key`: a response that is still valid, else the new response for which all callers wait.
 
         Raises:
-            KubeError: the answer of the API server; the next who asks tries again.
+            KubeError: the error of the API server; the next caller tries again.
         """
         self._forget_old()
         entry = self._entries.setdefault(key, _Entry())

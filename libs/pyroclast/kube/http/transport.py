@@ -1,4 +1,6 @@
-"""Requests to the API server over HTTP: certificates, credentials, warnings, and what became of them: an answer or an error."""
+"""Requests to the API server over HTTP: certificates, credentials, warnings, and the translation of results into responses or
+errors.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,19 @@ __all__ = ["BROKEN", "Transport"]
 
 log = structlog.get_logger()
 
-LOOK_SECONDS: Final = 10.0  # between two looks at certificates on disk: they are replaced days before the old ones end
-WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 9111, 5.5: a header may hold several
+# seconds between two checks of certificates on disk, which are replaced days before the old ones expire
+LOOK_SECONDS: Final = 10.0
+WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 9111, 5.5: a header may contain several warnings
 BROKEN: Final = (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError)
-"""What comes out of aiohttp when a connection breaks. RuntimeError is uvloop's word for a socket or transport that is gone, or
-whose number another has by now, and aiohttp's for reading on after that."""
+"""The errors of aiohttp when a connection breaks.
+
+uvloop raises RuntimeError for a closed socket or transport, or when another socket already has its number; aiohttp raises
+RuntimeError when reading continues after an error.
+"""
 
 
 class Transport:
-    """An async context manager that owns the connections. `on_warning` is told each text that the server warns of, once."""
+    """Owns the connections to the API server. `on_warning` is called once for each text of a server's warning."""
 
     def __init__(self, config: ClusterConfig, user_agent: str, on_warning: Callable[[str], None] | None = None) -> None:
         self._config = config
@@ -43,17 +49,19 @@ class Transport:
         self._looked = 0.0
         self._away = False
         self.outages = 0
-        """How often the server began to be out of reach."""
+        """How many times the server has become unreachable."""
         self.clock = ServerClock()
         self._warnings: set[str] = set()
 
     async def open(self) -> None:
-        """Make ready; raises ConfigError when the certificates of the configuration are unusable."""
+        """Open the transport and load the certificates; raises ConfigError when the certificates of the configuration are
+        invalid.
+        """
         self._stamp = self._config.stamp
         self._connections = self._connect(self._config.ssl_context())
 
     async def close(self) -> None:
-        """Close all connections; harmless when closed already."""
+        """Close all connections; a second call has no effect."""
         if self._connections is not None:
             await self._connections.close()
             self._connections = None
@@ -62,11 +70,11 @@ class Transport:
         return Connections(self._config, tls, self._user_agent)
 
     async def send(self, request: Request, seconds: float) -> tuple[int, bytes]:
-        """Send a request and read the whole answer within so many seconds; the status and the body.
+        """Send a request and read the whole response within `seconds`; return its status and body.
 
         Raises:
             ApiError: the server answered with a status of 300 or more.
-            ConnectionFailed: it did not answer.
+            ConnectionFailed: the server did not answer.
         """
         exchange = Exchange()
         try:
@@ -80,9 +88,9 @@ class Transport:
 
     @asynccontextmanager
     async def stream(self, request: Request, silence: float) -> AsyncIterator[tuple[int, aiohttp.StreamReader]]:
-        """Send a request; gives the status and the body as it comes. Raises as `send` does, also while the body is read.
+        """Send a request; yield the status and the body as a stream. Raises like `send`, also while the body is read.
 
-        `silence` is the number of seconds without a byte after which the server counts as gone; 0 for never.
+        `silence`: seconds without a byte after which the server counts as unreachable; 0 for no limit.
         """
         exchange = Exchange()
         try:
@@ -94,7 +102,7 @@ class Transport:
             await exchange.end()
 
     async def _exchange(self, exchange: Exchange, request: Request, silence: float = 0.0) -> None:
-        """Have `request` answered with success; the body is still to be read."""
+        """Send `request` until the server answers with success; the body is read later."""
         refused: str | None = None
         for again in (False, True):
             authorization = await self._config.credentials.authorization(refused=refused)
@@ -116,14 +124,14 @@ class Transport:
             self._warn(exchange.headers.getall("Warning"))
 
     def _broken(self, error: Exception, exchange: Exchange, request: Request) -> ConnectionFailed:
-        """What to raise for what aiohttp raised."""
-        if isinstance(error, RuntimeError):  # nobody else would see what it was
+        """Return the exception to raise in place of aiohttp's exception."""
+        if isinstance(error, RuntimeError):  # nothing else would show this error
             log.warning(
                 "api_server.connection_broken", method=request.method, path=request.path, error=repr(error), exc_info=error
             )
         elif exchange.is_tried and not exchange.is_sent:
             self._failed(error)
-            self._looked = 0.0  # perhaps for want of certificates that have come
+            self._looked = 0.0  # a renewed certificate may help
         return ConnectionFailed(_reason(error), sent=exchange.is_sent, verb=request.method, path=request.path)
 
     def _answered(self) -> None:
@@ -132,21 +140,21 @@ class Transport:
             log.info("api_server.back", server=self._config.server)
 
     def _failed(self, error: Exception) -> None:
-        """Say once, not for each request, that the server cannot be reached."""
+        """Log once, not for each request, that the server is unreachable."""
         if not self._away:
             self._away = True
             self.outages += 1
             log.warning("api_server.away", server=self._config.server, error=_reason(error))
 
     def _may_have_others(self, authorization: str, refused: Connections) -> bool:
-        """Whether it is worth a second try with other credentials, when these were refused."""
+        """Whether a second attempt with other credentials makes sense after the server refused the present ones."""
         credentials = self._config.credentials
         if authorization or credentials.identity is not None:
             return True
         return refused is not self._connections or self._config.stamp != self._stamp
 
     async def _renew(self, *, at_once: bool) -> None:
-        """Take up certificates that were replaced, for new connections: old ones go on being who they were."""
+        """Use replaced certificates for new connections; existing connections keep their certificates."""
         now = time.monotonic()
         given = self._config.credentials.identity
         if not at_once and now < self._looked + LOOK_SECONDS and (not self._stamp or given is self._stamp[-1]):
@@ -157,7 +165,7 @@ class Transport:
             return
         try:
             fresh = self._connect(self._config.ssl_context())
-        except ConfigError as error:  # half of them is there: next time
+        except ConfigError as error:  # only one of two files was replaced so far: try again later
             log.warning("api_server.certificates", error=str(error))
             return
         old, self._connections, self._stamp = self._connections, fresh, stamp
@@ -192,7 +200,7 @@ async def _error(exchange: Exchange, request: Request) -> ApiError:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """The header in seconds; API servers do not send the form with a date."""
+    """Return the header in seconds; API servers do not send the form with a date."""
     return float(retry_after) if retry_after.isdecimal() else None
 
 

@@ -1,4 +1,4 @@
-"""Reads what explains why Jobs wait, as far as the user may see it: PodGroups, and the schedulers that are at work."""
+"""Reads the objects that explain why Jobs wait, within the rights of the user: PodGroups, and the Leases of schedulers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pyroclast.views.fitting import Cluster, fits, fits_document
 from pyroclast.views.jobs import Group, Reading
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # whoever asks has loaded it
+    from pyroclast.kube.http.client import Client  # the caller has loaded this module
 
 __all__ = ["fits_of_objects", "group_of", "read_groups", "schedulers_at_work"]
 
 
 async def read_groups(client: Client, namespace: str) -> Reading:
-    """All PodGroups, or those of `namespace` for a user who may not list them in the whole cluster."""
+    """Return all PodGroups; only those of `namespace` for a user who may not list PodGroups in the whole cluster."""
     try:
         groups, is_complete = (await client.list(POD_GROUPS))[0], True
     except Forbidden:
@@ -29,13 +29,13 @@ async def read_groups(client: Client, namespace: str) -> Reading:
 
 
 async def group_of(client: Client, job: Mapping[str, Any]) -> Group | None:
-    """The PodGroup of one Job."""
+    """Return the PodGroup of one Job; None when there is none."""
     groups, _ = await client.list(POD_GROUPS, job["metadata"]["namespace"])
     return Reading(await _ranked(client, groups), is_complete=False).by_owner().get(job["metadata"]["uid"])
 
 
 async def schedulers_at_work(client: Client) -> Schedulers | None:
-    """The schedulers that lead, by their Leases; None for a user who may not read Leases."""
+    """Return the schedulers that lead, by their Leases; None for a user who may not read Leases."""
     try:
         leases, _ = await client.list(LEASES, field_selector=NOT_OF_NODES)
     except Forbidden:
@@ -44,7 +44,9 @@ async def schedulers_at_work(client: Client) -> Schedulers | None:
 
 
 async def _ranked(client: Client, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The PodGroups with `spec.priority`, the value of their PriorityClass; 0 for a user who may not read these."""
+    """Set `spec.priority` of the PodGroups to the value of their PriorityClass; to 0 for a user who may not read
+    PriorityClasses.
+    """
     try:
         classes, _ = await client.list(PRIORITY_CLASSES)
     except Forbidden:
@@ -60,10 +62,11 @@ async def _ranked(client: Client, groups: list[dict[str, Any]]) -> list[dict[str
 async def fits_of_objects(
     client: Client, job: Mapping[str, Any], queues: list[dict[str, Any]], *, namespace: str, absence: str
 ) -> dict[str, Any]:
-    """Whether `job`, with its defaults filled in, would start now, as objects tell it; the document of `vcctl fits -o json`.
+    """Return the document of `vcctl fits -o json`: whether `job`, with its defaults set, would start now, according to API
+    objects.
 
-    `namespace`: where PodGroups are read for a user who may not list them in the whole cluster. `absence`: why nobody
-    schedules its pods; empty where somebody does.
+    `namespace`: where PodGroups are read for a user who may not list them in the whole cluster. `absence`: why no scheduler
+    places the pods of `job`; empty when a scheduler does.
     """
     (nodes, _), (pods, _), reading = await asyncio.gather(
         client.list(NODES),

@@ -1,1 +1,1 @@
-"""Leases: leader election and shards."""
+"""Leases: leader election and shards of work."""

@@ -1,4 +1,4 @@
-"""One Lease: taking it, keeping it, giving it back."""
+"""One Lease: acquiring, renewing and releasing it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,31 @@ log = structlog.get_logger()
 RELEASE_SECONDS: Final = 3.0
 
 LOOKS: Final = (0.4, 0.5)
-"""Pauses between two looks at a Lease that another holds, in retry periods: so long after a release the next one leads."""
-ATTEMPTS_PER_DEADLINE: Final = 3  # so that one request that hangs does not cost the Lease
-HURRY: Final = 4  # times as often as usual is a renewal that failed tried again
+"""Shortest and longest pause between two reads of a Lease that another replica holds, as fractions of the retry period.
+
+The longest pause bounds the time between a release and the next leader.
+"""
+ATTEMPTS_PER_DEADLINE: Final = 3  # so that one hanging request does not lose the Lease
+HURRY: Final = 4  # factor by which retries of a failed renewal are faster than renewals
 
 
 class LeaseLost(Exception):
-    """Another replica may have taken over: the work was stopped."""
+    """Another replica may have taken over; the work under the Lease was stopped."""
 
 
 class HandedOver(Exception):
-    """Another replica asked for the Lease and gets it when the work has stopped."""
+    """Another replica asked for the Lease and gets it after the work has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
-    """Seconds.
+    """The times of a Lease, in seconds.
 
     Attributes:
-        duration: how long the others wait after our last renewal before they take over.
-        renew_deadline: how long after it we stop by ourselves; less than `duration`, to leave time for stopping.
-        retry_period: between two renewals, and between two looks at a Lease that another holds.
+        duration: how long other replicas wait after the last renewal before they take over.
+        renew_deadline: how long after its last renewal the holder stops by itself. The difference to `duration` is the time for
+            stopping.
+        retry_period: the time between two renewals, and between two reads of a Lease that another replica holds.
     """
 
     duration: float = 15.0
@@ -62,9 +66,9 @@ class LeaseTiming:
 
 
 class Lease:
-    """One Lease object as one identity sees it. `observed` is who held it when it was last read.
+    """One Lease, from the view of one identity. `observed`: the holder at the last read; empty for none.
 
-    `annotations`: what its holder says on it.
+    `annotations`: the annotations that the holder sets on the Lease.
     """
 
     def __init__(
@@ -92,47 +96,52 @@ class Lease:
 
     @property
     def uid(self) -> str:
-        """Of the object, as last read or written."""
+        """The UID of the Lease object, as last read or written; empty when unknown."""
         return str((self._lease.body.get("metadata") or {}).get("uid") or "")
 
     async def acquire(self, should_ask: Callable[[], bool]) -> None:
-        """Return as soon as the Lease is ours; while another holds it, ask for it if `should_ask` says so."""
+        """Return as soon as this identity holds the Lease. While another replica holds it, ask that replica for it if
+        `should_ask` is true.
+        """
         self._handed_to = ""
         while not await self._try_to_take(should_ask):
             await asyncio.sleep(self._timing.retry_period * random.uniform(*LOOKS))  # noqa: S311 - not a secret
 
     async def keep(self, may_hand_over: Callable[[str], bool]) -> None:
-        """Renew the Lease for ever.
+        """Renew the Lease forever.
 
         Raises:
-            LeaseLost: it could not be renewed in time, or somebody else holds it.
-            HandedOver: somebody asked for it, and `may_hand_over` agreed.
+            LeaseLost: the Lease could not be renewed in time, or another replica holds it.
+            HandedOver: another replica asked for the Lease, and `may_hand_over` agreed.
         """
         pause = self._timing.retry_period
         while True:
             await asyncio.sleep(min(pause, max(self._left(), 0.0)))
-            if self._left() <= 0:  # or the process was stopped for a while: what happened meanwhile is unknown
+            if self._left() <= 0:  # also after the process was suspended: what happened meanwhile is unknown
                 raise self._lost(f"not renewed for {self._timing.renew_deadline:g} s")
             if await self._renew(may_hand_over):
-                pause = max(0.0, self._renewed + self._timing.retry_period - loop_time())  # a slow answer was waited for already
+                # a slow response has already taken a part of the pause
+                pause = max(0.0, self._renewed + self._timing.retry_period - loop_time())
             else:
                 pause = self._timing.retry_period / HURRY
 
     def closed_because(self) -> str | None:
-        """Why no write may begin under this Lease; None while it is surely ours. A `Fence`."""
+        """Return why no write may begin under this Lease; None while the Lease is certainly held. This method makes a Lease a
+        `Fence`.
+        """
         if self._left() > 0:
             return None
         return f"lease {self.key} was not renewed for {self._timing.renew_deadline:g} s, another may lead"
 
     async def release(self) -> None:
-        """Give the Lease back, so that another replica need not wait until it expires; best effort."""
+        """Release the Lease, so that another replica need not wait for its expiry; errors are only logged."""
         if self._left() <= 0:
             return
         self._renewed = float("-inf")
         try:
             try:
                 await self._update(released(self._lease, self._now(), self._handed_to), RELEASE_SECONDS)
-            except Conflict:  # somebody has just asked for it
+            except Conflict:  # another replica has just asked for the Lease
                 self._lease = await self._read()
                 if self._lease.holder == self._identity:
                     await self._update(released(self._lease, self._now(), self._handed_to), RELEASE_SECONDS)
@@ -150,9 +159,9 @@ class Lease:
                 return False
             await self._write(lease)
         except Conflict:
-            return False  # another was faster
+            return False  # another replica was faster
         except KubeError as error:
-            if str(error) != self._complaint:  # once per reason: this may go on for long
+            if str(error) != self._complaint:  # once per reason, because this may continue for long
                 self._complaint = str(error)
                 log.warning("lease.unavailable", lease=str(self.key), error=self._complaint)
             return False
@@ -161,7 +170,7 @@ class Lease:
         return True
 
     async def _renew(self, may_hand_over: Callable[[str], bool]) -> bool:
-        """One renewal; whether it succeeded. Failures that may pass are left to the next."""
+        """Renew once; return whether that succeeded. After a transient error, the next renewal tries again."""
         body = self._held(self._lease)
         try:
             began, answer = await first_answer(lambda: self._update(body, self._left()), self._patience(), ATTEMPTS_PER_DEADLINE)
@@ -178,7 +187,10 @@ class Lease:
         return True
 
     async def _resolve_conflict(self, may_hand_over: Callable[[str], bool]) -> None:
-        """Somebody wrote the Lease: perhaps we ourselves, in a renewal whose answer was lost, or somebody who asks for it."""
+        """Handle a Lease that was written since the last renewal.
+
+        The writer may be this replica, in a renewal whose response was lost, or a replica that asks for the Lease.
+        """
         try:
             self._lease = await self._read()
         except KubeError as error:
@@ -192,7 +204,7 @@ class Lease:
             raise HandedOver
 
     def _lost(self, why: str) -> LeaseLost:
-        self._renewed = float("-inf")  # there is nothing left to release
+        self._renewed = float("-inf")  # nothing is left to release
         return LeaseLost(f"lease {self.key}: {why}")
 
     async def _read(self) -> LeaseView:
@@ -212,7 +224,7 @@ class Lease:
         self._take_answer(answer)
 
     def _held(self, lease: LeaseView) -> Json:
-        """The Lease as we write it to take or to renew it."""
+        """Return the Lease in the form that acquires or renews it."""
         said = self._annotations
         return held_by(lease, self._identity, self._timing.duration, self._now(), self._handed_to, said=said)
 
@@ -224,20 +236,20 @@ class Lease:
         return await _within(seconds, partial(self._client.update, LEASES, body))
 
     def _patience(self) -> float:
-        """Seconds for one request: some must fit before the deadline, and none goes on after it."""
+        """Return the seconds for one request: several requests fit before the deadline, and none continues after it."""
         one, left = self._timing.renew_deadline / ATTEMPTS_PER_DEADLINE, self._left()
         return min(one, left) if left > 0 else one
 
     def _left(self) -> float:
-        """Seconds until we must stop by ourselves."""
+        """Return the seconds until the holder must stop by itself."""
         return self._renewed + self._timing.renew_deadline - loop_time()
 
 
 async def _within(seconds: float, request: Callable[..., Awaitable[Json]]) -> Json:
-    """The answer to `request` within so many seconds, whatever in this process or on the way holds it up.
+    """Return the response to `request` within `seconds`, whatever delays it in this process or on the network.
 
     Raises:
-        KubeError: ConnectionFailed when there is none by then.
+        KubeError: ConnectionFailed when there is no response in time.
     """
     try:
         async with asyncio.timeout(seconds):

@@ -1,4 +1,7 @@
-"""Leases of other programs that do our work, such as those of an installed Volcano: we do nothing while one of them does."""
+"""Leases of other programs with the same task, such as those of an installed Volcano.
+
+Pyroclast does nothing while one is held.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,21 @@ __all__ = ["Predecessors"]
 log = structlog.get_logger()
 
 FREE_SECONDS: Final = 15.0
-"""How long a Lease must stay as it is until its holder counts as gone, if that promised no longer."""
+"""Seconds without a change after which a Lease counts as abandoned, if its own duration is not longer."""
 
 LONG_AGO_SECONDS: Final = 120.0
-"""A Lease whose last renewal is older than this by the clock of the API server is free at once."""
+"""Seconds: a Lease whose last renewal is older, by the clock of the API server, counts as abandoned at once."""
 
 LOOK_SECONDS: Final = 5.0
 
 
 class Predecessors:
-    """Watches Leases that others may hold; none is ever written.
+    """Watches Leases that other programs may hold, without ever writing them.
 
     Args:
         client: the API server.
-        leases: which.
-        now: seconds of a clock that does not go back.
+        leases: the keys of the Leases.
+        now: returns seconds of a monotonic clock.
     """
 
     def __init__(self, client: Client, leases: Sequence[Key], now: Callable[[], float] = time.monotonic) -> None:
@@ -45,23 +48,23 @@ class Predecessors:
         self._said = ""
 
     async def gone(self) -> None:
-        """Wait until nobody holds any of them."""
+        """Wait until no program holds any of the Leases."""
         while holder := await self._holder():
             self._say("leading.waits_for_another", holder)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def back(self) -> None:
-        """Wait until somebody holds one of them.
+        """Wait until a program holds one of the Leases, then raise LeaseLost.
 
         Raises:
-            LeaseLost: that is so.
+            LeaseLost: a program holds one of the Leases.
         """
         while not (holder := await self._holder()):
             await asyncio.sleep(LOOK_SECONDS)
         raise LeaseLost(f"another program does our work: {holder}")
 
     async def _holder(self) -> str:
-        """Who holds one of the Leases; empty for nobody."""
+        """Return a description of a held Lease and its holder; empty when no Lease is held."""
         for key, watcher in self._leases.items():
             try:
                 lease = LeaseView.of(await self._client.get(LEASES, key))

@@ -1,4 +1,4 @@
-"""What a Lease says, and when it counts as abandoned: pure."""
+"""The fields of a Lease, and when a Lease counts as abandoned. The module is pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 __all__ = ["LeaseView", "Watcher", "asked_for", "held_by", "micro_time", "released"]
 
 WANTED_BY: Final = "pyroclast.dev/wanted-by"
-"""An annotation: who asks the holder to hand this Lease over, or whom it has been handed to."""
+"""An annotation: the replica that asks the holder to hand this Lease over, or to which the Lease was handed over."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """A Lease as it was read. `holder` is empty when nobody holds it; `duration` is what its holder promised, in seconds.
+    """A Lease as it was read. `holder` is empty when nobody holds it. `duration`: the duration set by the holder, in seconds.
 
-    `wanted_by` is who would like to have it, or, when nobody holds it, for whom it was given up.
+    `wanted_by`: the replica that asks for the Lease; when nobody holds the Lease, the replica for which it was released.
     """
 
     body: Mapping[str, Any] = field(repr=False)
@@ -31,7 +31,7 @@ class LeaseView:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> LeaseView:
-        """Read the object; fields that are missing or of a wrong type count as unset."""
+        """Read the object; fields that are missing or have a wrong type count as unset."""
         spec = body.get("spec") or {}
         metadata = body.get("metadata") or {}
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -47,19 +47,19 @@ class LeaseView:
 
 @dataclass(slots=True)
 class Watcher:
-    """Watches a Lease that another holds. Clocks of different machines are never compared.
+    """Watches a Lease that another replica holds. Clocks of different machines are never compared.
 
-    The Lease is abandoned when it did not change for as long as its holder promised to renew it, measured by our own clock from
-    the moment we first saw it as it is.
+    The Lease counts as abandoned when it did not change for its own duration, measured by the local clock since this version was
+    first seen.
     """
 
     least: float
-    """Seconds that count when the holder promised fewer."""
+    """The shortest duration, in seconds, after which a Lease counts as abandoned."""
     _version: str = ""
     _since: float = 0.0
 
     def is_free(self, lease: LeaseView, identity: str, now: float) -> bool:
-        """Whether `identity` may take `lease`, read at `now` (seconds of a clock that does not go back)."""
+        """Whether `identity` may take `lease`, which was read at `now` (seconds of a monotonic clock)."""
         if lease.holder == identity or (not lease.holder and lease.wanted_by in {"", identity}):
             return True
         if lease.resource_version != self._version:
@@ -77,9 +77,10 @@ def held_by(
     *,
     said: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The Lease as `identity` writes it to take or to renew it, perhaps only until its work for `wanted_by` has ended.
+    """Return the Lease in the form in which `identity` acquires or renews it.
 
-    `said`: annotations that the holder puts on it.
+    `wanted_by`: the replica to which the Lease is handed over when the work has ended; empty for none. `said`: annotations of the
+    holder.
     """
     stamp = micro_time(now)
     spec = {
@@ -94,13 +95,15 @@ def held_by(
 
 
 def released(lease: LeaseView, now: datetime, wanted_by: str = "") -> dict[str, Any]:
-    """The Lease as its holder leaves it, free at once for `wanted_by`, or for anyone."""
+    """Return the Lease in the form in which its holder releases it: free at once for `wanted_by`, or for any replica if that is
+    empty.
+    """
     spec = {**(lease.body.get("spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}
     return {**_wanted(lease.body, wanted_by), "spec": spec}
 
 
 def asked_for(lease: LeaseView, identity: str) -> dict[str, Any]:
-    """The Lease of another, with the wish that it be handed to `identity`."""
+    """Return the Lease of another replica, with the request to hand it over to `identity`."""
     return _wanted(lease.body, identity)
 
 
@@ -114,5 +117,5 @@ def _wanted(body: Mapping[str, Any], identity: str, said: Mapping[str, str] = Ma
 
 
 def micro_time(when: datetime) -> str:
-    """`when`, which is in UTC, as the API writes times with microseconds."""
+    """Return `when`, which is in UTC, in the format of API times with microseconds."""
     return when.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,4 +1,4 @@
-"""Reading again and again which schedulers are at work."""
+"""Reads periodically which schedulers lead."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["SchedulerLeases"]
 log = structlog.get_logger()
 
 PERIOD: Final = 5.0
-"""Seconds. A watch would bring each renewal of each leader in the cluster, of which hardly any matters."""
+"""Seconds between two reads. A watch would receive every renewal of every Lease in the cluster, almost all of them irrelevant."""
 MISSED: Final = 3
-"""Periods without an answer after which it counts as having been away."""
+"""Periods without a response after which the API server counts as having been unreachable."""
 
 
 class SchedulerLeases:
-    """The schedulers at work. `current` is None before the first answer, and where Leases may not be read.
+    """The schedulers that lead. `current` is None before the first response, and when Leases may not be read.
 
-    A leader counts as silent when its Lease was not seen to change for a while, so that no clock of another machine matters.
-    While the API server is away no leader can renew its Lease: that time does not count.
+    A leader counts as silent when its Lease has not changed for a while, so that the clocks of other machines do not matter.
+    While the API server is unreachable, no leader can renew its Lease, so that time does not count.
     """
 
     def __init__(self, client: Client, period: float = PERIOD) -> None:
@@ -39,17 +39,17 @@ class SchedulerLeases:
         self._heard: dict[str, tuple[str, float]] = {}
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Call `changed` when a scheduler came or went."""
+        """Call `changed` when a scheduler starts or stops leading."""
         self._listeners.append(changed)
 
     async def run(self) -> None:
-        """Read for ever."""
+        """Read the Leases forever."""
         while True:
             await self.read()
             await asyncio.sleep(self._period)
 
     async def read(self) -> None:
-        """Read once."""
+        """Read the Leases once."""
         try:
             leases, _ = await self._client.list(LEASES, field_selector=NOT_OF_NODES)
         except KubeError as error:
@@ -68,7 +68,7 @@ class SchedulerLeases:
                 changed()
 
     def _changes(self, leases: Items, now: float) -> Iterator[tuple[str, tuple[str, float]]]:
-        """For each Lease its last renewal, and when that was seen first."""
+        """Yield for each Lease its last renewal, and when that renewal was first seen."""
         for lease in leases:
             key = f"{lease['metadata'].get('namespace')}/{lease['metadata']['name']}"
             renewed = str((lease.get("spec") or {}).get("renewTime"))

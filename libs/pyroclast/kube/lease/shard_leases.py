@@ -1,4 +1,4 @@
-"""Shards of work, each held by one replica at a time through a Lease; one shard is plain leader election."""
+"""Shards of work, each of which one replica at a time holds through a Lease. One shard is plain leader election."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ log = structlog.get_logger()
 
 
 class ShardLeases:
-    """Campaigns for the Leases of all shards: `name` when there is one, else `name-0`, `name-1`, ….
+    """Campaigns for the Leases of all shards: `name` when there is one shard, else `name-0`, `name-1`, ….
 
-    Replicas share the shards evenly: one that has at least two fewer than another asks it to hand over one.
+    Replicas share the shards evenly: a replica that has at least two shards fewer than another asks that one to hand over a
+    shard.
 
     Args:
         client: the API server.
-        name: of the Lease.
-        namespace: of the Lease.
-        identity: who we are, unique among replicas.
-        shards: into how many parts the work is divided; the same for all replicas.
-        lease_duration: seconds after our last renewal until others take over.
-        renew_deadline: seconds after it until we stop by ourselves.
+        name: the name of the Lease.
+        namespace: the namespace of the Lease.
+        identity: the identity of this replica, unique among replicas.
+        shards: the number of shards, the same for all replicas.
+        lease_duration: seconds after the last renewal until other replicas take over.
+        renew_deadline: seconds after the last renewal until this replica stops by itself.
         retry_period: seconds between renewals.
-        recorder: tells on the Lease who leads.
-        annotations: what the holder says on the Lease.
-        now: wall clock, for the times in the Lease that people read.
+        recorder: records on the Lease who leads; None for no Events.
+        annotations: annotations that the holder sets on the Lease.
+        now: the wall clock, for the times in the Lease that people read.
     """
 
     def __init__(
@@ -65,28 +66,29 @@ class ShardLeases:
 
     @property
     def held(self) -> frozenset[int]:
-        """The shards whose Lease is held now."""
+        """The shards whose Lease this replica holds now."""
         return frozenset(self._held)
 
     def holder(self, shard: int) -> str:
-        """Who held the Lease of `shard` when it was last looked at; empty for nobody or unknown."""
+        """Return who held the Lease of `shard` at the last read; empty for nobody or unknown."""
         return self._leases[shard].observed
 
     async def run(self, lead: Callable[[int], Awaitable[object]]) -> None:
-        """Run `lead(shard)` while that shard's Lease is held, until all have returned; what is held is released on the way out.
+        """Run `lead(shard)` while that shard's Lease is held, until all calls have returned; then release all held Leases.
 
         Raises:
-            LeaseLost: a Lease could not be kept; everything that was led has been cancelled and has ended.
-            Exception: what `lead` raised.
+            LeaseLost: a Lease could not be renewed; all calls of `lead` were cancelled and have ended.
+            Exception: the exception that `lead` raised.
         """
         try:
             async with asyncio.TaskGroup() as group:
                 campaigns = [group.create_task(self._campaign(shard, lead)) for shard in range(len(self._leases))]
-                # Waited for here: Python 3.11 leaves a request to cancel behind when a task fails while the block is being left.
+                # Waits inside the block: Python 3.11 leaves a cancellation behind when a task fails while the block is being
+                # left.
                 await asyncio.wait(campaigns)
         except BaseExceptionGroup as errors:
             task = asyncio.current_task()
-            if task is not None and task.cancelling():  # a Lease lost while stopping must not look like a reason to go on
+            if task is not None and task.cancelling():  # a Lease lost during a stop must not look like a reason to continue
                 raise asyncio.CancelledError from errors
             raise _first(errors) from None
 
@@ -98,7 +100,7 @@ class ShardLeases:
             handed_over = await self._lead(shard, lease, lead)
 
     async def _lead(self, shard: int, lease: Lease, lead: Callable[[int], Awaitable[object]]) -> bool:
-        """Lead until the work returns (False) or the Lease is handed over (True); it is released in any case."""
+        """Lead until the work returns (False) or the Lease is handed over (True); the Lease is released in both cases."""
         self._held.add(shard)
         log.info("lease.acquired", lease=str(lease.key), identity=self.identity)
         self._record(lease, "became leader")
@@ -120,7 +122,10 @@ class ShardLeases:
         return keeping.handed_over
 
     def _should_ask(self, shard: int) -> bool:
-        """Whether the holder of `shard` has so much more than we that it should hand over this one: its first, if it has most."""
+        """Whether the holder of `shard` should hand this shard over to this replica.
+
+        The holder must have the most shards and at least two more than this replica; only its first shard is handed over.
+        """
         holder = self._leases[shard].observed
         loads = Counter(lease.observed for lease in self._leases if lease.observed)
         first = next(number for number, lease in enumerate(self._leases) if lease.observed == holder)
@@ -136,7 +141,7 @@ class ShardLeases:
 
 
 class _Keeping:
-    """Renews a Lease as long as there is work under it, also while that comes to its end because another wants the Lease."""
+    """Renews a Lease while there is work under it, also while the work ends because another replica asks for the Lease."""
 
     def __init__(self, lease: Lease, may_hand_over: Callable[[str], bool]) -> None:
         self._lease = lease
@@ -144,7 +149,7 @@ class _Keeping:
         self.handed_over = False
 
     async def run(self, leading: asyncio.Task[None]) -> None:
-        """Renew until cancelled; LeaseLost as of `Lease.keep`."""
+        """Renew until cancelled; raises LeaseLost like `Lease.keep`."""
         try:
             await self._lease.keep(self._may_hand_over)
         except HandedOver:
@@ -159,7 +164,7 @@ async def _fenced(lease: Lease, work: Awaitable[object]) -> None:
 
 
 async def _ended(work: asyncio.Task[None]) -> None:
-    """Have `work` end, if it has not: it is asked once and waited for."""
+    """Cancel `work` once if it has not ended, and wait for its end."""
     if not work.done():
         if not work.cancelling():
             work.cancel()
@@ -167,7 +172,7 @@ async def _ended(work: asyncio.Task[None]) -> None:
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single exception in a tree of groups."""
+    """Return the first single exception in a tree of groups."""
     error: BaseException = errors
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

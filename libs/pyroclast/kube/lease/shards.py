@@ -1,4 +1,4 @@
-"""Which shard a key belongs to, and which of them are ours."""
+"""The shard of a key, and the shards that this replica leads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FNV_PRIME: Final = 16777619
 
 
 def shard_of(key: Key, shards: int) -> int:
-    """The shard of `key` among `shards`: FNV-32a of `namespace/name`, modulo their number."""
+    """Return the shard of `key` among `shards`: FNV-32a of `namespace/name`, modulo the number of shards."""
     if shards <= 1:
         return 0
     digest = FNV_OFFSET
@@ -24,7 +24,7 @@ def shard_of(key: Key, shards: int) -> int:
 
 
 class Shards:
-    """The shards that are led here, of `total`."""
+    """The shards that this replica leads, of `total` shards."""
 
     def __init__(self, total: int = 1) -> None:
         self.total = total
@@ -32,26 +32,26 @@ class Shards:
         self._on_give: list[Callable[[Callable[[Key], bool]], None]] = []
 
     def shard_of(self, key: Key) -> int:
-        """The shard that the object of that key belongs to."""
+        """Return the shard of the object with that key."""
         return shard_of(key, self.total)
 
     def owns(self, key: Key) -> bool:
-        """Whether the object of that key is for us to look after."""
+        """Whether this replica leads the shard of the object with that key."""
         return self.shard_of(key) in self._led
 
     def on_give(self, forget: Callable[[Callable[[Key], bool]], None]) -> None:
-        """Call `forget(selected)` when a shard is given up; `selected` holds for its keys.
+        """Call `forget(selected)` when a shard is given up; `selected(key)` is true for the keys of that shard.
 
-        What was remembered of them is out of date when the shard comes back.
+        What a component remembers of these keys is out of date when the shard comes back.
         """
         self._on_give.append(forget)
 
     def take(self, shard: int) -> None:
-        """The Lease of `shard` is ours."""
+        """Add `shard`, whose Lease this replica now holds."""
         self._led.add(shard)
 
     def give(self, shard: int) -> None:
-        """It no longer is."""
+        """Remove `shard`, whose Lease this replica no longer holds."""
         self._led.discard(shard)
         for forget in self._on_give:
             forget(lambda key: self.shard_of(key) == shard)

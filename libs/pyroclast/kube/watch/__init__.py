@@ -1,1 +1,1 @@
-"""Local copies of objects, kept current by lists and watches."""
+"""Local copies of objects, kept up to date by lists and watches."""

@@ -1,7 +1,7 @@
-"""Making decoded records small: what many objects say alike is kept once, and no record holds on to the page it came from.
+"""Reduces the memory of decoded records: equal parts of many objects are stored once, and no record refers to its whole page.
 
-Pods of one Job differ in names, times and addresses; their containers, tolerations and labels are the same. Raw JSON is a view
-of all the bytes that were decoded with it until it is copied.
+Pods of one Job differ in names, times and addresses; their containers, tolerations and labels are equal. Until it is copied, raw
+JSON refers to all the bytes that were decoded together with it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from msgspec.structs import force_setattr
 __all__ = ["Compactor"]
 
 REMEMBERED: Final = 2048
-"""Values that are looked out for; when there are more, all are forgotten, and what is said often is soon known again."""
+"""The most values that are remembered. When the limit is reached all are forgotten, and frequent values are soon remembered
+again.
+"""
 
 _UNIQUE: Final = frozenset({"uid", "resource_version", "pod_ip", "message"})
-"""Texts that hardly two objects have in common."""
+"""Fields whose texts are almost never equal in two objects."""
 
 _EMPTY: Final[dict[str, Any]] = {}
 _Mend = Callable[[Any], Any]
 
 
 class Compactor:
-    """Makes records of one type small, each right after it was decoded and before anybody else has it."""
+    """Reduces the memory of records of one type, each directly after it was decoded, before other code has a reference to it."""
 
     def __init__(self, record: type) -> None:
         self._fields = {name: tuple(self._mends(type_)) for name, type_ in _hints(record).items() if _is_struct(type_)}
@@ -36,7 +38,7 @@ class Compactor:
         self._known: dict[bytes, Any] = {}
 
     def __call__(self, record: msgspec.Struct) -> None:
-        """Replace parts of `record` by equal ones that are in memory already."""
+        """Replace parts of `record` by equal parts that are already in memory."""
         for name, mends in self._fields.items():
             part = getattr(record, name)
             if part is None:
@@ -51,7 +53,7 @@ class Compactor:
                     force_setattr(part, field, _EMPTY)
 
     def _mends(self, struct: type) -> list[tuple[str, _Mend]]:
-        """The fields of a part of an object that can be made smaller, and how."""
+        """Return the fields of a part of an object that can be reduced, each with the function that reduces it."""
         mends: list[tuple[str, _Mend]] = []
         for name, type_ in _hints(struct).items():
             kinds = _kinds(type_)
@@ -73,9 +75,9 @@ class Compactor:
 
 
 def _owner_of(type_: Any) -> _Mend:  # noqa: ANN401 - any annotation
-    """What makes the raw JSON in a value of that type its own; made once for each type, as it runs for each object.
+    """Return a function that copies the raw JSON in a value of type `type_`.
 
-    A type without raw JSON needs nothing: only those members are visited that hold some.
+    The function is made once for each type, because it runs for each object. It only visits members that contain raw JSON.
     """
     origin = get_origin(type_)
     if type_ is msgspec.Raw:
@@ -110,7 +112,10 @@ def _interned(texts: dict[str, str]) -> dict[str, str]:
 
 @cache
 def _hints(struct: type) -> Mapping[str, Any]:
-    """The types of its fields; metadata and the like are in many kinds."""
+    """Return the types of the fields of `struct`.
+
+    The result is cached, because metadata and similar structs are in many kinds.
+    """
     hints = get_type_hints(struct)
     return {name: hints[name] for name in struct.__struct_fields__}  # type: ignore[attr-defined]
 
@@ -120,7 +125,7 @@ def _is_struct(type_: object) -> bool:
 
 
 def _kinds(type_: Any) -> set[Any]:  # noqa: ANN401 - any annotation
-    """The type itself, what it is made of, and if anything in it is raw JSON, that too."""
+    """Return the type itself, the types that it consists of, and `msgspec.Raw` if any of them contains raw JSON."""
     found: set[Any] = set()
     pending = [type_]
     while pending:

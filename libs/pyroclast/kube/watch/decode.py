@@ -1,4 +1,4 @@
-"""From the bytes of lists and watches to typed records, one object's faults kept from the others. Pure."""
+"""Decodes the bytes of lists and watches into typed records, so that one invalid object does not affect other objects. Pure."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pyroclast.kube.watch.scan import elements, members
 __all__ = ["UNREADABLE", "Bookmark", "Change", "Decoder", "Undecodable"]
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: not JSON, not of that type, not UTF-8, nested too deeply."""
+"""The errors of decoding: not JSON, not of that type, not UTF-8, nested too deeply."""
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
-"""The annotation of the bookmark that ends a list that comes as a watch."""
+"""The annotation of the bookmark at the end of a list that is sent as a watch."""
 
 T = TypeVar("T", bound=Record)
 A = TypeVar("A")
@@ -29,27 +29,29 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its record: whose it is and why."""
+    """An object that does not fit its record: its metadata, and the error."""
 
     metadata: Meta
     error: str
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and name of the object."""
         return self.metadata.key
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """A watch event that only tells how far the server's history is; `ends_list`: all that was there has been sent."""
+    """A watch event that only reports the present version of the server. `ends_list`: whether all existing objects have been
+    sent.
+    """
 
     resource_version: str
     ends_list: bool = False
 
 
 class Change(Wire, Generic[A], frozen=True, kw_only=True):
-    """A watch event about an object. `type` is ADDED, MODIFIED or DELETED."""
+    """A watch event for an object. `type` is ADDED, MODIFIED or DELETED."""
 
     type: str
     object: A
@@ -77,10 +79,10 @@ _ANY: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class Decoder(Generic[T]):
-    """Decodes for one type of record.
+    """Decodes objects of one type of record.
 
-    A list is decoded in one pass; only when that fails is each object decoded alone. Records come out small
-    (`pyroclast.kube.watch.compact`) and hold on to nothing of what they were decoded from.
+    A list is decoded in one pass. Only when that fails, each object is decoded separately. The records are reduced
+    (`pyroclast.kube.watch.compact`), and refer to none of the bytes from which they were decoded.
     """
 
     def __init__(self, record: type[T]) -> None:
@@ -90,26 +92,26 @@ class Decoder(Generic[T]):
         self._compact: Callable[[Any], None] = Compactor(record)
 
     def page(self, body: bytes) -> Page[T | Undecodable]:
-        """A page of a list.
+        """Decode a page of a list.
 
         Raises:
-            ConnectionFailed: not a list.
+            ConnectionFailed: `body` is not a list.
         """
         try:
             whole = self._list.decode(body)
             items = whole.items or ()
             for item in items:
                 self._compact(item)
-        except UNREADABLE:  # what is nested as deeply as can just be read may be too deep for the next look
+        except UNREADABLE:  # an object that is just shallow enough to be decoded may be too deep for the compactor
             return self._page_by_object(body)
         return Page(items, whole.metadata.resource_version, whole.metadata.rest or "", len(body))
 
     def change(self, line: bytes) -> Change[T | Undecodable] | Bookmark:
-        """A line of a watch.
+        """Decode a line of a watch.
 
         Raises:
             ApiError: the server ended the watch with an ERROR event.
-            ConnectionFailed: not a watch event.
+            ConnectionFailed: `line` is not a watch event.
         """
         try:
             change: Change[T | Undecodable] = self._change.decode(line)
@@ -159,14 +161,15 @@ class Decoder(Generic[T]):
 
 
 def _code(given: object) -> int:
-    return given if isinstance(given, int) and 400 <= given < 600 else 500  # no error that HTTP has: the server's fault
+    # not a status of an HTTP error: counts as an error of the server
+    return given if isinstance(given, int) and 400 <= given < 600 else 500
 
 
 def _meta(raw: bytes) -> Meta:
-    """The metadata of an object whose rest may be at fault; if it is at fault itself, what names the object.
+    """Return the metadata of an object that cannot be decoded. If the metadata is invalid too, return only the names in it.
 
     Raises:
-        ValueError: it is not even JSON.
+        ValueError: `raw` is not JSON.
     """
     try:
         return _BARE.decode(raw).metadata
@@ -177,7 +180,7 @@ def _meta(raw: bytes) -> Meta:
                 for wire, part in members(value):
                     if wire in text and part.startswith(b'"'):
                         text[wire] = part[1:-1].decode("utf-8", "replace")
-                break  # what comes after it may be long
+                break  # the remaining text may be long
         return Meta(name=text["name"], namespace=text["namespace"], uid=text["uid"], resource_version=text["resourceVersion"])
 
 

@@ -1,4 +1,4 @@
-"""Informers: a local copy of the objects of one kind, kept current by a list and a watch."""
+"""Informers: a local copy of the objects of one kind, kept up to date by a list and a watch."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ T = TypeVar("T", bound=Record)
 FaultHandler = Callable[[Meta, str], None]
 
 SAMPLE: Final = 10
-"""Objects that are named in the log where some are gone."""
+"""The most deleted objects that one log line names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long an informer waits for what, in seconds.
+    """The time limits of an informer, in seconds.
 
     Attributes:
-        watch: the server is asked to end each watch after a random time between these, so that a dead one is noticed.
-        slack: how much later than that the watch is given up from our side.
-        list_timeout: how long a part of the list may take, attempts and all.
-        settled: a watch that ended sooner counts as a failure, whatever it brought.
-        first_pause: before trying again after a failure; doubles up to `longest_pause`.
-        longest_pause: see there.
+        watch: the server is asked to end each watch after a random time in this range, so that a dead watch is noticed.
+        slack: how much later than that the informer itself ends the watch.
+        list_timeout: the longest time for one part of the list, retries included.
+        settled: a watch that ended sooner counts as a failure, even if it had events.
+        first_pause: the pause before the first retry; later pauses double up to `longest_pause`.
+        longest_pause: the longest pause between two attempts.
     """
 
     watch: tuple[float, float] = (120.0, 240.0)
@@ -58,18 +58,18 @@ class Timing:
 class Informer(Generic[T]):
     """Typed records of one kind by key, with indexes.
 
-    Reading it costs no request. An object that does not decode is left out, said in the log once per fault, and counted; it never
-    stops the others. `run` must be running, as a supervised task, for the copy to follow the server.
+    Reading from an informer costs no request. An object that does not decode is left out, logged once per error, and counted; the
+    other objects stay up to date. `run` must be running, as a supervised task.
 
     Args:
         client: the API server.
-        kind: what to list and watch.
-        record: the type the objects are decoded into.
-        namespace: only this one; empty for all.
-        label_selector: only objects with these labels.
-        field_selector: only objects with these fields.
-        indexers: for each name, a pure function from a record to the values under which `by_index` finds it.
-        timing: for tests.
+        kind: the resource type to list and watch.
+        record: the type into which the objects are decoded.
+        namespace: the namespace of the objects; empty for all namespaces.
+        label_selector: selects objects by labels; empty for all.
+        field_selector: selects objects by fields; empty for all.
+        indexers: for each name, a pure function from a record to the values under which `by_index` finds the record.
+        timing: other time limits, for tests.
     """
 
     def __init__(
@@ -94,11 +94,12 @@ class Informer(Generic[T]):
         self._store: Store[T] = Store(indexers or {}, on_error=lambda: self._incident("handler_error"))
         self._fault_handlers: list[FaultHandler] = []
         self._synced = asyncio.Event()
-        self._version = ""  # where in the server's history we are; empty: the list must be read (anew)
-        self._number = -1  # the same as a number, for servers that count
-        self._newest: Key | None = None  # the object that was written at `_version`, if it is one that we hold
-        self._doubtful = False  # the connection was lost: does the server still know what we know?
-        self._outages = 0  # of the server until we last knew its history: in one of them it may be restored from a backup
+        self._version = ""  # the version of the server up to which the copy is complete; empty: the list must be read (anew)
+        self._number = -1  # the version as a number; -1 when the server's versions are not numbers
+        self._newest: Key | None = None  # the object that was written at `_version`, if the copy has it
+        self._doubtful = False  # whether the connection was lost, so that the server may have lost versions that this copy has
+        # outages of the server until its history was last checked: the server may be restored from a backup in an outage
+        self._outages = 0
         self._faults: dict[Key, str] = {}
         self._refusal = ""
         self._overdue_at: float | None = None
@@ -108,26 +109,27 @@ class Informer(Generic[T]):
         return len(self._store)
 
     def get(self, key: Key) -> T | None:
-        """The object of that key."""
+        """Return the object of that key; None when there is none."""
         return self._store.get(key)
 
     def values(self) -> Collection[T]:
-        """All objects; a live view."""
+        """Return all objects; a live view."""
         return self._store.values()
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The objects for which indexer `name` gave `value`."""
+        """Return the objects for which the indexer `name` returned `value`."""
         return self._store.by_index(name, value)
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Call `handler(old, new)` for each add (old None), update and delete (new None), also those that a relist finds.
+        """Call `handler(old, new)` for each add (old None), update and delete (new None), also for those that a relist finds.
 
-        Called synchronously, in the order of the server's history; at once for what is here already. It should only note keys.
+        The informer calls the handler synchronously, in the order of the server's history, and at once for all existing objects.
+        A handler should only note keys.
         """
         self._store.on_change(handler)
 
     def on_fault(self, handler: FaultHandler) -> None:
-        """Call `handler(metadata, why)` for each object that cannot be decoded, once per fault."""
+        """Call `handler(metadata, why)` for each object that cannot be decoded, once per error."""
         self._fault_handlers.append(handler)
 
     @property
@@ -141,23 +143,23 @@ class Informer(Generic[T]):
 
     @property
     def undecodable(self) -> Mapping[Key, str]:
-        """The objects that are left out, and why."""
+        """The objects that cannot be decoded, with the error of each."""
         return self._faults
 
     def stalled_for(self) -> float:
-        """Seconds for which progress of list and watch has been overdue; the silence of an idle watch is not a stall."""
+        """Return the seconds for which progress of list and watch has been overdue; an idle watch is not overdue."""
         if self._overdue_at is None:
             return 0.0
         return max(0.0, asyncio.get_running_loop().time() - self._overdue_at)
 
     def unheard_for(self) -> float:
-        """Seconds since the server stopped answering or began to refuse: how old the copy may be. 0 while it is followed."""
+        """Return the seconds since the server stopped answering or began to refuse; 0 while the copy is up to date."""
         if self._unheard_since is None:
             return 0.0
         return asyncio.get_running_loop().time() - self._unheard_since
 
     async def run(self) -> None:
-        """Keep the copy current, until cancelled."""
+        """Keep the copy up to date, until cancelled."""
         backoff = Backoff(self._timing.first_pause, self._timing.longest_pause)
         try:
             while True:
@@ -168,7 +170,7 @@ class Informer(Generic[T]):
             self._overdue_at = None
 
     async def _follow(self, backoff: Backoff) -> float:
-        """One list (if needed) and one watch; seconds to wait before the next."""
+        """Run one list (if needed) and one watch; return the seconds to wait before the next."""
         try:
             if self._doubtful or (self._version and self._client.outages != self._outages):
                 await self._check_history()
@@ -190,7 +192,7 @@ class Informer(Generic[T]):
         return backoff.next()
 
     async def _list(self) -> None:
-        """Become what the list says, as it comes in: it is never in memory as a whole."""
+        """Replace the copy by the list part by part, so that the list is never in memory as a whole."""
         refill = self._store.refill()
         faults: dict[Key, Undecodable] = {}
         turn = Turn()
@@ -201,7 +203,7 @@ class Informer(Generic[T]):
                 if part.begins:
                     refill.restart()
                     faults.clear()
-                await turn.next()  # others list too, at the start all at once
+                await turn.next()  # other informers list too, at the start all at the same time
                 for item in part.items:
                     if isinstance(item, Undecodable):
                         faults[item.key] = item
@@ -225,7 +227,7 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _watch(self, backoff: Backoff) -> bool:
-        """Follow one watch to its end; whether it lived long enough to be of use."""
+        """Follow one watch to its end; return whether it was long enough to count as a success."""
         seconds = random.uniform(*self._timing.watch)  # noqa: S311 - not a secret
         query = {
             **self._selectors,
@@ -281,7 +283,7 @@ class Informer(Generic[T]):
             self._store.put(record)
 
     def _advance(self, version: str, key: Key | None) -> bool:
-        """Move on to `version`, at which `key` was written; False for what we have seen already, or something older."""
+        """Advance to `version`, at which `key` was written; return False for a version that is not newer than the present one."""
         number = _number(version)
         if 0 <= number <= self._number:
             self._incident("stale")
@@ -301,10 +303,10 @@ class Informer(Generic[T]):
         self._version, self._number, self._newest = version, _number(version), newest
 
     async def _check_history(self) -> None:
-        """After a lost connection: if the server lost its latest history too (restored, replaced), start from a list.
+        """After a lost connection, check whether the server lost its latest versions (restored, replaced); if so, list anew.
 
-        A watch from a version that the server has not reached would stay silent for ever. One that it has reached anew, since it
-        was away, would leave out what is different before it.
+        A watch from a version that the server has not reached would be silent forever. A watch from a version that the restored
+        server has reached again would miss earlier differences.
         """
         self._expect_within(self._timing.list_timeout)
         page = await self._listing.page({"limit": "1", **self._only_newest()})
@@ -317,7 +319,9 @@ class Informer(Generic[T]):
         self._doubtful, self._outages = False, outages
 
     def _only_newest(self) -> dict[str, str]:
-        """The field selector of the object with which our history ends; a right to list is all that it takes."""
+        """Return the field selector of the object that was written at the last version. Reading the object this way only needs
+        the right to list.
+        """
         if self._newest is None:
             return {}
         own = {"metadata.namespace": self._newest.namespace, "metadata.name": self._newest.name}
@@ -325,9 +329,9 @@ class Informer(Generic[T]):
         return {"fieldSelector": ",".join(filter(None, fields))}
 
     def _is_known(self, items: Sequence[T | Undecodable]) -> bool:
-        """Whether the server certainly has our history: it holds, unchanged, the object with which that ends.
+        """Whether the server certainly has the same history: it has, unchanged, the object that was written at the last version.
 
-        A list is read where that cannot be told, as the object has changed since, or the history ends with a deletion.
+        Otherwise the list is read anew: that object may have changed since, or the last version may be a deletion.
         """
         return self._newest is not None and any(item.metadata.resource_version == self._version for item in items)
 
@@ -340,7 +344,7 @@ class Informer(Generic[T]):
                 handler(fault.metadata, fault.error)
 
     def _refused(self, error: KubeError) -> None:
-        """Say why nothing comes, once per reason."""
+        """Log once per reason why the server refuses."""
         self._incident("refused")
         if str(error) != self._refusal:
             self._refusal = str(error)

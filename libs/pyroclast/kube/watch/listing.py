@@ -1,4 +1,4 @@
-"""Reading the list that an informer begins with, part by part: as a stream where the server has it, else in pages."""
+"""Reads the list with which an informer begins, part by part: as a stream if the server supports that, else in pages."""
 
 from __future__ import annotations
 
@@ -23,17 +23,20 @@ log = structlog.get_logger()
 T = TypeVar("T", bound=Record)
 
 FIRST_PAGE: Final = 100
-"""Objects: not too long even if each is as large as objects can be. How long the others are follows from it."""
+"""Objects on the first page: not too many even if each has the largest size.
+
+The first page determines the size of later pages.
+"""
 
 INITIAL_EVENTS: Final = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 
 NOT_KNOWN: Final = frozenset({400, 422})
-"""How servers answer that do not stream lists."""
+"""The status codes of servers that do not support streamed lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPart(Generic[T]):
-    """Some objects of a list, decoded as they are taken; `begins`: the list begins (anew) with them."""
+    """Some objects of a list, decoded during the iteration. `begins`: whether the list begins (anew) with these objects."""
 
     items: Iterable[T | Undecodable]
     begins: bool
@@ -44,11 +47,11 @@ class Listing(Generic[T]):
 
     Args:
         client: the API server.
-        kind: what to list.
-        namespace: only this one; empty for all.
-        selectors: query parameters.
-        decoder: makes records.
-        patience: seconds that a part may take.
+        kind: the resource type to list.
+        namespace: the namespace of the objects; empty for all namespaces.
+        selectors: query parameters of the selectors.
+        decoder: decodes the objects.
+        patience: the longest time for one part, in seconds.
     """
 
     def __init__(
@@ -67,14 +70,17 @@ class Listing(Generic[T]):
         self._patience = patience
         self._streams = True
         self.version = ""
-        """Where in the server's history the list is; known when it is at its end."""
+        """The version of the list; empty until the list has ended."""
 
     async def page(self, query: Mapping[str, str]) -> Page[T | Undecodable]:
-        """One page, as `query` asks for it."""
+        """Return the page for `query`."""
         return self._decoder.page(await self._client.list_page(self._kind, self._namespace, {**self._selectors, **query}))
 
     async def parts(self) -> AsyncGenerator[ListPart[T]]:
-        """The whole list; each part must be taken before the next is asked for. Raises `pyroclast.kube.basics.errors`."""
+        """Yield the whole list; each part must be consumed before the next is requested.
+
+        Raises `pyroclast.kube.basics.errors`.
+        """
         self.version = ""
         if self._streams:
             try:

@@ -1,6 +1,6 @@
-"""Reading one's own writes: records from the answers to our writes, until the informer has caught up with them.
+"""Read your own writes: the responses to this program's writes replace the informer's records until the informer has caught up.
 
-Without this a reconciliation that follows a write at once would decide on what was there before, and do the same again.
+Without this, a reconciliation directly after a write would decide on the old objects, and write the same again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyroclast.kube.watch.informer import Informer
 __all__ = ["GROUP", "LIFETIME", "Recent"]
 
 LIFETIME: Final = 30.0
-"""Seconds after which an own write is no longer believed: the informer must have missed the object's short life."""
+"""Seconds after which an own write is no longer used: the informer must have missed an object that existed for a short time."""
 
 GROUP: Final = "group"
 """The name of the index by which an informer finds the members of a group."""
@@ -38,12 +38,12 @@ class _Written(Generic[T]):
 
 
 class Recent(Generic[T]):
-    """An informer's records, corrected by our own writes.
+    """An informer's records, corrected by this program's own writes.
 
     Args:
-        informer: has an index named `GROUP` by the same function as `group`.
-        clock: counts seconds; any origin will do.
-        group: to what an object belongs.
+        informer: the informer. Its index `GROUP` uses the same function as `group`.
+        clock: returns seconds of any clock.
+        group: returns the groups to which an object belongs.
     """
 
     def __init__(self, informer: Informer[T], clock: Callable[[], float], group: Callable[[T], Iterable[str]] = _alone) -> None:
@@ -58,9 +58,9 @@ class Recent(Generic[T]):
         informer.on_change(self._caught_up)
 
     def put(self, record: T, *, is_own: bool = True) -> None:
-        """We created or changed an object; this is what the server answered, perhaps after the watch told of its end.
+        """Record a response of the server about an object, unless the watch has already reported the deletion of that object.
 
-        `is_own` is False for what was only read.
+        `is_own`: whether the response is to a write of this program, not to a read.
         """
         if record.metadata.uid in self._deleted:
             return
@@ -69,11 +69,11 @@ class Recent(Generic[T]):
             self._keep(record.key, _Written(record, record.metadata.uid, self._clock() + LIFETIME, is_own))
 
     def is_echo(self, record: T | None) -> bool:
-        """Whether the watch has just brought in `record` what a write of ours had answered: whoever wrote knows it already."""
+        """Whether `record`, which the watch has just delivered, equals the response to an own write, and so is already known."""
         return record is not None and record is self._echo
 
     def gone(self, key: Key, uid: str) -> None:
-        """We deleted an object, or learned that it no longer exists."""
+        """Record that this program deleted an object, or learned that the object no longer exists."""
         known = self.informer.get(key)
         if known is not None and known.metadata.uid == uid:
             self._keep(key, _Written(None, uid, self._clock() + LIFETIME))
@@ -81,13 +81,13 @@ class Recent(Generic[T]):
             self._drop(key)
 
     def get(self, key: Key) -> T | None:
-        """The object of that key, as far as we know."""
+        """Return the object of that key, corrected by own writes; None when there is none."""
         return self._correct(key, self.informer.get(key))
 
     def members(self, group: str) -> Mapping[str, T]:
-        """The objects of a group by name, as far as we know, all of one namespace.
+        """Return the objects of a group by name, corrected by own writes; all are in one namespace.
 
-        The answer stays here between calls and is updated with each change: a caller asks for it anew each time.
+        The returned mapping is shared and changes with each update, so a caller must call this method again each time.
         """
         view = self._views.get(group)
         if view is None:
@@ -98,11 +98,11 @@ class Recent(Generic[T]):
             if view:
                 self._views[group] = view
         for key in [key for key in self._grouped.get(group, ()) if self._written[key].until < self._clock()]:
-            self._drop(key)  # no longer believed
+            self._drop(key)  # the write is too old to be used
         return view
 
     def _show(self, key: Key, groups: Iterable[str]) -> None:
-        """Bring the views of `groups` in line with what is known of `key`."""
+        """Update the views of `groups` for the object `key`."""
         for group in groups:
             view = self._views.get(group)
             if view is None:
@@ -116,7 +116,7 @@ class Recent(Generic[T]):
                     del self._views[group]
 
     def is_ahead(self, group: str) -> bool:
-        """Whether we know something of the members of a group that the informer does not show yet."""
+        """Whether own writes to members of a group exist that the informer does not show yet."""
         return group in self._grouped
 
     def _correct(self, key: Key, seen: T | None) -> T | None:
@@ -131,7 +131,7 @@ class Recent(Generic[T]):
         return seen if written.record is None or _version(seen) > _version(written.record) else written.record
 
     def _caught_up(self, old: T | None, new: T | None) -> None:
-        """Drop what the informer now knows better."""
+        """Drop the own write that the informer has caught up with."""
         record = new or old
         if record is None:
             return
@@ -143,7 +143,7 @@ class Recent(Generic[T]):
             self._show(record.key, {group for each in (old, new) if each is not None for group in self._group(each)})
 
     def _overtake(self, record: T, new: T | None) -> None:
-        """Drop an own write that the watch has brought, or more than that."""
+        """Drop an own write if the watch has delivered it, or a newer version."""
         written = self._written.get(record.key)
         if written is None:
             return
@@ -159,7 +159,7 @@ class Recent(Generic[T]):
             self._drop(record.key)
 
     def _note_deletion(self, uid: str) -> None:
-        """Remember an end as long as an answer about the object may still be under way."""
+        """Remember a deletion for as long as a response about the object may still arrive."""
         now = self._clock()
         while self._deleted:
             oldest = next(iter(self._deleted))
@@ -188,7 +188,7 @@ class Recent(Generic[T]):
         self._show(key, groups)
 
     def _groups_of(self, key: Key, written: _Written[T]) -> frozenset[str]:
-        """The groups that an own write concerns: those of what was written, or of what was deleted."""
+        """Return the groups of the object that an own write created, changed or deleted."""
         if written.groups is None:
             record = written.record if written.record is not None else self.informer.get(key)
             written.groups = frozenset(self._group(record)) if record is not None else frozenset()
@@ -196,6 +196,6 @@ class Recent(Generic[T]):
 
 
 def _version(record: Record) -> int:
-    """The resourceVersion as a number; 0 when the server does not count, so that what the informer says goes first."""
+    """Return the resourceVersion as a number; 0 when it is not a number, so that the informer's record takes precedence."""
     version = record.metadata.resource_version
     return int(version) if version.isdecimal() else 0

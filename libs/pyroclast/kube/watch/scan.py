@@ -1,4 +1,4 @@
-"""Taking JSON apart without going into it: for objects that are nested too deeply, or too broken, to be decoded. Pure."""
+"""Splits JSON into its members without decoding them, for objects that are nested too deeply or are invalid. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OPENING, _CLOSING, _QUOTE, _COMMA, _COLON = b"[{", b"]}", 0x22, 0x2C, 0x3A
 
 
 def elements(array: bytes) -> Iterator[bytes]:
-    """The objects and arrays in a JSON array of such.
+    """Yield the objects and arrays in a JSON array of objects and arrays.
 
     Raises:
-        ValueError: it does not end.
+        ValueError: the array does not end.
     """
     depth, begin = 0, -1
     for token in _NESTING.finditer(array):
@@ -44,10 +44,10 @@ def elements(array: bytes) -> Iterator[bytes]:
 
 
 def members(obj: bytes) -> Iterator[tuple[str, bytes]]:
-    """The members of a JSON object: names and what their values are written as.
+    """Yield the members of a JSON object: each name, and the JSON text of its value.
 
     Raises:
-        ValueError: it is no object, or does not end.
+        ValueError: `obj` is not an object, or does not end.
     """
     if not obj.lstrip().startswith(b"{"):
         raise ValueError("not a JSON object")

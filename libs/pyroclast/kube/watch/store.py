@@ -1,4 +1,4 @@
-"""What an informer holds: records by key, with indexes, and who is told of changes."""
+"""The records of an informer by key, with indexes and handlers of changes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ log = structlog.get_logger()
 
 T = TypeVar("T", bound=Record)
 
-BATCH: Final = 500  # records between two chances for others to run: at most a few milliseconds
+BATCH: Final = 500  # records between two pauses for other tasks: at most a few milliseconds
 
 Handler = Callable[[T | None, T | None], None]
 Indexer = Callable[[T], Iterable[str]]
 
 
 class Store(Generic[T]):
-    """Records of one kind. Every change goes through `put` and `drop`, which keep the indexes and tell the handlers."""
+    """Records of one kind. Every change uses `put` or `drop`, which update the indexes and call the handlers."""
 
     def __init__(self, indexers: Mapping[str, Indexer[T]], on_error: Callable[[], None]) -> None:
         self._records: dict[Key, T] = {}
@@ -36,25 +36,25 @@ class Store(Generic[T]):
         return len(self._records)
 
     def get(self, key: Key) -> T | None:
-        """The record of that key."""
+        """Return the record of that key; None when there is none."""
         return self._records.get(key)
 
     def values(self) -> Collection[T]:
-        """All records; a live view."""
+        """Return all records; a live view."""
         return self._records.values()
 
     def by_index(self, name: str, value: str) -> list[T]:
-        """The records for which indexer `name` gave `value`."""
+        """Return the records for which the indexer `name` returned `value`."""
         return list(self._indexes[name].get(value, {}).values())
 
     def on_change(self, handler: Handler[T]) -> None:
-        """Tell `handler` of every change from now on, and of what is there already as added."""
+        """Call `handler` for every change from now on, and at once for every existing record as an addition."""
         self._handlers.append(handler)
         for record in list(self._records.values()):
             self._call(handler, None, record)
 
     def put(self, record: T) -> None:
-        """Add or update a record. One with another uid than before is a deletion and an addition."""
+        """Add or update a record. A record with another UID than before counts as a deletion and an addition."""
         key = record.key
         old = self._records.get(key)
         if old is not None and old.metadata.uid != record.metadata.uid:
@@ -66,7 +66,7 @@ class Store(Generic[T]):
         self._notify(old, record)
 
     def drop(self, key: Key, last: T | None = None) -> None:
-        """Remove a record; handlers see `last`, its final state, if that is known."""
+        """Remove a record. `last`: its final state for the handlers; None when unknown."""
         old = self._records.pop(key, None)
         if old is None:
             return
@@ -75,7 +75,7 @@ class Store(Generic[T]):
         self._notify(last or old, None)
 
     def refill(self) -> Refill[T]:
-        """Begin to become exactly what a list says."""
+        """Begin to replace the records by those of a list."""
         return Refill(self, self._records)
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
@@ -97,7 +97,7 @@ class Store(Generic[T]):
             return set()
         try:
             return set(indexer(record))
-        except Exception:  # an indexer that cannot cope with one object must not stop the others
+        except Exception:  # an indexer that fails for one object must not stop the other indexers
             log.exception("informer.indexer_failed", index=name, key=str(record.key))
             self._on_error()
             return set()
@@ -109,26 +109,26 @@ class Store(Generic[T]):
     def _call(self, handler: Handler[T], old: T | None, new: T | None) -> None:
         try:
             handler(old, new)
-        except Exception:  # a handler that cannot cope with one object must not stop the others
+        except Exception:  # a handler that fails for one object must not stop the other handlers
             log.exception("informer.handler_failed", key=str((new or old).key) if new or old else "")  # type: ignore[union-attr]
             self._on_error()
 
 
 class Refill(Generic[T]):
-    """Makes a store hold what a list says, object by object as they come, so that the list need not be in memory as a whole.
+    """Replaces the records of a store by those of a list, one by one, so that the list is never in memory as a whole.
 
-    Nothing else may change the store meanwhile. One that is not finished leaves the store somewhere in between.
+    Nothing else may change the store meanwhile. If a refill is not finished, the store has a part of the list.
     """
 
     def __init__(self, store: Store[T], records: Mapping[Key, T]) -> None:
         self._store = store
         self._records = records
-        self._listed: set[int] = set()  # by identity: it costs a tenth of the keys
+        self._listed: set[int] = set()  # by identity: a set of keys needs ten times the memory
         self.dropped: list[Key] = []
-        """What `finish` has dropped."""
+        """The keys of the records that `finish` has dropped."""
 
     def take(self, record: T) -> None:
-        """The list has `record`."""
+        """Take `record`, which is in the list, into the store."""
         key = record.key
         held = self._records.get(key)
         if held is None or _identity(held) != _identity(record):
@@ -137,11 +137,14 @@ class Refill(Generic[T]):
         self._listed.add(id(held))
 
     def restart(self) -> None:
-        """The list begins anew."""
+        """Begin again, because the list begins anew."""
         self._listed.clear()
 
     def finish(self) -> Iterator[None]:
-        """Drop what the list did not have. Yields now and then, so that the caller can let others run; to be run to its end."""
+        """Drop the records that are not in the list.
+
+        The caller must run this generator to its end. It yields from time to time, so that the caller can let other tasks run.
+        """
         for done, record in enumerate(list(self._records.values()), 1):
             if id(record) not in self._listed:
                 self._store.drop(record.key)

@@ -1,1 +1,1 @@
-"""Work queues, the workers that drain them, and what becomes of keys that fail."""
+"""Work queues, their workers, and the retries of failed keys."""

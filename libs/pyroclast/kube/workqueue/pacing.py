@@ -1,4 +1,4 @@
-"""How often a status may be written: changes that follow each other closely go out together."""
+"""Limits how often a status is written: changes that follow closely are written together."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Final
 __all__ = ["LONGEST", "SHORTEST", "Pace"]
 
 SHORTEST: Final = 0.2
-"""Seconds between two writes of a status that has been at rest."""
+"""Seconds between two writes of a status that rarely changes."""
 LONGEST: Final = 2.0
-"""Seconds between two writes of one that changes all the time."""
+"""Seconds between two writes of a status that changes all the time."""
 
 
 class Pace:
-    """The pace of one object. Each write that has to wait for its turn doubles the interval; a rest of two intervals makes it
-    short again.
+    """The write interval of one object's status. Each delayed write doubles the interval; two intervals without a change reset
+    it.
 
-    `clock` counts seconds; any origin will do.
+    `clock` returns seconds of any clock.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -27,13 +27,13 @@ class Pace:
         self._waited = False
 
     def wait(self) -> float:
-        """Seconds until the next write may go out; 0: now."""
+        """Return the seconds until the next write is allowed; 0 when it is allowed now."""
         left = self._last + self._interval - self.clock()
         self._waited = self._waited or left > 0
         return max(0.0, left)
 
     def written(self) -> None:
-        """A write went out."""
+        """Record that the status was written."""
         now = self.clock()
         if self._waited:
             self._interval = min(self._interval * 2, LONGEST)

@@ -1,4 +1,4 @@
-"""A keyed, rate-limited work queue, and the workers that drain it."""
+"""A work queue of keys with rate limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["QueueClosed", "WorkQueue"]
 K = TypeVar("K", bound=Hashable)
 
 FEW: Final = 64
-"""Timers that were overtaken by an earlier one may stay, so many besides as many as count: then they are cleared away."""
+"""How many outdated timers may remain, besides as many as there are valid ones, before they are removed."""
 
 
 class QueueClosed(Exception):
@@ -25,16 +25,17 @@ class QueueClosed(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """Keys to work on, each at most once at a time and at most once in the queue.
+    """Keys to work on, each at most once at a time in work and at most once in the queue.
 
-    A key that is added while somebody works on it is queued again when that work is done, so no change is missed and no key is
-    worked on twice at once. Belongs to one event loop; other threads go through `loop.call_soon_threadsafe`.
+    A key that is added while it is in work is queued again when that work is done. So no change is missed, and no key is in work
+    twice at once. A queue belongs to one event loop; other threads use `loop.call_soon_threadsafe`.
 
     Args:
-        name: for logs and metrics.
-        first_delay: seconds before the first retry of a key; each further one doubles it.
-        longest_delay: ceiling of that delay, in seconds.
-        now: seconds since the epoch, for `add_at`.
+        name: the name in logs and metrics.
+        first_delay: seconds before the first retry of a key; each further retry doubles the delay.
+        longest_delay: the longest delay, in seconds.
+        now: returns seconds since the epoch, for `add_at`.
+        observer: receives reports of the queue.
     """
 
     def __init__(
@@ -53,30 +54,30 @@ class WorkQueue(Generic[K]):
         self._observer = observer
         self._waiting: deque[K] = deque()
         self._queued: dict[K, float] = {}  # when each waiting key was added, by the loop's clock
-        self._again: dict[K, float] = {}  # keys in work that were added meanwhile
-        self._in_work: dict[K, float] = {}  # since when
-        self._got_on: dict[K, float] = {}  # keys in work, and when something of it was done last
+        self._again: dict[K, float] = {}  # keys in work that were added meanwhile, and when
+        self._in_work: dict[K, float] = {}  # keys in work, and when their work began
+        self._got_on: dict[K, float] = {}  # keys in work, and when their work last made progress
         self._failures: dict[K, int] = {}
         self._due: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._alarm: asyncio.TimerHandle | None = None
-        self._alarm_at = 0.0  # kept here because uvloop's handle of a time that has passed does not know it
+        self._alarm_at = 0.0  # kept separately, because uvloop's handle does not know the time of a past timer
         self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys wait to be worked on now; delayed ones and those in work do not count."""
+        """Return how many keys wait for a worker, without delayed keys and keys in work."""
         return len(self._waiting)
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for their time."""
+        """How many keys wait for a later time."""
         return len(self._due)
 
     @property
     def in_work(self) -> int:
-        """How many keys are being worked on."""
+        """How many keys are in work."""
         return len(self._in_work)
 
     def gets_on(self, key: K) -> None:
@@ -85,11 +86,11 @@ class WorkQueue(Generic[K]):
             self._got_on[key] = loop_time()
 
     def longest_standstill(self) -> float:
-        """Seconds since work on a key began or got on last, for the key with which that is longest ago; 0 without any."""
+        """Return the longest time, in seconds, for which the work on a key has made no progress; 0 when no key is in work."""
         return loop_time() - min(self._got_on.values()) if self._got_on else 0.0
 
     def add(self, key: K) -> None:
-        """Work on `key` as soon as a worker is free."""
+        """Queue `key`, so that a free worker works on it."""
         if self._closed or key in self._queued or key in self._again:
             return
         if key in self._in_work:
@@ -98,7 +99,7 @@ class WorkQueue(Generic[K]):
         self._enqueue(key, loop_time())
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Work on `key` in so many seconds; of several such wishes for a key the earliest counts."""
+        """Queue `key` after `seconds`; of several calls for the same key, the earliest time is used."""
         if self._closed:
             return
         if seconds <= 0:
@@ -117,14 +118,14 @@ class WorkQueue(Generic[K]):
         self._set_alarm()
 
     def add_at(self, key: K, when: float) -> None:
-        """Work on `key` at `when`, in seconds since the epoch."""
+        """Queue `key` at `when`, in seconds since the epoch."""
         self.add_after(key, when - self._now())
 
     def caught_up(self, key: K, *, within: float = 0.0) -> None:
-        """Whoever works on `key` has just taken in all that is known of it: drop what it was added for since the work began.
+        """Drop the additions of `key` since its work began. The worker calls this after it has read the present state of `key`.
 
-        `within`: also what would come in at most so many seconds, for those who gather changes. What else may be due that soon
-        is for the worker to add again.
+        `within`: also drop a delayed addition that is due within so many seconds. If `key` has other work that is due that soon,
+        the worker must add `key` again.
         """
         self._again.pop(key, None)
         due = self._due.get(key)
@@ -132,24 +133,27 @@ class WorkQueue(Generic[K]):
             del self._due[key]
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
-        """Work on `key` again after a delay that doubles with each call since the last `forget`; it begins in `after` seconds."""
+        """Queue `key` again after a delay that doubles with each call since the last `forget`.
+
+        `after`: seconds that are added to the delay.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.add_after(key, after + min(self._first_delay * 2.0 ** min(failures, 60), self._longest_delay))
 
     def failures(self, key: K) -> int:
-        """How often `add_rate_limited` was called for `key` since the last `forget`."""
+        """Return how often `add_rate_limited` was called for `key` since the last `forget`."""
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The work on `key` went well: the next delay starts small again."""
+        """Forget the failures of `key` after a success: its next delay is the shortest one again."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; the caller must call `done` with it.
+        """Return the next key; the caller must call `done` with it.
 
         Raises:
-            QueueClosed: there will be no more.
+            QueueClosed: the queue was closed and is empty.
         """
         while not self._waiting:
             if self._closed:
@@ -160,7 +164,7 @@ class WorkQueue(Generic[K]):
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake()  # it was our turn: pass it on
+                    self._wake()  # this caller was woken: wake the next one
                 raise
             finally:
                 if getter in self._getters:
@@ -173,7 +177,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K, *, failed: bool = False) -> None:
-        """The work on `key` has ended; `failed` is only for the observer."""
+        """Record that the work on `key` has ended; `failed` is only for the observer."""
         began = self._in_work.pop(key)
         del self._got_on[key]
         self._observer.finished(self.name, loop_time() - began, failed)
@@ -182,7 +186,7 @@ class WorkQueue(Generic[K]):
             self._enqueue(key, since)
 
     def close(self) -> None:
-        """Take no more keys; `get` hands out those that wait and then raises."""
+        """Accept no more keys; `get` returns the waiting keys and then raises."""
         self._closed = True
         if self._alarm is not None:
             self._alarm.cancel()
@@ -207,7 +211,7 @@ class WorkQueue(Generic[K]):
                 return
 
     def _set_alarm(self) -> None:
-        """Arrange to be called when the earliest delayed key is due."""
+        """Set a timer for the earliest delayed key."""
         due = self._timers[0][0]
         if self._alarm is not None:
             if self._alarm_at <= due:

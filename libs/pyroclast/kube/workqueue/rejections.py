@@ -1,4 +1,4 @@
-"""What the API server refuses for good: users are told once, and it is tried again ever more rarely."""
+"""Permanent errors of the API server: each is recorded as an Event once, and the write is tried again at growing intervals."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ log = structlog.get_logger()
 K = TypeVar("K", bound=Hashable)
 
 _FIRST_PAUSE: Final = 1.0
-"""Seconds until what was refused is tried again; each further refusal doubles it …"""
+"""Seconds until the first retry; each further refusal doubles the pause …"""
 
 _LONGEST_PAUSE: Final = 300.0
-"""… up to this: a right that is given is noticed within minutes."""
+"""… up to this, so that a newly granted right takes effect within minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """`uid`: of the object; `until` and `since`: when it is tried again and when it was refused, by the clock of the loop."""
+    """`uid`: the UID of the object. `until`, `since`: times of the next try and of the refusal, by the clock of the loop."""
 
     uid: str
     message: str
@@ -40,27 +40,27 @@ class _Refusal:
 
 
 class Refusals(Generic[K]):
-    """Remembers by key what was refused, for a reason that does not pass by itself: a missing right, an object that is invalid.
+    """Remembers refused writes by key. Only permanent errors are remembered, such as a missing right or an invalid object.
 
     Args:
-        recorder: records the Event.
-        about: the object that a key stands for, on which users look for the Event; None: there is none, or no more.
-        reason: of the Event.
+        recorder: records the Events.
+        about: returns the object of a key, on which the Event is recorded; None when the object does not exist or is unknown.
+        reason: the reason of the Events.
     """
 
     def __init__(self, recorder: EventRecorder, about: Callable[[K], Reference | None], *, reason: str = "FailedSync") -> None:
         self._recorder, self._about, self._reason = recorder, about, reason
-        self._refused: OrderedDict[K, _Refusal] = OrderedDict()  # what was refused longest ago first
+        self._refused: OrderedDict[K, _Refusal] = OrderedDict()  # the oldest refusal first
 
     def left(self, key: K) -> float:
-        """Seconds until `key` may be tried again; 0 for an object that was deleted, or created again, since the refusal."""
+        """Return the seconds until `key` may be tried again; 0 if its object was deleted, or created again, since the refusal."""
         known = self._refused.get(key)
         return 0.0 if known is None or known.uid != _uid(self._about(key)) else max(0.0, known.until - loop_time())
 
     def take(self, key: K, error: KubeError) -> float:
-        """`error` kept `key` from what is to be done, and does not pass by itself; seconds until it may be tried again.
+        """Record the permanent `error` of a write for `key`; return the seconds until `key` may be tried again.
 
-        An Event says so, unless the last one of the object said the same.
+        Records an Event on the object, unless the last Event had the same message.
         """
         now, subject, known = loop_time(), self._about(key), self._refused.pop(key, None)
         if known is not None and known.uid != _uid(subject):
@@ -72,16 +72,17 @@ class Refusals(Generic[K]):
         name = f"{subject.kind} {subject.namespace}/{subject.name}" if subject is not None else str(key)
         log.warning("write.refused", object=name, error=str(error), times=times + 1, pause=pause)
         is_said = known is not None and known.message == error.message
-        if subject is not None and not is_said and not is_terminating_namespace(error):  # there no Event can be made either
+        # no Event can be created in such a namespace either
+        if subject is not None and not is_said and not is_terminating_namespace(error):
             text = f"Failed to update {subject.kind.lower()}, err: {error.message}"
             self._recorder.event(subject, "Warning", self._reason, text)
         return pause
 
     async def attempt(self, key: K, write: Callable[[], Awaitable[object]]) -> float:
-        """Do `write` unless it is too early; seconds until it may be tried again, 0 if it was done.
+        """Run `write` unless it is too early; return the seconds until it may be tried again, 0 if it succeeded.
 
         Raises:
-            KubeError: what may pass by itself.
+            KubeError: a transient error.
         """
         left = self.left(key)
         if left:
@@ -96,16 +97,16 @@ class Refusals(Generic[K]):
         return 0.0
 
     def forget(self, key: K) -> None:
-        """The work on `key` went well."""
+        """Forget the refusal of `key` after a success."""
         self._refused.pop(key, None)
 
     def clear(self, selected: Callable[[K], bool]) -> None:
-        """Forget all for which `selected` holds."""
+        """Forget the refusals of all keys for which `selected` is true."""
         for key in [key for key in self._refused if selected(key)]:
             del self._refused[key]
 
     def _forget_old(self, now: float) -> None:
-        """What was not tried again in its time has no need of it any more."""
+        """Forget the refusals whose write was not tried again in time: it is no longer needed."""
         while (first := next(iter(self._refused.items())))[1].since < now - 2 * _LONGEST_PAUSE:
             del self._refused[first[0]]
 
@@ -115,7 +116,7 @@ class _Known(Protocol):
 
 
 def subjects_of(known: _Known, kind: ResourceType) -> Callable[[Key], Reference | None]:
-    """By their keys the objects of a cache, as Events are about them."""
+    """Return a function from the key of an object to the reference for its Events, by the records in a cache."""
 
     def subject(key: Key) -> Reference | None:
         record = known.get(key)

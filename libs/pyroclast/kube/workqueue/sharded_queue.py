@@ -1,4 +1,4 @@
-"""The work queues of one controller, one for each shard that is led here."""
+"""The work queues of one controller, one for each shard that this replica leads."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ K = TypeVar("K", bound=Hashable)
 
 
 class ShardedQueue(Generic[K]):
-    """Takes keys as a `WorkQueue` does, and leaves out those of shards that are led elsewhere.
+    """A work queue that ignores keys of shards led by other replicas.
 
-    Each shard has a queue and workers of its own. When a shard is given up, its keys, delays and failures end with it, and no
-    key of another shard is lost because its worker was stopped.
+    Each shard has its own queue and workers. When the shard is given up, its keys, delays and failures are dropped. Keys of other
+    shards are not affected by the stopped workers.
 
     Args:
-        name: for logs and metrics.
-        shards: into how many parts the keys are divided.
-        shard_of: the shard of a key; None when nobody has to work on it.
-        longest_delay: ceiling of the delay between retries, in seconds.
-        now: seconds since the epoch, for `add_at`.
-        observer: told of the work.
+        name: the name in logs and metrics.
+        shards: the number of shards.
+        shard_of: returns the shard of a key; None when no replica has to work on the key.
+        longest_delay: the longest delay between retries, in seconds.
+        now: returns seconds since the epoch, for `add_at`.
+        observer: receives reports of the queues.
     """
 
     def __init__(
@@ -45,69 +45,72 @@ class ShardedQueue(Generic[K]):
         self._queues: dict[int, WorkQueue[K]] = {}
 
     def __len__(self) -> int:
-        """How many keys wait to be worked on now."""
+        """Return how many keys wait for a worker."""
         return sum(map(len, self._queues.values()))
 
     def open(self, shard: int) -> WorkQueue[K]:
-        """An empty queue for a shard that is led from now on; its workers drain it."""
+        """Return an empty queue for a shard that this replica now leads; its workers take keys from this queue."""
         name = self.name if self._shards <= 1 else f"{self.name}-{shard}"
         queue = WorkQueue[K](name, longest_delay=self._longest_delay, now=self._now, observer=self._observer)
         self._queues[shard] = queue
         return queue
 
     def close(self, shard: int) -> None:
-        """Forget the keys of a shard that is no longer led here; harmless when it is not."""
+        """Drop the queue of a shard that this replica no longer leads; a second call has no effect."""
         queue = self._queues.pop(shard, None)
         if queue is not None:
             queue.close()
 
     def gets_on(self, key: K) -> None:
-        """A part of the work on `key` is done: see `WorkQueue.gets_on`."""
+        """Report progress of the work on `key`; see `WorkQueue.gets_on`."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.gets_on(key)
 
     def longest_standstill(self) -> float:
-        """Seconds since work on a key began or got on last, for the key with which that is longest ago; 0 without any."""
+        """Return the longest time, in seconds, for which the work on a key has made no progress; 0 when no key is in work."""
         return max((queue.longest_standstill() for queue in self._queues.values()), default=0.0)
 
     def add(self, key: K) -> None:
-        """Work on `key` as soon as a worker is free."""
+        """Queue `key`, so that a free worker works on it."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.add(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Work on `key` in so many seconds; of several such wishes for a key the earliest counts."""
+        """Queue `key` after `seconds`; of several calls for the same key, the earliest time is used."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.add_after(key, seconds)
 
     def add_at(self, key: K, when: float) -> None:
-        """Work on `key` at `when`, in seconds since the epoch."""
+        """Queue `key` at `when`, in seconds since the epoch."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.add_at(key, when)
 
     def caught_up(self, key: K, *, within: float = 0.0) -> None:
-        """Whoever works on `key` has just taken in all that is known of it: see `WorkQueue.caught_up`."""
+        """Drop the additions of `key` since its work began; see `WorkQueue.caught_up`."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.caught_up(key, within=within)
 
     def add_rate_limited(self, key: K, *, after: float = 0.0) -> None:
-        """Work on `key` again after a delay that doubles with each call since the last `forget`; it begins in `after` seconds."""
+        """Queue `key` again after a delay that doubles with each call since the last `forget`.
+
+        `after`: seconds that are added to the delay.
+        """
         queue = self._queue_of(key)
         if queue is not None:
             queue.add_rate_limited(key, after=after)
 
     def failures(self, key: K) -> int:
-        """How often `add_rate_limited` was called for `key` since the last `forget`."""
+        """Return how often `add_rate_limited` was called for `key` since the last `forget`."""
         queue = self._queue_of(key)
         return 0 if queue is None else queue.failures(key)
 
     def forget(self, key: K) -> None:
-        """The work on `key` went well: the next delay starts small again."""
+        """Forget the failures of `key` after a success: its next delay is the shortest one again."""
         queue = self._queue_of(key)
         if queue is not None:
             queue.forget(key)

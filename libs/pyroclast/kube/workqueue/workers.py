@@ -1,4 +1,4 @@
-"""Workers: take keys from a work queue and reconcile them, retrying what fails."""
+"""Workers: take keys from a work queue, reconcile them, and retry after failures."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ log = structlog.get_logger()
 async def run_workers(
     queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]], workers: int, refusals: Refusals[K] | None = None
 ) -> None:
-    """Reconcile the keys of `queue`, so many at a time, until it is closed and empty, or this is cancelled.
+    """Reconcile the keys of `queue` with `workers` tasks, until the queue is closed and empty, or until cancelled.
 
-    A key whose reconciliation raises is tried again later, with a delay that doubles, or that the API server asked for; it
-    never ends the worker. `refusals` records permanent errors as Events. It also knows when the key is tried again: not before,
-    whatever else happens to its object.
+    A key whose reconciliation raises is tried again after a delay that doubles, or that the API server requested. Such an error
+    never ends a worker. `refusals` records permanent errors as Events, and decides when the key is tried again: not earlier, even
+    if its object changes.
     """
     async with asyncio.TaskGroup() as group:
         for _ in range(workers):
@@ -49,7 +49,7 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]]
             else:
                 asked = error.retry_after or 0.0 if isinstance(error, ApiError) else 0.0
                 log.warning("reconcile.failed", queue=queue.name, key=str(key), error=str(error), retries=failures)
-        except Exception:  # whatever it is, it concerns this key alone
+        except Exception:  # any other error concerns only this key
             log.exception("reconcile.crashed", queue=queue.name, key=str(key), retries=failures)
         finally:
             queue.done(key, failed=failed)
@@ -58,11 +58,11 @@ async def _work(queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[object]]
         elif failed:
             queue.add_rate_limited(key, after=asked)
         elif queue.failures(key) == failures:
-            queue.forget(key)  # unless the reconciliation itself asked for a delayed retry
+            queue.forget(key)  # unless the reconciliation itself requested a delayed retry
 
 
 async def _next(queue: WorkQueue[K], refusals: Refusals[K] | None) -> K:
-    """The next key whose time has come."""
+    """Return the next key that may be tried now."""
     while True:
         key = await queue.get()
         left = refusals.left(key) if refusals is not None else 0.0

@@ -1,1 +1,1 @@
-"""Pure decisions about JobFlows: which Jobs to make, when, from what, and what the status says."""
+"""Pure decisions about JobFlows: which Jobs to create, when, from which template, and what the status says."""

@@ -1,4 +1,4 @@
-"""`if`, `else` and `switch`: which way a flow goes on."""
+"""`if`, `else` and `switch`: which entries of a flow run next."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ __all__ = ["chosen_by_switch", "condition_holds", "exit_code_of", "is_missing", 
 
 
 def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None:
-    """Whether the `if` of `node`, whose dependencies are satisfied, holds; None: its target has not come so far yet.
+    """Whether the `if` of `node` holds; the dependencies of `node` are satisfied. None while the target has not reached a phase
+    that decides.
 
-    Without `phase` the target must have completed. A phase that is passed through counts while the target is in it.
+    If `phase` is empty, the target must have completed. An unfinished phase counts only while the target is in that phase.
 
     Raises:
         ExpressionProblem: the expression has no value.
@@ -41,7 +42,10 @@ def condition_holds(facts: FlowFacts, node: Node, states: States) -> bool | None
 
 
 def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | None]) -> frozenset[str] | None:
-    """The entries that the `switch` of `node` chooses by the first case that holds, else by default; None: not decided yet."""
+    """Return the entries that the `switch` of `node` chooses: those of the first case that holds, else the default entries.
+
+    None: the switch is not decided yet.
+    """
     switch = node.entry.switch
     if switch is None:
         return frozenset()
@@ -61,7 +65,10 @@ def chosen_by_switch(node: Node, states: States, exit_codes: Mapping[str, int | 
 
 
 def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int | None:
-    """How an entry that is done ended: 0 when it completed, else the exit code of the Job that did not; None: unknown."""
+    """Return the exit code of a done entry: 0 when the entry completed, else that of its first Job that did not complete.
+
+    None: the exit code is unknown.
+    """
     if state.has_completed:
         return 0
     for unit in state.units:
@@ -72,7 +79,7 @@ def exit_code_of(state: EntryState, exit_codes: Mapping[str, int | None]) -> int
 
 
 def wants_exit_codes(node: Node) -> frozenset[str]:
-    """The entries of whose Jobs `node` wants to know the exit codes."""
+    """Return the entries whose exit codes the `if`, `switch` or `for` of `node` reads."""
     entry = node.entry
     wanted: set[str] = set()
     if entry.switch is not None and any(case.exit_code is not None for case in entry.switch.cases):
@@ -85,14 +92,16 @@ def wants_exit_codes(node: Node) -> frozenset[str]:
 
 
 def is_missing(unit: Unit, exit_codes: Mapping[str, int | None]) -> bool:
-    """Whether the exit code of a Job that ended badly has not been looked for yet."""
+    """Whether the Job of `unit` ended without completing, and its exit code has not been looked up yet."""
     if not unit.is_over or unit.phase is JobPhase.COMPLETED or unit.name in exit_codes:
         return False
     return unit.known is None or unit.known.exit_code is None
 
 
 def _unknown_codes(expression: str, states: States, exit_codes: Mapping[str, int | None]) -> str:
-    """Whose exit codes an expression asks for that nobody knows any more, as the end of a message; empty for none."""
+    """Return the end of an error message that names the Jobs with unknown exit codes; empty when `expression` reads no
+    such code.
+    """
     if "exitCode" not in expression:
         return ""
     bad = [unit for state in states.values() for unit in state.units if unit.is_over and unit.phase is not JobPhase.COMPLETED]

@@ -1,4 +1,4 @@
-"""What is to be done about a flow now: the one decision that its controller carries out."""
+"""The decision about a flow: the effects that its controller carries out, and the status that it writes."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from pyroclast.lifecycle.notices import Notice, normal
 
 __all__ = ["decide"]
 
-_ORPHAN = "orphan"  # the finalizer by which the garbage collector is told to leave what an object owns
+_ORPHAN = "orphan"  # the finalizer that tells the garbage collector to keep the objects that the deleted object owns
 
 
 _AT_WORK = frozenset({JobPhase.NEW, JobPhase.PENDING, JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 def decide(facts: FlowFacts) -> FlowDecision:
-    """What follows from the facts. Effects come first; the status is of the time before them.
+    """Return the decision that follows from `facts`. The effects come first; the status describes the flow before the effects.
 
-    To be asked again after effects, and after a status was written, until neither is left.
+    The caller decides again after it carried out effects or wrote a status, until a decision has neither.
     """
     if facts.flow.metadata.is_terminating:
         return _terminate(facts)
     phase = facts.flow.status.state.phase
-    if phase is FlowPhase.TERMINATING:  # written by somebody else: it is not being deleted
+    if phase is FlowPhase.TERMINATING:  # another writer set the phase: the flow is not being deleted
         return FlowDecision()
     judgement = judge(facts)
     states = judgement.states
@@ -77,9 +77,10 @@ def decide(facts: FlowFacts) -> FlowDecision:
 
 
 def _terminate(facts: FlowFacts) -> FlowDecision:
-    """A flow that is deleted while it works shows Terminating until its Jobs are gone, which it deletes itself.
+    """A deleted flow that has not ended shows Terminating, deletes its Jobs, and is released when they are gone.
 
-    One that has ended goes at once, as the garbage collector takes its Jobs; so does one that is to leave its Jobs alone.
+    A flow that has ended is released at once, because the garbage collector deletes its Jobs. A flow deleted with orphaning is
+    released at once too, and its Jobs stay.
     """
     meta, phase = facts.flow.metadata, facts.flow.status.state.phase
     if FLOW_FINALIZER not in meta.finalizers:
@@ -97,7 +98,9 @@ def _deletions(facts: FlowFacts) -> list[Effect]:
 
 
 def _cancellations(facts: FlowFacts) -> list[Effect]:
-    """The Jobs that still work; those that come to their end by themselves, or are suspended, are left alone."""
+    """Return a CancelJob for each Job that has not ended; Jobs that are ending by themselves, or are suspended, stay as
+    they are.
+    """
     return [
         CancelJob(name, job.metadata.uid)
         for name, job in facts.jobs.items()
@@ -106,7 +109,7 @@ def _cancellations(facts: FlowFacts) -> list[Effect]:
 
 
 def _with_finalizer(facts: FlowFacts, effects: list[Effect]) -> list[Effect]:
-    """The flow is held before its first Job is made, so that none is left behind."""
+    """Add the finalizer before the first Job is created, so that no Job outlives its flow by accident."""
     creates = any(isinstance(effect, CreateJob) for effect in effects)
     if creates and FLOW_FINALIZER not in facts.flow.metadata.finalizers:
         return [AddFinalizer(), *effects]
@@ -114,7 +117,7 @@ def _with_finalizer(facts: FlowFacts, effects: list[Effect]) -> list[Effect]:
 
 
 def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
-    """The Jobs that ended badly and of which somebody wants to know the exit code, which nobody has looked for yet."""
+    """Return the Jobs that ended without completing, whose exit code an entry reads, and which nobody has looked up yet."""
     wanted = {name for node in facts.graph.nodes.values() for name in wants_exit_codes(node)}
     return tuple(
         unit.name
@@ -126,7 +129,7 @@ def _exit_codes(facts: FlowFacts, states: States) -> tuple[str, ...]:
 
 
 def _notices(facts: FlowFacts, states: States, status: FlowStatus) -> list[Notice]:
-    """What users are told besides the status: entries that are passed over from now on, though nothing has failed."""
+    """Return the Events beside the status: entries that are skipped from now on, though no target failed."""
     before: Mapping[str, object] = facts.flow.status.conditions
     flow = facts.flow.metadata.name
     skipped = [

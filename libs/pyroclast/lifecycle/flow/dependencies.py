@@ -1,4 +1,4 @@
-"""Whether the targets of an entry are satisfied: each has completed, or passes all probes that are about it."""
+"""Whether the targets of an entry are satisfied: each target has completed, or passes all probes for its Job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_YET_RUNNING = (JobPhase.NEW, JobPhase.PENDING)
 
 
 class Met(Enum):
-    """How it stands with a dependency."""
+    """State of a dependency."""
 
     YES = "yes"
     OPEN = "open"
@@ -28,7 +28,10 @@ class Met(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """All dependencies of an entry together; `message` says what is open or failed, `probes` are to be run meanwhile."""
+    """All dependencies of an entry together.
+
+    `message` names the open or failed dependencies. `probes` are the probes to run while the dependencies are open.
+    """
 
     met: Met
     message: str = ""
@@ -36,9 +39,9 @@ class Dependencies:
 
 
 def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependencies:
-    """How it stands with the targets of `node`, and with the entries whose outcome it asks for.
+    """Judge the targets of `node`, and the entries whose outcome its `if` or `switch` reads.
 
-    An entry that depends on skipped entries only is skipped too; else a skipped target counts as done.
+    If all entries that `node` depends on are skipped, `node` is skipped too. Otherwise a skipped target counts as satisfied.
     """
     if not node.waits:
         return Dependencies(Met.YES)
@@ -47,7 +50,8 @@ def judge_dependencies(facts: FlowFacts, node: Node, states: States) -> Dependen
         return Dependencies(Met.SKIPPED, f"all it depends on was skipped: {', '.join(node.waits)}")
     probes: list[ProbeRequest] = []
     judged = [(name, *_target(facts, node, name, states, probes)) for name in node.targets]
-    by_condition = node.entry.condition.target if node.entry.condition is not None else ""  # which judges itself
+    # `condition_holds` judges the target of an `if`
+    by_condition = node.entry.condition.target if node.entry.condition is not None else ""
     by_switch = node.entry.switch.on if node.entry.switch is not None else ""
     awaited = [name for name in node.waits if name == by_switch or (name in node.asked and name != by_condition)]
     asked = [(name, *_outcome(name, states.get(name))) for name in awaited]
@@ -85,7 +89,7 @@ def _waits_for(messages: list[str], glue: str = ", ") -> str:
 
 
 def _outcome(name: str, state: EntryState | None) -> tuple[Met, str]:
-    """Of an entry whose outcome is asked for: any end will do."""
+    """Judge an entry whose outcome another entry reads: any outcome satisfies the dependency."""
     if state is not None and state.is_decided:
         return Met.YES, ""
     return Met.OPEN, f"{name} to end"
@@ -112,7 +116,7 @@ def _target(facts: FlowFacts, node: Node, name: str, states: States, probes: lis
 def _probed(
     facts: FlowFacts, entry: str, target: str, relevant: list[tuple[Job, ProbeSet]], probes: list[ProbeRequest]
 ) -> tuple[Met, str]:
-    """Whether a target that has not ended passes the probes that are about it."""
+    """Whether a target that has not ended passes the probes for its Jobs."""
     if any(job.status.state.phase in _NOT_YET_RUNNING for job, _ in relevant):
         return Met.OPEN, f"{target} to run, to be probed then"
     missing = [text for job, part in relevant for text in _task_states(job, part.task_status_list)]
@@ -132,7 +136,7 @@ def _probed(
 
 
 def _about(probe: ProbeSet | None, job: Job) -> ProbeSet | None:
-    """The probes that are about tasks that `job` has; None when there are none. Those without a task are about all."""
+    """Return the probes for tasks of `job`; None when there are none. A probe without a task name applies to every task."""
     if probe is None:
         return None
     tasks = {task.name for task in job.spec.tasks} | {""}
@@ -145,7 +149,7 @@ def _about(probe: ProbeSet | None, job: Job) -> ProbeSet | None:
 
 
 def _task_states(job: Job, probes: Iterable[TaskStatusProbe]) -> list[str]:
-    """The tasks that have too few pods in the phase that is asked for, in words."""
+    """Describe the tasks that have too few pods in the probed phase."""
     missing = []
     for probe in probes:
         phase = probe.phase or JobPhase.RUNNING.value

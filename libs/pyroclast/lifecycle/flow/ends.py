@@ -1,4 +1,4 @@
-"""Whether a flow has taken note of how one of its Jobs ended: until then the Job is the only trace of it."""
+"""Whether the status of a flow has recorded how one of its Jobs ended. Until then, only the Job shows its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["end_is_recorded", "flow_of"]
 
 
 def flow_of(job: Job) -> Key | None:
-    """The flow that controls `job`."""
+    """Return the flow that controls `job`; None when no flow does."""
     owner = job.metadata.controller
     if owner is None or owner.kind != JOB_FLOWS.kind or owner.api_version != JOB_FLOWS.api_version:
         return None
@@ -19,9 +19,10 @@ def flow_of(job: Job) -> Key | None:
 
 
 def end_is_recorded(flow: JobFlow | None, job: Job) -> bool:
-    """Whether the status of `flow`, which controlled `job` once, says how this finished Job ended, or will never have to.
+    """Whether the status of `flow`, which controlled `job` at its creation, records how the finished `job` ended, or never needs
+    to.
 
-    A flow that is gone, was made anew under its name, is being deleted or has ended asks for no Job any more.
+    A flow no longer needs its Jobs if it was deleted, was created again under the same name, is being deleted, or has ended.
     """
     if flow is None or not is_owned(flow, job) or flow.metadata.is_terminating:
         return True

@@ -1,4 +1,4 @@
-"""What CEL expressions of a flow can see, and whether they hold."""
+"""Variables that the CEL expressions of a flow can read, and the evaluation of these expressions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pyroclast.lifecycle.flow.units import Unit, UnitStage, item_of
 __all__ = ["ExpressionProblem", "check", "holds", "round_values", "target_values"]
 
 BUDGET: Final = 50_000
-"""Operations that an evaluation may take: many times what a look at a hundred targets needs, some ten milliseconds."""
+"""The most operations of one evaluation: about ten milliseconds, many times the cost of reading a hundred targets."""
 
 REMEMBERED: Final = 512
-"""Compiled expressions that are kept."""
+"""How many compiled expressions are cached."""
 
 _COUNTS: Final = ("pending", "running", "succeeded", "failed")
 _JOB: Final = {
@@ -38,11 +38,11 @@ _ROUNDS: Final[Mapping[str, Type]] = {
 
 
 class ExpressionProblem(Exception):
-    """The expression cannot be compiled, has no value, takes too much work, or is no yes or no; the text says which."""
+    """The expression does not compile, has no value, costs too much, or is not a boolean; the text says which."""
 
 
 def check(source: str, *, in_loop: bool) -> str:
-    """What is wrong with an expression of `if`, or of `until` (`in_loop`); empty when nothing is."""
+    """Return the error of an expression of `if`, or of `until` (`in_loop`); empty when the expression is valid."""
     try:
         program = _compiled(source, in_loop)
     except ExpressionError as error:
@@ -53,10 +53,10 @@ def check(source: str, *, in_loop: bool) -> str:
 
 
 def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> bool:
-    """Whether the expression holds for `values`.
+    """Whether the expression is true for `values`.
 
     Raises:
-        ExpressionProblem: that cannot be said.
+        ExpressionProblem: the expression does not compile, has no value, costs too much, or is not a boolean.
     """
     try:
         value = _compiled(source, in_loop).evaluate(values, budget=BUDGET)
@@ -70,7 +70,7 @@ def holds(source: str, values: Mapping[str, Any], *, in_loop: bool = False) -> b
 
 
 def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
-    """What `if: {expression}` sees: `targets`, by the names of the entries."""
+    """Return the variables of `if.expression`: `targets`, by the names of the entries."""
     targets = {}
     for name, state in states.items():
         rounds = [_values(unit, exit_codes) for unit in state.units]
@@ -85,7 +85,7 @@ def target_values(states: Mapping[str, EntryState], exit_codes: Mapping[str, int
 
 
 def round_values(entry: FlowEntry, units: tuple[Unit, ...], exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
-    """What `until` sees: the `rounds` that have ended, and the `last` of them."""
+    """Return the variables of `until`: `rounds`, the rounds that have ended, and `last`, the last of these rounds."""
     rounds = [
         _values(unit, exit_codes) | {"index": unit.index, "item": item_of(entry, unit.index)}
         for unit in units
@@ -105,7 +105,7 @@ _NOTHING: Final[Mapping[str, Any]] = {
 
 
 def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
-    """What an expression sees of one Job; counters are 0 where the Job is gone, an exit code that nobody knows is left out."""
+    """Return the variables of one Job. Counters are 0 when the Job no longer exists; an unknown exit code is left out."""
     phase = EntryPhase.RETRYING.value if unit.stage is UnitStage.RETRYING else unit.phase.value
     known = unit.known.exit_code if unit.known is not None else None
     values = dict(_NOTHING) | {
@@ -124,13 +124,13 @@ def _values(unit: Unit, exit_codes: Mapping[str, int | None]) -> dict[str, Any]:
 
 
 def _first_bad(codes: list[int | None]) -> int | None:
-    """The first exit code that is not 0; None if there is none and one of them is not known."""
+    """Return the first exit code that is not 0; None when there is none and an exit code is unknown."""
     bad = next((code for code in codes if code), None)
     return bad if bad is not None or None in codes else 0
 
 
 def _set_exit_code(values: dict[str, Any], code: int | None) -> None:
-    """A code that is not known has no value, so that nothing can be concluded from it."""
+    """Set the exit code; an unknown code is left out, so that no expression can draw a conclusion from it."""
     if code is None:
         values.pop("exitCode", None)
     else:

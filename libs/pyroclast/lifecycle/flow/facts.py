@@ -1,4 +1,4 @@
-"""What a decision about a flow starts from, and what it ends in: values only."""
+"""The input and the result of a decision about a flow, as values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The Job of that name could not be made: why, and when to try again (seconds since the epoch)."""
+    """The API server refused to create the Job of that name. `next_try`: when to try again, in seconds since the epoch."""
 
     reason: FlowReason
     message: str
@@ -42,14 +42,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What probes found; `message` says what did not pass."""
+    """The result of probes; `message` names the failed probe."""
 
     passed: bool
     message: str = ""
 
 
 class ProbedJob(NamedTuple):
-    """A Job whose pods are probed, in one of its versions: those that it has after a restart are others."""
+    """A Job whose pods are probed, in one of its versions: after a restart, the Job has other pods and a new version."""
 
     name: str
     uid: str
@@ -58,7 +58,7 @@ class ProbedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """Probes over the network that are to be run again and again until they pass: all of them at the pods of all `jobs`."""
+    """Network probes that run repeatedly until they pass; each probe runs on the pods of all `jobs`."""
 
     entry: str
     target: str
@@ -69,20 +69,20 @@ class ProbeRequest:
 
 @dataclass(frozen=True, slots=True)
 class FlowFacts:
-    """A flow and what is around it at `now`, in seconds since the epoch.
+    """A flow and the objects around it at time `now`.
 
     Args:
-        flow: as last seen.
-        graph: of its spec.
+        flow: the flow as last observed.
+        graph: the graph of the flow's spec.
         now: seconds since the epoch.
         jobs: the Jobs of the flow, by name.
-        labelled: Jobs of others that bear its label: they count in the lists of the status.
-        job_named: any Job of the namespace, also that of a stranger.
-        template: the spec of the template of an entry, raw; None when there is none.
-        answers: of probes, by what was asked: what other pods answered, or were asked, does not count.
-        refused: what came of trying to make Jobs, by name.
-        exit_codes: of Jobs that ended, by name; None: looked for, not found.
-        cancelled: uids of Jobs whose termination was asked for.
+        labelled: Jobs that bear the label of the flow but have another owner; the lists of the status count them.
+        job_named: returns the Job of that name in the namespace, whoever owns it.
+        template: returns the raw spec of the template of an entry; None when there is no such template.
+        answers: results of probes, by request. The result for other pods is not used.
+        refused: failed creations of Jobs, by name of the Job.
+        exit_codes: exit codes of Jobs that ended, by name; None: looked up but not found.
+        cancelled: UIDs of the Jobs that were told to terminate.
     """
 
     flow: JobFlow
@@ -100,18 +100,20 @@ class FlowFacts:
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Keep the flow, once it is deleted, until its Jobs are gone."""
+    """Add the finalizer, which keeps a deleted flow until its Jobs are gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFlow:
-    """Let a deleted flow go."""
+    """Remove the finalizer of a deleted flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateJob:
-    """Make the Job `name` of `entry` from a template's spec. `retry` counts the times it was made before and failed; `item` is
-    what a round of a loop is about.
+    """Create the Job `name` of `entry` from the spec of a template.
+
+    `retry`: how many Jobs of this name failed before. `item`: the item of a loop that this round handles; None outside of such
+    loops.
     """
 
     name: str
@@ -123,7 +125,7 @@ class CreateJob:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete a Job, that very one."""
+    """Delete the Job with this UID; a newer Job of the same name stays."""
 
     name: str
     uid: str
@@ -131,7 +133,7 @@ class DeleteJob:
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
-    """Have a Job terminated, that very one, as its flow has failed."""
+    """Terminate the Job with this UID, because its flow has failed."""
 
     name: str
     uid: str
@@ -142,7 +144,7 @@ Effect: TypeAlias = AddFinalizer | ReleaseFlow | CreateJob | DeleteJob | CancelJ
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a flow says of itself: its status, None where that is not ours to write, and what users are told besides."""
+    """The status to write, None when the decision leaves the status alone, and the Events to record."""
 
     status: FlowStatus | None = None
     notices: tuple[Notice, ...] = ()
@@ -150,12 +152,12 @@ class Report:
 
 @dataclass(frozen=True)
 class FlowDecision:
-    """What is to be done about a flow now.
+    """The decision about a flow.
 
-    `report` gives the status to write, as far as it is known before the effects. It is only computed when `status` or `notices`
-    are read, since a decision with effects is followed by another one, which may write the status instead. `phase` is the one
-    of that status. `probes` are to be kept running; `exit_codes` are Jobs whose pods have to be asked how they ended;
-    `recheck_at` in seconds since the epoch; `waits_for_status`: decide again once the status has been written.
+    `report` returns the status to write, as far as it is known before the effects. It is only computed when `status` or `notices`
+    are read, since a decision with effects is followed by another one, which may write the status instead. `phase` is the phase
+    in that status. `probes` must be kept running. `exit_codes` names the Jobs whose exit codes are to be read from their pods.
+    `recheck_at` is in seconds since the epoch. `waits_for_status`: decide again after the status was written.
     """
 
     effects: tuple[Effect, ...] = ()
@@ -168,12 +170,12 @@ class FlowDecision:
 
     @property
     def status(self) -> FlowStatus | None:
-        """What the status of the flow should be; None: it is left alone."""
+        """The status that the flow should have; None when the decision leaves the status alone."""
         return self._report.status
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """What users are told besides."""
+        """The Events to record on the flow."""
         return self._report.notices
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The entries of a flow as a graph: what each waits for, who chooses it, and in which order they can be judged."""
+"""The entries of a flow as a graph: what each entry waits for, which entries choose it, and the order in which to judge."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Graph", "Node", "build"]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One entry.
+    """One entry of a flow.
 
-    `targets` are those of `dependsOn`; `waits` are these and the ones that `if` and `switch` ask for; `asked` are the waits that
-    need not have completed, any end will do; `choosers` are the entries that choose this one or not.
+    `targets` are those of `dependsOn`. `waits` are the targets and the entries whose outcome `if` and `switch` read. `asked` are
+    the waits for which any outcome is enough. `choosers` are the entries whose `else` or `switch` may choose this entry.
     """
 
     entry: FlowEntry
@@ -28,7 +28,7 @@ class Node:
 
     @property
     def name(self) -> str:
-        """Name of the entry."""
+        """The name of the entry."""
         return self.entry.name
 
 
@@ -36,9 +36,9 @@ class Node:
 class Graph:
     """All entries by name, in the order of the flow.
 
-    `order` has each entry after all that it waits for and all that choose it; entries of cycles, and those behind them, are in
-    `cyclic` instead. `tolerated` are the entries whose failure another entry asks for. `follows_progress`: what a Job does before
-    it ends may let another start.
+    In `order`, each entry follows all entries that it waits for and all that may choose it. `cyclic` has the entries of cycles,
+    and the entries that wait for a cycle; these are not in `order`. `tolerated` are the entries whose failure another entry
+    reads. `follows_progress`: whether a Job that has not ended can let another Job start.
     """
 
     nodes: Mapping[str, Node]
@@ -49,7 +49,9 @@ class Graph:
 
 
 def build(spec: FlowSpec) -> Graph:
-    """The graph of the entries; of several with one name the first counts. Names of no entry are kept as they stand."""
+    """Return the graph of the entries. Of several entries with the same name, the first is used. Unknown names stay in the
+    graph's fields.
+    """
     entries: dict[str, tuple[int, FlowEntry]] = {}
     for position, entry in enumerate(spec.flows):
         entries.setdefault(entry.name, (position, entry))
@@ -69,7 +71,7 @@ def _follows_progress(entry: FlowEntry) -> bool:
 
 
 def chosen_by(entry: FlowEntry) -> Iterable[str]:
-    """The names of the entries that `entry` chooses among."""
+    """Yield the names of the entries among which `entry` chooses."""
     yield from entry.otherwise
     if entry.switch is not None:
         for case in entry.switch.cases:
@@ -91,7 +93,9 @@ def _node(entry: FlowEntry, position: int, choosers: Iterable[str]) -> Node:
 
 
 def _order(nodes: Mapping[str, Node]) -> tuple[str, ...]:
-    """The entries in an order in which each comes after what it needs to know (Kahn, in the order of the flow)."""
+    """Return the entries in an order in which each follows the entries that it needs (Kahn's algorithm, in the order of the
+    flow).
+    """
     missing: dict[str, int] = {}
     followers: dict[str, list[str]] = {name: [] for name in nodes}
     for name, node in nodes.items():

@@ -1,4 +1,4 @@
-"""The history of a Job as its flow tells it: in which phases it was, and how it ended."""
+"""The history of a Job in the status of its flow: the phases of the Job, and how the Job ended."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from pyroclast.resources.durations import DurationError
 __all__ = ["MOST_HISTORIES", "failure_ratio", "followed"]
 
 MOST_HISTORIES: Final = 100
-"""Phases of a Job that are kept, the latest: a Job that is suspended every hour would fill the status otherwise."""
+"""How many phases of a Job the status keeps, the latest ones. Without a limit, a Job that is suspended every hour would fill the
+status.
+"""
 
 
 def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Mapping[str, int | None]) -> FlowJobStatus:
-    """What the status says of `job`, given what it said `before`."""
+    """Return the row of `job` in the status. `before`: the previous row, None when there is none."""
     status = job.status
     phase = status.state.phase
-    # a state that is empty was told of a Job that had just been made: what stands in its history was before
+    # an empty state belongs to a Job that had just been created: its histories are those of an earlier try
     is_same_try = before is not None and bool(before.state) and before.retries >= retries_of(job)
     if before is not None and is_same_try and phase.is_finished and before.state == phase and before.end_timestamp:
         found = exit_codes.get(job.metadata.name)
-        return before if found is None else msgspec.structs.replace(before, exit_code=found)  # nothing else happens to it
+        # a finished Job does not change otherwise
+        return before if found is None else msgspec.structs.replace(before, exit_code=found)
     pods = _pods(job, before)
     return FlowJobStatus(
         name=job.metadata.name,
@@ -44,21 +47,21 @@ def followed(job: Job, before: FlowJobStatus | None, now: float, exit_codes: Map
 
 
 def failure_ratio(pods: FlowJobPods | None) -> str:
-    """Failed pods by pods that ever started, with two decimals; empty as long as none has."""
+    """Return the ratio of failed pods to all pods that ever started, with two decimals; empty while no pod has started."""
     return f"{pods.failed / pods.started:.2f}" if pods is not None and pods.started else ""
 
 
 def _pods(job: Job, before: FlowJobStatus | None) -> FlowJobPods | None:
-    """The pods that started and failed over all tries and restarts, as far as they were seen.
+    """Count the pods that started and failed over all tries and restarts, as far as the controller observed them.
 
-    A Job counts the pods that it has: what a restart or a retry removes is kept here. Failed pods that are gone were removed, and
-    what stands in their place has started since.
+    The status of a Job counts the pods that exist now. The status of the flow also keeps the pods that a restart or retry
+    removed. When failed pods disappear, they were removed, and the pods in their place have started since.
     """
     status = job.status
     present, failed = status.running + status.succeeded + status.failed + status.unknown, status.failed
     was = before.pods if before is not None and before.pods is not None else FlowJobPods()
     if before is not None and (before.retries < retries_of(job) or before.start_timestamp != job.metadata.creation_timestamp):
-        was = msgspec.structs.replace(was, present=0, present_failed=0)  # of another Job, which is gone
+        was = msgspec.structs.replace(was, present=0, present_failed=0)  # these pods belonged to another Job, which is gone
     removed = max(0, was.present_failed - failed)
     pods = FlowJobPods(
         started=was.started + max(0, present - (was.present - removed)),
@@ -70,12 +73,12 @@ def _pods(job: Job, before: FlowJobStatus | None) -> FlowJobPods | None:
 
 
 def _end(job: Job) -> str | None:
-    """When the Job ended: its creation and the duration that it tells, or when it came into a phase that is an end."""
+    """Return when the Job ended: its creation plus its reported duration, else the transition to a finished phase."""
     created, duration = job.metadata.creation_timestamp, job.status.running_duration
     if created and duration:
         try:
             return format_time(parse_time(created) + duration_seconds(duration))
-        except (ValueError, DurationError):  # written by somebody else
+        except (ValueError, DurationError):  # another writer set the value
             return None
     return job.status.state.last_transition_time if job.status.state.phase.is_finished else None
 
@@ -89,7 +92,7 @@ def _exit_code(job: Job, before: FlowJobStatus | None, exit_codes: Mapping[str, 
 
 
 def _histories(job: Job, before: tuple[RunningHistory, ...], now: float, *, is_same_try: bool) -> tuple[RunningHistory, ...]:
-    """The phases that the Job was in, with those that it passed through unseen, as far as its conditions tell."""
+    """Return the phases of the Job. The Job's conditions add the phases that the controller did not observe."""
     phase = job.status.state.phase.value
     if not phase or (before and before[-1].state == phase and is_same_try):
         return before
@@ -104,10 +107,10 @@ def _histories(job: Job, before: tuple[RunningHistory, ...], now: float, *, is_s
 
 
 def _passed(job: Job, last: str, now: float) -> list[tuple[str, str]]:
-    """The phases after `last` up to the current one, and since when (RFC 3339).
+    """Return the phases after `last` up to the current one, each with the time of its beginning (RFC 3339).
 
-    The conditions of a Job are the phases that it was in, each once, in the order in which it was in them last. If `last` is not
-    among them, the Job was made anew.
+    The conditions of a Job list each of its phases once, in the order of their last beginning. If `last` is not a condition, the
+    Job was created anew.
     """
     phase = job.status.state.phase.value
     conditions = [(each.status, each.last_transition_time or format_time(now)) for each in job.status.conditions]

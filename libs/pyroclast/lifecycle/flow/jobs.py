@@ -1,4 +1,4 @@
-"""The Jobs that a flow makes: a template's spec, changed by the entry, marked and owned."""
+"""The Jobs that a flow creates: the spec of a template, changed by the entry, with the flow's labels and owner reference."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pyroclast.lifecycle.ownership import controller_reference
 __all__ = ["ITEM", "manifest"]
 
 ITEM: Final = "VC_FLOW_ITEM"
-"""The variable in which the containers of a round find what it is about."""
+"""The environment variable that holds the item of a round, in all containers of the round."""
 
 _NOTHING: Final = (b"", b"null")
 _CONTAINERS: Final = ("initContainers", "containers")
 
 
 def manifest(flow: JobFlow, effect: CreateJob) -> dict[str, Any]:
-    """The Job to make; parts of it are raw JSON.
+    """Return the manifest of the Job to create; parts of the manifest are raw JSON.
 
     Raises:
         PatchError: the patch of the entry does not fit the template.
@@ -50,7 +50,10 @@ def manifest(flow: JobFlow, effect: CreateJob) -> dict[str, Any]:
 
 
 def _spec(effect: CreateJob) -> msgspec.Raw | dict[str, Any]:
-    """The spec as it came, unless the entry changes it. What is wrong with it the server says, or the patch."""
+    """Return the spec, unchanged unless the entry has a patch or an item.
+
+    The API server, or the patch, reports what is wrong with the spec.
+    """
     has_patch = bytes(effect.entry.patch) not in _NOTHING
     template = effect.template if bytes(effect.template) not in _NOTHING else msgspec.Raw(b"{}")
     if not has_patch and effect.item is None:
@@ -67,7 +70,7 @@ def _patch(raw: msgspec.Raw) -> Any:  # noqa: ANN401 - JSON
 
 
 def _with_item(spec: dict[str, Any], item: str) -> dict[str, Any]:
-    """The item in the environment of all containers; what else is there keeps its place, also where it is of no use."""
+    """Set the item in the environment of all containers; malformed parts of the spec stay unchanged."""
 
     def container(body: dict[str, Any]) -> dict[str, Any]:
         env = [each for each in body.get("env") or () if not isinstance(each, dict) or each.get("name") != ITEM]

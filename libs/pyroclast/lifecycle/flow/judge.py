@@ -1,4 +1,4 @@
-"""Judging the entries of a flow one after the other: how far each is, and which Jobs should be made now."""
+"""Judges the entries of a flow one after the other: how far each is, and which Jobs should be created now."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _ENDED = (FlowPhase.SUCCEED, FlowPhase.FAILED)
 
 @dataclass(slots=True)
 class Judgement:
-    """How far each entry is, by name, and the probes that are to be run while entries wait."""
+    """The state of each entry, by name, and the probes to run while entries wait."""
 
     states: dict[str, EntryState] = field(default_factory=dict)
     probes: list[ProbeRequest] = field(default_factory=list)
 
 
 def judge(facts: FlowFacts) -> Judgement:
-    """Judge all entries. In a flow that has ended nothing is wanted any more."""
+    """Judge all entries. In a flow that has ended, no new Job is wanted."""
     known = {each.name: each for each in facts.flow.status.job_status_list}
     judgement = Judgement()
     for name in facts.graph.order:
@@ -43,7 +43,7 @@ def judge(facts: FlowFacts) -> Judgement:
 
 
 def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgement: Judgement) -> EntryState:
-    if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses it; it may have been switched off
+    if (rounds := rounds_of(node.entry) or 0) > MOST_ROUNDS:  # admission refuses such a loop, but admission may be switched off
         message = f"its loop would make {rounds} Jobs, at most {MOST_ROUNDS} are possible"
         return EntryState(Stage.WAITING, reason=FlowReason.LOOP_TOO_LONG, message=message)
     units = _units(facts, node, known)
@@ -60,7 +60,7 @@ def _entry(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus], judgem
 
 
 def _units(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus]) -> tuple[Unit, ...]:
-    """The Jobs of an entry; of a loop all its rounds. In a flow that has ended none is tried again."""
+    """Return the Jobs of an entry; for a loop, those of all rounds. In a flow that has ended, no Job is tried again."""
     flow, entry = facts.flow.metadata.name, node.entry
     retry = None if facts.flow.status.state.phase in _ENDED else entry.retry
     rounds = rounds_of(entry)
@@ -69,7 +69,7 @@ def _units(facts: FlowFacts, node: Node, known: dict[str, FlowJobStatus]) -> tup
 
 
 def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
-    """An entry of which a Job was made goes on with it, whatever has become of what it depended on."""
+    """Judge an entry whose Job was created: the entry continues, whatever happens to its targets."""
     chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
     if node.entry.loop is not None:
         return judge_rounds(facts, node, units, chosen)
@@ -89,7 +89,7 @@ def _started(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
 
 
 def _skipped_before(node: Node, before: FlowJobCondition) -> EntryState:
-    """What was skipped stays skipped, and so does what was chosen in its place."""
+    """A skipped entry stays skipped, and the entries of its `else` stay chosen."""
     reason = _reason(before.reason)
     chosen = frozenset(node.entry.otherwise) if reason is FlowReason.CONDITION_FALSE else frozenset()
     return EntryState(Stage.SKIPPED, reason=reason, message=before.message, chosen=chosen)
@@ -98,12 +98,12 @@ def _skipped_before(node: Node, before: FlowJobCondition) -> EntryState:
 def _reason(text: str) -> FlowReason | None:
     try:
         return FlowReason(text)
-    except ValueError:  # written by somebody else
+    except ValueError:  # another writer set the reason
         return None
 
 
 def _choice(node: Node, judgement: Judgement, facts: FlowFacts) -> EntryState:
-    """An entry that only chooses has done its work when it has chosen."""
+    """Judge an entry without a template: the entry is done when its switch is decided."""
     chosen = chosen_by_switch(node, judgement.states, facts.exit_codes)
     names = ", ".join(sorted(chosen or ())) or "nothing"
     return EntryState(
@@ -138,7 +138,7 @@ def _waiting(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: J
 
 
 def _conditional(facts: FlowFacts, node: Node, units: tuple[Unit, ...], judgement: Judgement) -> EntryState:
-    """An entry whose dependencies are satisfied: does it run?"""
+    """Judge whether an entry runs whose dependencies are satisfied."""
     try:
         holding = condition_holds(facts, node, judgement.states)
     except ExpressionProblem as problem:

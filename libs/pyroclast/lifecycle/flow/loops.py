@@ -1,4 +1,4 @@
-"""The rounds of a loop: how many run, when the next begins, when it has ended."""
+"""The rounds of a loop: how many run in parallel, when the next starts, and when the loop has ended."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["judge_rounds"]
 
 
 def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen: frozenset[str] | None) -> EntryState:
-    """How far a loop is whose entry may run.
+    """Judge a loop whose entry may run.
 
-    Rounds begin in order, at most `parallel` run at a time. None begins after one that failed for good, or once `until` holds. A
-    loop without rounds is done at once. Where `until` has no value, the loop fails when the rounds that run have ended.
+    Rounds start in order, and at most `parallel` run at a time. No round starts after a round failed for good, or once `until`
+    holds. A loop without rounds is done at once. If `until` has no value, the loop fails after its running rounds have ended.
     """
     started = tuple(unit for unit in rounds if unit.has_started)
     over = [unit for unit in started if unit.is_over]
@@ -53,6 +53,6 @@ def judge_rounds(facts: FlowFacts, node: Node, rounds: tuple[Unit, ...], chosen:
 
 
 def _together(started: tuple[Unit, ...]) -> JobPhase:
-    """The phase of a loop at work: Running as soon as one round was."""
+    """Return the phase of a loop that has not ended: Running once a round has run."""
     waiting = (JobPhase.NEW, JobPhase.PENDING)
     return JobPhase.RUNNING if any(unit.phase not in waiting for unit in started) else JobPhase.PENDING

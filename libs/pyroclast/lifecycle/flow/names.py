@@ -1,4 +1,4 @@
-"""The names of the Jobs of a flow, and what marks them as its own."""
+"""The names of the Jobs of a flow, and the labels and annotations that tie a Job to its flow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LONGEST_LABEL: Final = 63
 
 
 def job_name(flow: str, entry: str, index: int | None = None) -> str:
-    """The name of the Job of an entry; of round `index` of its loop."""
+    """Return the name of the Job of an entry, or of round `index` of its loop."""
     return f"{flow}-{entry}" if index is None else f"{flow}-{entry}-{index}"
 
 
 def marks(flow: JobFlow, entry: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations of a Job made for `entry`. A value that is too long for a label is an annotation only."""
+    """Return the labels and annotations of a Job of `entry`. A value that is too long for a label is only an annotation."""
     namespace = flow.metadata.namespace
     annotations = {
         keys.CREATED_BY_JOB_FLOW: f"{namespace}.{flow.metadata.name}",
@@ -30,13 +30,13 @@ def marks(flow: JobFlow, entry: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def is_owned(flow: JobFlow, job: Job) -> bool:
-    """Whether `flow`, that very one, controls `job`."""
+    """Whether `flow` controls `job`, compared by UID."""
     owner = job.metadata.controller
     return owner is not None and owner.uid == flow.metadata.uid
 
 
 def flows_of(job: Job) -> Iterator[Key]:
-    """The flows that `job` counts for: the one that controls it, and the one that its label names."""
+    """Yield the flow whose status counts `job`: the flow that controls the Job, else the flow that its label names."""
     meta = job.metadata
     owner = meta.controller
     if owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version:
@@ -46,7 +46,7 @@ def flows_of(job: Job) -> Iterator[Key]:
 
 
 def template_of(job: Job) -> Key | None:
-    """The template that `job` was made from, as it says itself."""
+    """Return the template from which `job` was created, by the label or annotation of `job`; None when neither names one."""
     meta = job.metadata
     value = meta.labels.get(keys.CREATED_BY_JOB_TEMPLATE) or meta.annotations.get(keys.CREATED_BY_JOB_TEMPLATE, "")
     name = _named(meta.namespace, value)
@@ -54,11 +54,11 @@ def template_of(job: Job) -> Key | None:
 
 
 def retries_of(job: Job) -> int:
-    """How often the Job of this name was made anew before `job`."""
+    """Return how many Jobs of this name failed and were created again before `job`."""
     value = job.metadata.annotations.get(keys.FLOW_RETRY, "")
     return int(value) if value.isdecimal() else 0
 
 
 def _named(namespace: str, value: str) -> str:
-    """The name in `NAMESPACE.NAME`; names may have dots, namespaces have none."""
+    """Return the name in `NAMESPACE.NAME`; a name may contain dots, a namespace may not."""
     return value.removeprefix(f"{namespace}.") if value.startswith(f"{namespace}.") else ""

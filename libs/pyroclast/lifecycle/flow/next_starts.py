@@ -1,4 +1,4 @@
-"""From the Jobs that entries want to what can be done for them now, and why the others have to wait."""
+"""Which of the wanted Jobs are created or deleted now, and why the other wanted Jobs wait."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Obstacle", "Starts", "obstacle_of", "plan_starts"]
 
 
 RECHECK: Final = 5.0
-"""Seconds until it is looked whether a name has become free."""
+"""Seconds after which the controller checks again whether the name of a Job is free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a Job that is wanted cannot be made now."""
+    """Why a wanted Job cannot be created now."""
 
     reason: FlowReason
     message: str
@@ -29,9 +29,9 @@ class Obstacle:
 
 @dataclass(slots=True)
 class Starts:
-    """What to do, what is in the way (by name of the Job), and when to look again (seconds since the epoch).
+    """The effects, the obstacles by name of the Job, and when to decide again (seconds since the epoch).
 
-    `waits_for_status`: something can only be done once the status has been written.
+    `waits_for_status`: an effect is only possible after the status was written.
     """
 
     effects: list[Effect] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Starts:
     waits_for_status: bool = False
 
     def wait_until(self, when: float) -> None:
-        """Look again at `when`, or before."""
+        """Decide again at `when`, or earlier."""
         self.recheck_at = when if self.recheck_at is None else min(self.recheck_at, when)
 
 
 def plan_starts(facts: FlowFacts, states: States) -> Starts:
-    """What the wanted Jobs need, each by itself: what stops one stops no other."""
+    """Plan each wanted Job independently of the others."""
     starts = Starts()
     for name, state in states.items():
         for unit in state.wanted:
@@ -60,7 +60,7 @@ def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
             return
         if unit.job is not None:
             if unit.known is None or unit.known.state != unit.phase or unit.known.retries < unit.retries:
-                starts.waits_for_status = True  # or nobody would know, once the Job is gone, that it had failed
+                starts.waits_for_status = True  # so that the failure is recorded before the Job is deleted
             elif not unit.job.metadata.is_terminating:
                 starts.effects.append(DeleteJob(unit.name, unit.job.metadata.uid))
             return
@@ -87,5 +87,5 @@ def _plan(facts: FlowFacts, node: Node, unit: Unit, starts: Starts) -> None:
 
 
 def obstacle_of(wanted: tuple[Unit, ...], obstacles: Mapping[str, Obstacle]) -> Obstacle | None:
-    """The first thing in the way of an entry."""
+    """Return the first obstacle of an entry."""
     return next((obstacles[unit.name] for unit in wanted if unit.name in obstacles), None)

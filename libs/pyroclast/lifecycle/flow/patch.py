@@ -1,7 +1,8 @@
-"""Patching the spec of a template for one flow: Kubernetes' strategic merge, with the rules that flows promise.
+"""Patches the spec of a template for one flow by Kubernetes' strategic merge, with the documented rules of flows.
 
-The rules are a tree. At each place of a Job's spec it says how a value is merged: replaced, as a map, or as a list of items that
-are matched by a key. What the tree does not name is replaced in a Job and merged as its type says in a pod.
+The rules form a tree. For each field of a Job's spec, the tree says how a value is merged. A value is replaced, merged as a map,
+or merged as a list whose items are matched by a key. A field that the tree does not name is replaced in a Job, and merged by its
+JSON type in a pod.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ Json: TypeAlias = Any
 _DIRECTIVE: Final = "$patch"
 
 DEEPEST: Final = 100
-"""Levels that a patch may be nested: some times as many as a Job has, and well below what can be written as JSON."""
+"""The most nesting levels of a patch: several times the depth of a Job, and well below the limit of JSON encoders."""
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied. `path` is where in the patch, from its root."""
+    """A patch that cannot be applied. `path`: the path of the faulty field, from the root of the patch."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}" if path else problem)
@@ -31,12 +32,12 @@ class PatchError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Replace:
-    """The value of the patch takes the place of the old one."""
+    """The value of the patch replaces the old value."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Map:
-    """Merged key by key; `rest` says how keys are merged that are not named."""
+    """A map that is merged key by key; `rest` is the rule of the keys that `keys` does not name."""
 
     keys: Mapping[str, _Rule] = field(default_factory=dict)
     rest: _Rule = field(default_factory=_Replace)
@@ -44,9 +45,10 @@ class _Map:
 
 @dataclass(frozen=True, slots=True)
 class _Items:
-    """A list: items with the same `key` are merged by `item`, others appended. Of several matches the one that agrees in `second`
-    counts; `default`: how an item without a key is called that stands at an index. One without a key in the patch means the only
-    one there is.
+    """A list whose items are matched by the field `key`; matching items are merged by `item`, others are appended.
+
+    Of several matches, the item whose field `second` agrees is used. `default` names an item of the template that has no key, by
+    its index. An item of the patch without a key matches the only item of the list.
     """
 
     key: str
@@ -61,7 +63,7 @@ _REPLACE: Final = _Replace()
 
 
 class _Deep(_Map):
-    """Maps are merged all the way down, everything else is replaced."""
+    """Maps are merged recursively; every other value is replaced."""
 
 
 _DEEP: Final = _Deep()
@@ -104,10 +106,10 @@ _JOB: Final = _Map(
 
 
 def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
-    """The spec of a template with the `patch` of an entry: its `spec`, or its `jobSpec` where that is not given.
+    """Return the spec of a template merged with `spec` of the entry's `patch`, or with `jobSpec` when `spec` is not set.
 
     Raises:
-        PatchError: it does not fit.
+        PatchError: the patch does not fit the template.
     """
     if not isinstance(patch, Mapping):
         raise PatchError("patch", f"must be an object, not {_kind(patch)}")
@@ -121,10 +123,10 @@ def patched(template: Mapping[str, Json], patch: Json) -> dict[str, Json]:
 
 
 def merged(spec: Mapping[str, Json], patch: Mapping[str, Json], path: str = "") -> dict[str, Json]:
-    """`spec` of a Job with `patch` merged into it; neither is changed. null removes what it stands for.
+    """Return `spec` of a Job with `patch` merged in; the arguments stay unchanged. A null in the patch removes the field.
 
     Raises:
-        PatchError: the patch has the wrong shape, or names no item where it has to.
+        PatchError: the patch has the wrong shape, or an item lacks the key that it needs.
     """
     if _is_deeper(patch, DEEPEST):
         raise PatchError(path, f"must not be nested deeper than {DEEPEST} levels")
@@ -189,7 +191,7 @@ def _merge_items(rule: _Items, old: list[Json], new: list[Json], path: str) -> l
 
 
 def _position(rule: _Items, items: list[Json], item: Mapping[str, Json], where: str) -> int | None:
-    """Where the item stands that `item` is about; None: nowhere yet."""
+    """Return the index of the item that `item` matches; None when no item matches."""
     key = item.get(rule.key)
     if key is None and rule.default:
         if len(items) == 1:
@@ -208,7 +210,7 @@ def _key_of(rule: _Items, index: int, item: Mapping[str, Json]) -> Json:
 
 
 def _clean(value: Json) -> Json:
-    """A value without what null would remove."""
+    """Return a value without its null members and directives."""
     if isinstance(value, Mapping):
         return {name: _clean(item) for name, item in value.items() if item is not None and name != _DIRECTIVE}
     if isinstance(value, list):
@@ -217,7 +219,7 @@ def _clean(value: Json) -> Json:
 
 
 def _is_deeper(value: Json, levels: int) -> bool:
-    """Whether more than so many objects and lists stand in one another; looked at level by level, as calls have a limit too."""
+    """Whether objects and lists are nested deeper than `levels`. The check goes level by level, to avoid deep recursion."""
     nested = [value]
     for _ in range(levels):
         inner = (each.values() if isinstance(each, Mapping) else each for each in nested)

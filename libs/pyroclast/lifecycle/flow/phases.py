@@ -1,4 +1,4 @@
-"""The phases of a flow: which follows, given how far its entries are."""
+"""The phases of a flow: the next phase, given the states of the entries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Tally", "is_fatal", "next_phase", "tally"]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What the phase of a flow follows from.
+    """The facts that determine the phase of a flow.
 
-    `known`: whether any Job was made; `moving`: whether one has run, ended well, or is to be tried again; `failed`: whether an
-    entry has failed for good and nobody asks for that; `only_terminated`: none of these is Failed, and another Job runs or has
-    completed; `done`: whether all entries are.
+    `known`: whether any Job was created. `moving`: whether an entry is decided, or a Job runs, has ended, or is to be tried
+    again. `failed`: whether an entry failed for good and no other entry reads its outcome. `only_terminated`: whether no such
+    failure has phase Failed, and another Job runs or has completed. `done`: whether all entries are decided.
     """
 
     entries: int
@@ -30,7 +30,7 @@ class Tally:
 
 
 def tally(graph: Graph, states: States) -> Tally:
-    """Count the entries."""
+    """Compute the Tally of all entries."""
     fatal = [state.phase for name, state in states.items() if is_fatal(graph, name, state)]
     return Tally(
         entries=len(graph.nodes),
@@ -43,21 +43,21 @@ def tally(graph: Graph, states: States) -> Tally:
 
 
 def is_fatal(graph: Graph, name: str, state: EntryState) -> bool:
-    """Whether an entry makes its flow fail: it failed for good, and no `if` or `switch` asks for its outcome."""
+    """Whether an entry makes its flow fail: the entry failed for good, and no `if` or `switch` reads its outcome."""
     return state.has_failed and name not in graph.tolerated
 
 
 def next_phase(phase: FlowPhase, counted: Tally) -> FlowPhase:
-    """The phase after `phase`, one step; to be asked again until it stays.
+    """Return the phase that follows `phase`, one step. The caller calls again until the phase stays the same.
 
-    A flow stays without a phase until its first Job is made, unless it has no entries.
+    A flow has no phase until its first Job is created, unless the flow has no entries.
     """
     match phase:
         case FlowPhase.NEW | FlowPhase.PENDING:
             if counted.entries == 0:
                 return FlowPhase.PENDING
             if counted.moving and (not counted.failed or counted.only_terminated):
-                return FlowPhase.RUNNING  # a terminated Job lets it fail one step later
+                return FlowPhase.RUNNING  # if a Job is Terminated, the flow fails one step later
             if counted.failed:
                 return FlowPhase.FAILED
             return FlowPhase.PENDING if counted.known else phase

@@ -1,4 +1,4 @@
-"""Keeping the status of a flow small enough to be stored: of many Jobs it tells less of each."""
+"""Limits the size of a flow's status, so that it can be stored: with many Jobs, the status has less detail of each."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pyroclast.api.records import FlowJobCondition, FlowJobStatus, FlowStatus
 __all__ = ["MOST_BYTES", "fitted", "shortened"]
 
 MOST_BYTES: Final = 900_000
-"""Bytes of a status as JSON. An object may have 1.5 MB, with its spec and what the server notes of who wrote which field."""
+"""The largest status, in bytes of JSON. An object may have 1.5 MB, including its spec and `managedFields`."""
 
 _Step: TypeAlias = Callable[[FlowStatus], FlowStatus]
 
 
 def fitted(status: FlowStatus) -> FlowStatus:
-    """`status`, or where that is too large, one without what is the least missed. Nothing that a decision rests on is left out.
+    """Return `status`, with the least important details left out if it is too large. Everything that decisions need stays.
 
-    Fitting what has been fitted changes nothing. What admission lets pass can be stored after the last step, together with its
-    spec, even where the status alone is larger than `MOST_BYTES`.
+    Shortening a shortened status changes nothing. After the last step, a flow that admission accepts can be stored with its spec,
+    even if its status is larger than `MOST_BYTES`.
     """
     for shorter in _STEPS:
         if len(msgspec.json.encode(status)) <= MOST_BYTES:
@@ -33,7 +33,7 @@ def fitted(status: FlowStatus) -> FlowStatus:
 
 
 def shortened(text: str, most: int) -> str:
-    """`text`, or its beginning where it has more than `most` characters."""
+    """Return `text`, cut to `most` characters if it is longer."""
     return text if len(text) <= most else f"{text[: most - 1]}…" if most else ""
 
 
@@ -65,7 +65,7 @@ def _with_conditions(status: FlowStatus, change: Callable[[FlowJobCondition], Fl
 
 
 def _without_repetitions(status: FlowStatus) -> FlowStatus:
-    """Without conditions that say what the row of their Job says too."""
+    """Remove the conditions that only repeat the row of their Job."""
     rows = {job.name for job in status.job_status_list}
     return msgspec.structs.replace(
         status, conditions={name: each for name, each in status.conditions.items() if each.reason or name not in rows}
@@ -73,7 +73,7 @@ def _without_repetitions(status: FlowStatus) -> FlowStatus:
 
 
 def _without_waiting(status: FlowStatus) -> FlowStatus:
-    """Without entries that wait: the spec has them, and each is judged anew."""
+    """Remove the conditions of waiting entries: the spec has these entries, and each is judged anew."""
     conditions = {name: each for name, each in status.conditions.items() if each.phase != EntryPhase.WAITING}
     return msgspec.structs.replace(status, conditions=conditions, next_jobs=())
 
@@ -89,7 +89,7 @@ def _with_bare_rows(status: FlowStatus) -> FlowStatus:
 
 
 def _bare(job: FlowJobStatus) -> FlowJobStatus:
-    """A row without its histories, and without its start where it tells the end. A retry counts from the end."""
+    """Return a row without histories, and without its start when it has an end. A retry is timed from the end."""
     if job.end_timestamp:
         return msgspec.structs.replace(job, running_histories=(), start_timestamp=None)
     return job if job.state in _ENDS else msgspec.structs.replace(job, running_histories=())

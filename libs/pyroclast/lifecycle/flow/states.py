@@ -1,4 +1,4 @@
-"""How far the entries of a flow are: what judging one needs to know of those before it."""
+"""The states of the entries of a flow: what judging an entry needs to know about the entries before it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ __all__ = ["EntryState", "Stage", "States"]
 
 
 class Stage(Enum):
-    """How far an entry is."""
+    """State of an entry."""
 
     WAITING = "waiting"
-    """None of its Jobs was made."""
+    """None of the entry's Jobs was created."""
     STARTED = "started"
-    """It is at work, or waits to be tried again."""
+    """The entry has a Job, or waits to try a failed Job again."""
     DONE = "done"
-    """All its Jobs have ended for good, or it needed none."""
+    """All Jobs of the entry have ended for good, or the entry needed no Job."""
     SKIPPED = "skipped"
-    """It will not run: another one was chosen, or what it depends on did not run."""
+    """The entry will not run: it was not chosen, its condition is false, or its targets failed or were skipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """How far one entry is.
+    """The state of one entry.
 
     Attributes:
-        stage: see there.
-        phase: the phase of its Job; of a loop, what its rounds make together.
-        units: its Jobs, without the rounds of a loop that were not made.
-        wanted: Jobs that should be made now.
-        reason: why it waits or was skipped.
-        message: the same for people.
-        chosen: the entries that its `if` or `switch` chose; None: that is not decided yet.
+        stage: whether the entry waits, has started, is done, or was skipped.
+        phase: the phase of the entry's Job; for a loop, the combined phase of its rounds.
+        units: the entry's Jobs, without the rounds of a loop that were not created.
+        wanted: the Jobs that should be created now.
+        reason: why the entry waits or was skipped, as a code; None when it does neither.
+        message: why the entry waits or was skipped, as text.
+        chosen: the entries that the entry's `else` or `switch` chose; None when the choice is not made yet.
     """
 
     stage: Stage
@@ -55,14 +55,14 @@ class EntryState:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is done without having completed."""
+        """Whether the entry is done but has not completed."""
         return self.stage is Stage.DONE and self.phase in BAD_ENDS
 
     @property
     def has_completed(self) -> bool:
-        """Whether it is done, and well."""
+        """Whether the entry is done and has completed."""
         return self.stage is Stage.DONE and self.phase not in BAD_ENDS
 
 
 States: TypeAlias = Mapping[str, EntryState]
-"""Of the entries that were judged, by name."""
+"""The states of the judged entries, by name."""

@@ -1,4 +1,4 @@
-"""The status of a flow: lists by phase, a condition for each Job and each entry that waits, histories, what comes next."""
+"""The status of a flow: lists of Jobs by phase, conditions of Jobs and waiting entries, histories, and the next Jobs."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ _OTHERS: Final = "unknown_jobs"
 _NAMES: Final = ("pending_jobs", "running_jobs", "failed_jobs", "completed_jobs", "terminated_jobs", _OTHERS)
 _ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)
 _EXPLAINED: Final = (JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED)
-"""Phases whose cause users look for in the flow."""
+"""Phases for which the flow's status repeats the message of the Job."""
 
 
 def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle], phase: FlowPhase) -> FlowStatus:
-    """The status of a flow in `phase` whose entries are so far.
+    """Return the status of a flow in phase `phase`. `states`: the states of its entries; `obstacles`: why wanted Jobs wait, by
+    name.
 
-    Jobs that ended and were removed stay in it. Order: as in the flow, then Jobs of entries that it no longer has, by name.
+    Jobs that ended and were removed stay in the status. The Jobs come in the order of the flow, then by name for Jobs without an
+    entry.
     """
     old = facts.flow.status
     known = {each.name: each for each in old.job_status_list}
@@ -81,7 +83,7 @@ def status_of(facts: FlowFacts, states: States, obstacles: Mapping[str, Obstacle
 
 
 def difference(old: FlowStatus, new: FlowStatus) -> dict[str, Any]:
-    """The merge patch that makes `new` of `old`; empty when they say the same. Records leave out what is empty."""
+    """Return the merge patch that turns `old` into `new`; empty when they are equal. Records omit empty fields."""
     patch: dict[str, Any] = {}
     for name, wire in zip(FlowStatus.__struct_fields__, FlowStatus.__struct_encode_fields__, strict=True):
         before, after = getattr(old, name), getattr(new, name)
@@ -98,7 +100,7 @@ def difference(old: FlowStatus, new: FlowStatus) -> dict[str, Any]:
 
 
 def _replaced(before: FlowJobCondition | None, after: FlowJobCondition) -> FlowJobCondition | dict[str, Any]:
-    """A condition so that a merge patch leaves nothing of the one before."""
+    """Return `after` as a part of a merge patch that also removes the fields which only `before` has."""
     if before is None:
         return after
     body: dict[str, Any] = msgspec.to_builtins(after)
@@ -114,7 +116,10 @@ def _replaced(before: FlowJobCondition | None, after: FlowJobCondition) -> FlowJ
 
 
 def _strangers(facts: FlowFacts) -> dict[str, Job]:
-    """The Jobs of others that count, but none with the name of one of ours: told as ours, it would be taken for that."""
+    """Return the Jobs with another owner that the status counts, except those with the name of one of the flow's own Jobs.
+
+    Under such a name, the status would show the Job of another owner as the flow's own.
+    """
     flow = facts.flow.metadata.name
     ours: set[str] = set()
     for node in facts.graph.nodes.values() if facts.labelled else ():
@@ -143,7 +148,7 @@ def _of_job(job: Job, history: FlowJobStatus) -> FlowJobCondition:
 
 
 def _of_removed(before: FlowJobCondition | None, history: FlowJobStatus) -> FlowJobCondition:
-    """Of a Job that ended and was removed: what was known of it last."""
+    """Return the condition of a Job that ended and was removed, from the last known state."""
     if before is not None and before.phase == history.state:
         return before
     return FlowJobCondition(phase=history.state, create_time=history.start_timestamp, completion_time=history.end_timestamp)
@@ -152,7 +157,7 @@ def _of_removed(before: FlowJobCondition | None, history: FlowJobStatus) -> Flow
 def _add_entry_condition(
     conditions: dict[str, FlowJobCondition], name: str, state: EntryState, obstacles: Mapping[str, Obstacle]
 ) -> None:
-    """Say of an entry what its Jobs do not say themselves."""
+    """Add to the conditions what the Jobs of an entry do not show."""
     obstacle = obstacle_of(state.wanted, obstacles)
     reason = obstacle.reason if obstacle is not None else state.reason
     message = obstacle.message if obstacle is not None else state.message
@@ -172,7 +177,7 @@ def _said(phase: str, reason: FlowReason | None, message: str) -> FlowJobConditi
 
 
 def _add_unit_condition(conditions: dict[str, FlowJobCondition], unit: Unit, obstacle: Obstacle | None) -> None:
-    """Say of a Job that is to be made again why it is not there."""
+    """Add to the conditions why a Job that is to be created again does not exist."""
     before = conditions.get(unit.name, FlowJobCondition())
     if unit.stage is UnitStage.RETRYING:
         message = obstacle.message if obstacle is not None else f"failed, run again at {format_time(unit.retry_at)}"
@@ -187,7 +192,7 @@ def _add_unit_condition(conditions: dict[str, FlowJobCondition], unit: Unit, obs
 
 
 def _next(facts: FlowFacts, states: States) -> Iterable[str]:
-    """The Jobs that are not made although all their targets have started."""
+    """Yield the names of the Jobs that are not created, although all targets of their entry have started."""
     flow = facts.flow.metadata.name
     for name, state in states.items():
         if state.stage is not Stage.WAITING or name in facts.graph.cyclic:

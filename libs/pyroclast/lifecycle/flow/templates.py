@@ -1,4 +1,4 @@
-"""JobTemplates: what was made from them, and their conversion from and to Jobs."""
+"""JobTemplates: the list of Jobs created from a template, and the conversion between Jobs and templates."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from pyroclast.api.types import JOB_TEMPLATES, JOBS
 __all__ = ["MOST_NAMES", "job_of", "made_from", "template_from"]
 
 MOST_NAMES: Final = 5000
-"""Jobs that the status of a template names, the latest: a template is used for years, an object has its limits."""
+"""The most Jobs that the status of a template names, the latest ones. Templates are used for years, and the size of an object is
+limited.
+"""
 
 _OF_FLOWS: Final = (keys.CREATED_BY_JOB_TEMPLATE, keys.CREATED_BY_JOB_FLOW, keys.FLOW_RETRY, keys.SUBMITTED_BY)
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def made_from(template: JobTemplate, jobs: Iterable[Job]) -> tuple[str, ...]:
-    """What `status.jobDependsOnList` should say: the Jobs made from the template that are there, the oldest first.
+    """Return the desired `status.jobDependsOnList`: the existing Jobs that were created from the template, the oldest first.
 
-    When the last of them is gone, what was said before stays.
+    When no such Job exists any more, the list keeps its previous value.
     """
     there = sorted(jobs, key=lambda job: (job.metadata.creation_timestamp or "", job.metadata.name))
     names = tuple(job.metadata.name for job in there)[-MOST_NAMES:]
@@ -29,9 +31,10 @@ def made_from(template: JobTemplate, jobs: Iterable[Job]) -> tuple[str, ...]:
 
 
 def template_from(job: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """The JobTemplate from which `job` could be made again; `name` where it should not bear the name of the Job.
+    """Return a JobTemplate from which `job` can be created again. `name`: the name of the template; empty for the name of the
+    Job.
 
-    What the server or a flow put there is left out, and so are claims that the controller made for this Job alone.
+    Fields set by the API server or a flow are left out, and so are claims that the controller created for this Job only.
     """
     return {
         "apiVersion": JOB_TEMPLATES.api_version,
@@ -42,7 +45,7 @@ def template_from(job: Mapping[str, Any], name: str = "") -> dict[str, Any]:
 
 
 def job_of(template: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """The Job that a template describes; `name` where it should not bear the name of the template."""
+    """Return the Job that `template` describes. `name`: the name of the Job; empty for the name of the template."""
     return {
         "apiVersion": JOBS.api_version,
         "kind": JOBS.kind,
@@ -52,7 +55,7 @@ def job_of(template: Mapping[str, Any], name: str = "") -> dict[str, Any]:
 
 
 def _metadata(body: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Name, namespace, labels and annotations, as the user gave them."""
+    """Return name, namespace, labels and annotations as the user set them."""
     given: Mapping[str, Any] = body.get("metadata") or {}
     metadata: dict[str, Any] = {key: given[key] for key in ("name", "generateName", "namespace") if given.get(key)}
     if name:

@@ -1,6 +1,6 @@
-"""Where each Job of a flow stands: not made, at work, to be made anew, over.
+"""The state of each Job of a flow: not created, unfinished, to be created again, or over.
 
-The Job tells, or the status of the flow where it is gone.
+The state is read from the Job; if the Job no longer exists, from the status of the flow.
 """
 
 from __future__ import annotations
@@ -18,37 +18,38 @@ from pyroclast.resources.durations import DurationError
 __all__ = ["BAD_ENDS", "LONGEST_BACKOFF", "Unit", "UnitStage", "item_of", "rounds_of", "unit_of"]
 
 BAD_ENDS: Final = (JobPhase.FAILED, JobPhase.TERMINATED)
-"""Phases in which a Job has ended without having done what it was for."""
+"""Phases in which a Job has ended without completing."""
 
 DEFAULT_BACKOFF: Final = 10.0
-"""Seconds before a failed Job is made anew for the first time, where the entry does not say."""
+"""Seconds before a failed Job is created again for the first time, if the entry sets no backoff."""
 
 LONGEST_BACKOFF: Final = 3600.0
-"""Seconds that the doubling stops at; a longer one that the entry asks for is kept."""
+"""Seconds at which the doubling stops; an entry may set a longer first backoff."""
 
 
 class UnitStage(Enum):
-    """How far a Job is."""
+    """State of a Job."""
 
     NEW = "new"
-    """It was never made."""
+    """The Job was never created."""
     LOST = "lost"
-    """It was made, but is gone without having ended: to be made again."""
+    """The Job was created and no longer exists, although it had not ended: it is to be created again."""
     GOING = "going"
-    """It is being deleted without having ended."""
+    """The Job is being deleted and has not ended."""
     ALIVE = "alive"
-    """It is there and has not ended."""
+    """The Job exists and has not ended."""
     RETRYING = "retrying"
-    """It failed and is to be made anew."""
+    """The Job failed and is to be created again."""
     OVER = "over"
-    """It has ended for good."""
+    """The Job has ended for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One Job of an entry; `index` is its round in a loop. `retry_at` (seconds since the epoch) is for RETRYING alone.
+    """One Job of an entry. `index`: its round in a loop; None outside of loops.
 
-    `job` is the Job while it is there, `known` what the status says of it.
+    `retry_at` (seconds since the epoch) is only used for RETRYING. `job`: the Job; None when it does not exist. `known`: the row
+    of the Job in the status; None when there is none.
     """
 
     name: str
@@ -62,17 +63,17 @@ class Unit:
 
     @property
     def has_started(self) -> bool:
-        """Whether the Job was ever made."""
+        """Whether the Job was ever created."""
         return self.stage is not UnitStage.NEW
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the Job has ended for good."""
         return self.stage is UnitStage.OVER
 
 
 def unit_of(name: str, index: int | None, job: Job | None, known: FlowJobStatus | None, retry: FlowRetry | None) -> Unit:
-    """Where the Job `name` stands."""
+    """Return the state of the Job `name`."""
     phase = job.status.state.phase if job is not None else _phase(known)
     retries = max(known.retries if known is not None else 0, retries_of(job) if job is not None else 0)
     if phase in BAD_ENDS and retry is not None and retries < retry.limit:
@@ -88,7 +89,7 @@ def unit_of(name: str, index: int | None, job: Job | None, known: FlowJobStatus 
 
 
 def rounds_of(entry: FlowEntry) -> int | None:
-    """How many rounds the loop of an entry has at most; None without a loop."""
+    """Return the largest number of rounds of an entry's loop; None for an entry without a loop."""
     loop = entry.loop
     if loop is None:
         return None
@@ -96,19 +97,19 @@ def rounds_of(entry: FlowEntry) -> int | None:
 
 
 def item_of(entry: FlowEntry, index: int) -> str:
-    """What round `index` is about: the item, or the number of the round where the loop only counts."""
+    """Return the item of round `index`; the number of the round when the loop has no items."""
     return str(entry.loop.items[index]) if entry.loop is not None and entry.loop.items else str(index)
 
 
 def _phase(known: FlowJobStatus | None) -> JobPhase:
     try:
         return JobPhase(known.state) if known is not None else JobPhase.NEW
-    except ValueError:  # written by somebody else
+    except ValueError:  # another writer set the state
         return JobPhase.NEW
 
 
 def _ended(job: Job | None, known: FlowJobStatus | None) -> float:
-    """When a Job failed, in seconds since the epoch."""
+    """Return when a Job failed, in seconds since the epoch; 0 when the time is unknown."""
     at = job.status.state.last_transition_time if job is not None else None
     if at is None and known is not None:
         at = known.end_timestamp or (known.running_histories[-1].start_timestamp if known.running_histories else None)
@@ -118,14 +119,14 @@ def _ended(job: Job | None, known: FlowJobStatus | None) -> float:
 def _seconds(time: str | None) -> float:
     try:
         return parse_time(time) if time else 0.0
-    except ValueError:  # written by somebody else: at once, then
+    except ValueError:  # another writer set the time: retry at once
         return 0.0
 
 
 def _backoff(retry: FlowRetry, retries: int) -> float:
     try:
         first = duration_seconds(retry.backoff) if retry.backoff else DEFAULT_BACKOFF
-    except DurationError:  # admission refuses it; it may have been switched off
+    except DurationError:  # admission refuses such a value, but admission may be switched off
         first = DEFAULT_BACKOFF
     first = max(0.0, first)
     return max(first, min(first * 2.0 ** min(retries, 60), LONGEST_BACKOFF))

@@ -1,1 +1,1 @@
-"""The pods of a Job as one gang: which there should be, how they are made, and their PodGroup."""
+"""The pods of a Job as one gang: the desired pods, their manifests, and their PodGroup."""

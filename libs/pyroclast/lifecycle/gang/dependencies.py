@@ -1,4 +1,4 @@
-"""Start order inside a Job: whether the tasks that a task depends on are up."""
+"""Start order of the tasks of a Job: whether the tasks that a task depends on are up."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ANY = frozenset({Iteration.ANY.value, "IterationAny"})  # the second spelling i
 
 
 def may_start(job: Job, task: Task, pods: Mapping[str, Pod]) -> bool:
-    """Whether what `task` depends on is up. `pods` are those of the Job, by name.
+    """Whether the tasks that `task` depends on are up. `pods`: the pods of the Job, by name.
 
-    With one name, `any` and `all` mean the same. A name that no task has is never up.
+    With one name in `dependsOn`, `any` and `all` mean the same. A name without a task is never up.
     """
     if task.depends_on is None:
         return True
@@ -26,7 +26,10 @@ def may_start(job: Job, task: Task, pods: Mapping[str, Pod]) -> bool:
 
 
 def deadlock(spec: JobSpec) -> str:
-    """Why the gang can never be complete: a task that it needs waits for one that starts only with the gang; empty if it can."""
+    """Return why the gang can never be complete: a needed task depends on a task that only starts with the gang.
+
+    Empty if it can.
+    """
     waits = [task for task in spec.tasks if task.depends_on is not None and task.depends_on.name and task.replicas]
     if not waits:
         return ""

@@ -1,4 +1,4 @@
-"""The pods of a Job: their names, and what their labels and annotations say of them."""
+"""The pods of a Job: their names, and the information in their labels and annotations."""
 
 from __future__ import annotations
 
@@ -35,68 +35,68 @@ _FINISHED: Final = (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
 
 def pod_name(job: str, task: str, index: int) -> str:
-    """The name of pod `index` of a task."""
+    """Return the name of pod `index` of a task."""
     return f"{job}-{task}-{index}"
 
 
 @lru_cache(1024)
 def pod_names(job: str, task: str, replicas: int) -> tuple[str, ...]:
-    """The names of all pods of a task, by index."""
+    """Return the names of all pods of a task, by index."""
     return tuple(pod_name(job, task, index) for index in range(replicas))
 
 
 def group_name(job: Job) -> str:
-    """The name of the Job's PodGroup."""
+    """Return the name of the Job's PodGroup."""
     return f"{job.metadata.name}-{job.metadata.uid}"
 
 
 def owner_of(pod: Pod) -> OwnerReference | None:
-    """The Job that controls `pod`; None when no Job does."""
+    """Return the owner reference to the Job that controls `pod`; None when no Job does."""
     owner = pod.metadata.controller
     return owner if owner and owner.kind == JOBS.kind and owner.api_version == JOBS.api_version else None
 
 
 def job_key(pod: Pod) -> Key | None:
-    """The key of the Job that controls `pod`."""
+    """Return the key of the Job that controls `pod`; None when no Job does."""
     owner = owner_of(pod)
     return Key(pod.metadata.namespace, owner.name) if owner else None
 
 
 def task_of(pod: Pod) -> str:
-    """The task that `pod` belongs to; empty when it does not say."""
+    """Return the name of the task to which `pod` belongs; empty when the pod has no such annotation."""
     return pod.metadata.annotations.get(keys.TASK_SPEC, "")
 
 
 def index_of(pod: Pod) -> int:
-    """The index of `pod` in its task; -1 when its name has none."""
+    """Return the index of `pod` in its task; -1 when its name has no index."""
     index = pod.metadata.name.rpartition("-")[2]
     return int(index) if index.isdecimal() else -1
 
 
 def version_of(pod: Pod) -> int:
-    """The version of the Job at which `pod` was made; -1, older than any, when it does not say."""
+    """Return the version of the Job at the creation of `pod`; -1, lower than any version, without the annotation."""
     version = pod.metadata.annotations.get(keys.JOB_VERSION, "")
     return int(version) if version.isdecimal() else -1
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether the controller has marked `pod` because it is going to delete it itself."""
+    """Whether the controller has marked `pod` because the controller is about to delete the pod."""
     return keys.OUT_OF_SYNC in pod.metadata.annotations
 
 
 def is_surplus(job: Job, pod: Pod) -> bool:
-    """Whether the spec of `job` has no place for `pod`: its task has been scaled down."""
+    """Whether `pod` is beyond the spec of `job`: its task was scaled down or removed."""
     task = next((task for task in job.spec.tasks if task.name == task_of(pod)), None)
     return task is None or index_of(pod) >= task.replicas
 
 
 def is_released(job: Job, pod: Pod) -> bool:
-    """Whether `pod` shows that the controller lets it go: it is marked, of an older version of `job`, or one too many."""
+    """Whether the controller deletes `pod` on purpose: `pod` is marked, has an older version of `job`, or is surplus."""
     return is_marked(pod) or version_of(pod) < job.status.version or is_surplus(job, pod)
 
 
 def named(job: Job) -> Job:
-    """`job` with a name for each of its tasks: those without get the one that admission would have given them."""
+    """Return `job` with a name for each task: tasks without a name get the name that admission would have set."""
     if all(task.name for task in job.spec.tasks):
         return job
     tasks = tuple(
@@ -111,18 +111,18 @@ def is_finished(pod: Pod) -> bool:
 
 
 def exit_code(pod: Pod) -> int:
-    """How the first container ended; 0 while it has not."""
+    """Return the exit code of the first container of `pod`; 0 while the container has not ended."""
     terminated = pod.status.container_statuses[0].state.terminated if pod.status.container_statuses else None
     return terminated.exit_code if terminated else 0
 
 
 def last_exit_code(pod: Pod) -> int:
-    """How a container of `pod` ended before it was restarted; 0 when none was, or all ended well."""
+    """Return the first exit code other than 0 of a restarted container of `pod`; 0 when there is none."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     ended = (status.last_state.terminated or status.state.terminated for status in statuses if status.restart_count)
     return next((terminated.exit_code for terminated in ended if terminated and terminated.exit_code), 0)
 
 
 def restarts(pod: Pod) -> int:
-    """How often the containers of `pod`, init containers included, were restarted."""
+    """Return the number of restarts of the containers of `pod`, init containers included."""
     return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))

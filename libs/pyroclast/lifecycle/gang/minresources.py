@@ -1,4 +1,4 @@
-"""`minResources` of a Job's PodGroup: what the pods cost without which the gang cannot start."""
+"""`minResources` of a Job's PodGroup: the requests of the pods without which the gang cannot start."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["min_resources", "shares"]
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
-    """The cost of the `minAvailable` pods that count most, in canonical quantities.
+    """Return the requests of the `minAvailable` most important pods, in canonical quantities.
 
-    `priorities` is the value of each PriorityClass by name. Tasks of a higher priority come first; among equals the order of the
-    spec holds.
+    `priorities`: the value of each PriorityClass, by name. Tasks with a higher priority count first; tasks with equal priority
+    count in the order of the spec.
     """
     total: Usage = {}
     for task, number in shares(job, priorities):
@@ -26,7 +26,7 @@ def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
 
 
 def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]]:
-    """How many pods of which task make up `minAvailable`; a task may come twice."""
+    """Yield tasks and their numbers of pods, which together make up `minAvailable`; a task may appear twice."""
     wanted = min_available(job.spec)
     tasks = sorted(job.spec.tasks, key=lambda task: -_priority(task, priorities))
     if wanted < sum(map(needed_pods, tasks)):
@@ -36,7 +36,7 @@ def shares(job: Job, priorities: Mapping[str, int]) -> Iterator[tuple[Task, int]
 
 
 def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """The first pods in order of priority, whatever each task needs by itself."""
+    """Yield the first pods in order of priority, regardless of each task's own minimum."""
     for task in tasks:
         number = min(wanted, task.replicas)
         yield task, number
@@ -46,7 +46,7 @@ def _first(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
 
 
 def _fill(tasks: list[Task], wanted: int) -> Iterator[tuple[Task, int]]:
-    """What each task needs by itself; then, in order of priority, what is spare."""
+    """Yield each task's own minimum, then the remaining pods in order of priority."""
     for task in tasks:
         if task.min_available is not None and wanted > 0:
             number = min(task.min_available, wanted)

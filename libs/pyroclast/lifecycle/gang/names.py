@@ -1,6 +1,7 @@
-"""Generated names.
+"""Generated names of claims and volumes.
 
-They look random and are not: the same Job gets the same names again, so a crash in between doubles nothing.
+The names look random, but depend only on the Job. After a crash the controller generates the same names again, so no object is
+created twice.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _LENGTH: Final = 12
 
 
 def claim_name(job: Job, position: int) -> str:
-    """The claim generated for `spec.volumes[position]`: `<job>-pvc-` and twelve characters of 0-9a-z."""
+    """Return the name of the claim generated for `spec.volumes[position]`: `<job>-pvc-` and twelve characters of 0-9a-z."""
     return f"{job.metadata.name}-pvc-{_suffix(job.metadata.uid, 'claim', str(position))}"
 
 
 def volume_name(job: Job, pod: str, volume: str) -> str:
-    """The pod volume under which a volume of the Job is mounted: `<job>-` and twelve characters of 0-9a-z."""
+    """Return the name of the pod volume for a volume of the Job: `<job>-` and twelve characters of 0-9a-z."""
     return f"{job.metadata.name}-{_suffix(job.metadata.uid, pod, volume)}"
 
 

@@ -1,4 +1,4 @@
-"""The PodGroup of Kubernetes itself by which a Job shows its gang to others: what it says, and when there is none."""
+"""The native PodGroup of Kubernetes by which a Job shows its gang to other components: when a Job has one, and its content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["manifest", "obstacle"]
 
 
 def obstacle(job: Job, schedulers: Collection[str]) -> str:
-    """Why `job` shows no such PodGroup; empty if it may. `schedulers`: the names of ours."""
+    """Return why `job` has no native PodGroup; empty if it may have one. `schedulers`: the names of Pyroclast's schedulers."""
     minimum = min_available(job.spec)
     if minimum < 1:
         return f"spec.minAvailable: {minimum}: a gang of at least 1 pod is expected"
@@ -36,7 +36,7 @@ def obstacle(job: Job, schedulers: Collection[str]) -> str:
 
 
 def manifest(job: Job, kind: ResourceType) -> dict[str, Any]:
-    """The PodGroup, served as `kind`, of a Job without an obstacle."""
+    """Return the native PodGroup of `job`, in the API version of `kind`. `obstacle` must be empty for `job`."""
     minimum = min_available(job.spec)
     spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
     if minimum == total_replicas(job.spec):
@@ -44,7 +44,7 @@ def manifest(job: Job, kind: ResourceType) -> dict[str, Any]:
     if (name := next(iter(_priority_classes(job)), "")) != "":
         spec["priorityClassName"] = name
     owner = controller_reference(JOBS, job.metadata)
-    del owner["blockOwnerDeletion"]  # where it is guarded, it asks for the right to write finalizers of Jobs
+    del owner["blockOwnerDeletion"]  # a cluster may require the right to update finalizers of Jobs for this field
     labels = {keys.JOB_NAME: job.metadata.name, keys.SCHEDULING_QUEUE_NAME: job.spec.queue}
     return {
         "apiVersion": kind.api_version,

@@ -1,4 +1,4 @@
-"""What a Job leaves behind that is deleted without its dependents: pods and a PodGroup that nobody owns."""
+"""Orphans: pods and PodGroups without an owner, which remain when a Job is deleted without its dependents."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ _NAME: Final = re.compile(r"(.+)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def job_of(group: PodGroup) -> Key | None:
-    """The key of the Job that `group` was made for; None when it has an owner, or was not made for a Job."""
+    """Return the key of the Job for which `group` was created; None when `group` has an owner, or was not created for a Job."""
     found = None if group.metadata.owner_references else _NAME.fullmatch(group.metadata.name)
     return Key(group.metadata.namespace, found[1]) if found else None
 
 
 def job_uid(group: PodGroup) -> str:
-    """The uid of the Job that `group` was made for; empty when its name has none."""
+    """Return the UID of the Job for which `group` was created; empty when the name of `group` has none."""
     found = _NAME.fullmatch(group.metadata.name)
     return found[2] if found else ""
 
 
 def key_of(pod: Pod) -> Key | None:
-    """The key of the Job that `pod` was made for; None when somebody owns it, or it is no Job's."""
+    """Return the key of the Job for which `pod` was created; None when `pod` has an owner, or was not created for a Job."""
     name = pod.metadata.annotations.get(keys.JOB_NAME)
     return Key(pod.metadata.namespace, name) if name and not pod.metadata.owner_references else None
 
 
 def group_of(pod: Pod) -> Key | None:
-    """The key of the PodGroup that `pod` belongs to; None when somebody owns it, or it is in none."""
+    """Return the key of the PodGroup of `pod`; None when `pod` has an owner, or belongs to no PodGroup."""
     name = pod.metadata.annotations.get(keys.GROUP_NAME)
     return Key(pod.metadata.namespace, name) if name and not pod.metadata.owner_references else None
 
 
 def are_alive(pods: Iterable[Pod]) -> bool:
-    """Whether one of `pods` still holds a place."""
+    """Whether one of `pods` has not finished, and so still occupies its node."""
     return not all(members.is_finished(pod) for pod in pods)

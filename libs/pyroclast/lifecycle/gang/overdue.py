@@ -1,4 +1,4 @@
-"""Pods that should have gone and have not, and whether their node can still be waited for."""
+"""Pods that stay longer than their grace period after their deletion, and whether their nodes are ready."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["ends", "is_ready"]
 
 
 def ends(pods: Iterable[Pod], patience: float) -> list[tuple[Pod, float]]:
-    """Until when each of `pods` that was asked to go may stay, in seconds since the epoch: `patience` seconds longer than the
-    time that its containers have to end.
+    """Return the deleted pods of `pods`, each with the time (seconds since the epoch) by which it should be gone.
 
-    A pod with finalizers is held by somebody else, and one without a node by nobody.
+    That time is `patience` seconds after the end of the grace period. Pods with finalizers are left out, because another
+    component keeps them. Pods without a node are left out too, because nothing keeps them.
     """
     return [
         (pod, parse_time(pod.metadata.deletion_timestamp) + patience)
@@ -24,5 +24,5 @@ def ends(pods: Iterable[Pod], patience: float) -> list[tuple[Pod, float]]:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node says that it is ready; one that says nothing any more is Unknown."""
+    """Whether the node reports Ready; a node that no longer reports has the status Unknown."""
     return any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)

@@ -1,4 +1,4 @@
-"""Who owns what a Job's controller makes."""
+"""Ownership of the objects that the controller creates for a Job."""
 
 from __future__ import annotations
 
@@ -8,5 +8,7 @@ __all__ = ["is_ours"]
 
 
 def is_ours(job: Job, meta: Meta) -> bool:
-    """Whether the object with `meta` belongs to `job`, that very one, and not to a namesake or a stranger."""
+    """Whether the object with `meta` belongs to `job`, compared by UID, and not to another Job of the same name or to another
+    owner.
+    """
     return any(owner.uid == job.metadata.uid for owner in meta.owner_references)

@@ -1,4 +1,4 @@
-"""Which pods a Job lacks and which it has too many of."""
+"""The difference between the desired pods of a Job and its pods: which are missing, surplus or stale."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ __all__ = ["MOST_IN_ORDER", "GangPlan", "Keep", "interrupted", "plan", "release"
 
 
 MOST_IN_ORDER: Final = 64
-"""How many pods are deleted one after the other before the Job is looked at anew: its scale may have changed meanwhile."""
+"""The most pods that are deleted one after the other before the controller decides about the Job anew, since its scale may have
+changed.
+"""
 
 
 class Keep(Enum):
-    """Which pods outlive a kill."""
+    """Which pods are kept when a policy kills pods."""
 
     NONE = "none"
     FINISHED = "finished"
-    """Those that succeeded or failed, for inspection."""
+    """Pods that succeeded or failed, for inspection."""
     OTHERS = "others"
-    """All that are not the target."""
+    """All pods except the target of the policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
-    """What brings the pods in line with the spec."""
+    """The changes that make the pods match the spec."""
 
     missing: tuple[Slot, ...] = ()
-    """Pods to create; those whose dependencies are not up are left out."""
+    """Slots of the pods to create, without pods whose dependencies are not up."""
     surplus: tuple[Pod, ...] = ()
     """Pods beyond the replicas, the highest index first."""
     stale: tuple[Pod, ...] = ()
-    """Pods of an older version that still wait or run, and pods whose deletion was begun."""
+    """Unfinished pods of an older version, and pods that the controller has marked for deletion."""
 
     def effects(self) -> Iterator[Effect]:
-        """The plan as effects: first what has to go, then what is to come."""
+        """Yield the plan as effects: deletions first, then creations."""
         if self.stale:
             yield DeletePods(victims_of(self.stale))
         if self.surplus:
@@ -50,7 +52,7 @@ class GangPlan:
 
 
 def plan(job: Job, pods: Mapping[str, Pod]) -> GangPlan:
-    """The plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
+    """Return the plan for the tasks of `job`. Pods of tasks that the spec does not name are left alone."""
     expected = {name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas)}
     tasks = {task.name for task in job.spec.tasks}
     living = {name: pod for name, pod in pods.items() if not pod.metadata.is_terminating}
@@ -61,9 +63,9 @@ def plan(job: Job, pods: Mapping[str, Pod]) -> GangPlan:
 
 
 def release(pods: Mapping[str, Pod], keep: Keep, *, older_than: int | None = None) -> tuple[Pod, ...]:
-    """The pods that a kill deletes: all but those that `keep` spares and those already going.
+    """Return the pods that a kill deletes: all pods except those that `keep` spares and those already being deleted.
 
-    `older_than`: only those of a version below it.
+    `older_than`: delete only pods of a lower version; None: pods of every version.
     """
     return tuple(
         pod
@@ -75,8 +77,9 @@ def release(pods: Mapping[str, Pod], keep: Keep, *, older_than: int | None = Non
 
 
 def interrupted(job: Job, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
-    """Pods inside the replicas that are marked and still there: a restart of some pods was begun and has to be carried
-    through.
+    """Return the pods within the replicas that are marked but not yet deleted.
+
+    The controller had begun to restart these pods, and must now finish the restart.
     """
     names = (name for task in job.spec.tasks for name in members.pod_names(job.metadata.name, task.name, task.replicas))
     found = (pods.get(name) for name in names)
@@ -84,7 +87,7 @@ def interrupted(job: Job, pods: Mapping[str, Pod]) -> tuple[Pod, ...]:
 
 
 def victims_of(pods: tuple[Pod, ...] | list[Pod]) -> tuple[Victim, ...]:
-    """`pods` as victims: the form in which the effects of a decision name pods to delete."""
+    """Return `pods` as victims, the form in which effects name the pods to delete."""
     return tuple(Victim(pod.metadata.name, pod.metadata.uid) for pod in pods)
 
 

@@ -1,4 +1,4 @@
-"""The PodGroup of a Job: what it should be, and what has to change when it is not."""
+"""The PodGroup of a Job: its desired state, and the patch that produces this state."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["Inherited", "inherited", "is_admitted", "is_stale", "manifest", "pat
 
 _DEFAULT_QUEUE: Final = "default"
 _OWN: Final = frozenset({keys.NATIVE_GROUP, keys.PLACEMENT, keys.SEATS, keys.WAITING, keys.WAITS_FOR_TASK})
-"""What the controller and the scheduler say to each other and to people on a PodGroup: no Job says it for them."""
+"""Annotations by which the controller and the scheduler exchange information on a PodGroup; a Job cannot set them."""
 
 _NOT_CARRIED: Final = _OWN | {keys.JOB_VERSION, keys.RESERVATION, "kubectl.kubernetes.io/last-applied-configuration"}
-"""Annotations of a PodGroup that do not follow those of its Job."""
+"""Annotations that are not copied from a Job to its existing PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inherited:
-    """What a PodGroup has of its Job beside the size of the gang."""
+    """The fields that a PodGroup copies from its Job, besides the size of the gang."""
 
     queue: str
     topology: Mapping[str, Any] | None
@@ -37,7 +37,10 @@ class Inherited:
 
 
 def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
-    """The PodGroup to create. One made after a restart carries the Job's version, so that it is not taken for that of before."""
+    """Return the PodGroup to create.
+
+    After a restart, the PodGroup carries the version of the Job: so it differs from the PodGroup of an earlier version.
+    """
     annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _OWN}
     if job.status.version:
         annotations[keys.JOB_VERSION] = str(job.status.version)
@@ -72,7 +75,7 @@ def manifest(job: Job, priorities: Mapping[str, int]) -> dict[str, Any]:
 
 
 def inherited(job: Job) -> Inherited:
-    """What the PodGroup of `job` should have of it."""
+    """Return the fields that the PodGroup of `job` should copy from `job`."""
     annotations = {key: value for key, value in job.metadata.annotations.items() if key not in _NOT_CARRIED}
     return Inherited(job.spec.queue, _topology(job), job.metadata.labels, annotations)
 
@@ -80,11 +83,11 @@ def inherited(job: Job) -> Inherited:
 def patch(
     job: Job, group: PodGroup, priorities: Mapping[str, int], *, spec_changed: bool, carried: Inherited | None = None
 ) -> dict[str, Any]:
-    """The merge patch that brings `group` up to date; empty when it is.
+    """Return the merge patch that updates `group`; empty when `group` is up to date.
 
-    Entries of `minTaskMember` for tasks that are gone stay, and so do labels and annotations that the Job no longer has: others
-    may have put them there. `spec_changed`: compare `minResources` as well, which costs more than the rest together. `carried`:
-    what was written of the Job before; what somebody else makes of that is left alone.
+    Entries of `minTaskMember` for removed tasks stay. Labels and annotations that the Job no longer has stay too, because other
+    writers may have set them. `spec_changed`: compare `minResources` as well, which costs more than the other comparisons
+    together. `carried`: the fields that were copied last; while they are unchanged, changes by other writers stay.
     """
     given = inherited(job)
     body = _inherited_patch(job, group, given, spec_changed=spec_changed) if given != carried else {}
@@ -109,7 +112,10 @@ def patch(
 
 
 def _inherited_patch(job: Job, group: PodGroup, given: Inherited, *, spec_changed: bool) -> dict[str, Any]:
-    """What of `given` has changed. A queue `default` may have been replaced by that of the namespace when `group` was made."""
+    """Return the changes of the fields in `given`.
+
+    When `group` was created, admission may have replaced the queue `default` by the queue of the namespace.
+    """
     spec: dict[str, Any] = {}
     if spec_changed and job.status.observed_generation > 0:
         if given.queue not in (group.spec.queue, _DEFAULT_QUEUE):
@@ -124,14 +130,15 @@ def _inherited_patch(job: Job, group: PodGroup, given: Inherited, *, spec_change
 
 
 def is_admitted(group: PodGroup | None) -> bool:
-    """Whether the scheduler has let the gang in, so that its pods may be created."""
+    """Whether the scheduler has admitted the gang, so that its pods may be created."""
     return group is not None and not group.metadata.is_terminating and group.status.phase is not PodGroupPhase.PENDING
 
 
 def is_stale(job: Job, group: PodGroup, pods: Mapping[str, Pod]) -> bool:
-    """Whether `group` was made for an older version of the Job and has to go before the pods of this one come.
+    """Whether `group` belongs to an older version of the Job, and must be deleted before the pods of the current version are
+    created.
 
-    A PodGroup that bears no version belongs to the version of the pods there are: those of controllers before us bear none.
+    A PodGroup without a version belongs to the version of the existing pods: other controllers' PodGroups have no version.
     """
     version = group.metadata.annotations.get(keys.JOB_VERSION)
     if version is not None and version.isdecimal():
@@ -187,7 +194,7 @@ def _topology(job: Job) -> dict[str, Any] | None:
         return None
     limit = _write_topology(job.spec.network_topology)
     if "highestTierAllowed" in limit:
-        limit.pop("highestTierName", None)  # the number goes before the name
+        limit.pop("highestTierName", None)  # the number takes precedence over the name
     return limit
 
 

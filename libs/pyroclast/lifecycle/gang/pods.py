@@ -1,4 +1,4 @@
-"""Construction of a Job's pods from the templates of its tasks."""
+"""The manifests of a Job's pods, built from the templates of its tasks."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _INHERITED_LABELS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME)
 
 
 def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict[str, Any]:
-    """The manifest of pod `index` of `task`, before the plugins of the Job have seen it.
+    """Return the manifest of pod `index` of `task`, before the plugins of the Job change it.
 
-    Values of the Job overwrite those of the template where both set one of our keys; everything else of the template's spec
-    passes through. `forwarding`: the queue sends its Jobs to other clusters.
+    Where the Job and the template set the same key of the Volcano API, the value of the Job is used. All other fields of the
+    template's spec stay as they are. `forwarding`: whether the queue sends its Jobs to other clusters.
     """
     template = template_of(task)
     meta = template.get("metadata") or {}
@@ -50,14 +50,14 @@ def build(job: Job, task: Task, index: int, *, forwarding: bool = False) -> dict
 
 
 def template_of(task: Task) -> dict[str, Any]:
-    """The pod template of `task`, a fresh copy; empty when it has none."""
+    """Return a new copy of the pod template of `task`; empty when the task has none."""
     raw = bytes(task.template)
     template = msgspec.json.decode(raw) if raw else None
     return template if isinstance(template, dict) else {}
 
 
 def labels_of(job: Job, task: str, index: int, *, forwarding: bool = False) -> dict[str, str]:
-    """The labels of pod `index` of the task of that name, those of its template included; none for a task that is no more."""
+    """Return the labels of pod `index` of the named task, including those of its template; empty when there is no such task."""
     found = next((each for each in job.spec.tasks if each.name == task), None)
     if found is None:
         return {}
@@ -66,7 +66,7 @@ def labels_of(job: Job, task: str, index: int, *, forwarding: bool = False) -> d
 
 
 def partition_of(task: Task, index: int) -> str | None:
-    """The partition that pod `index` belongs to; None for a task without partitions."""
+    """Return the partition to which pod `index` belongs; None for a task without partitions."""
     policy = task.partition_policy
     if policy is None:
         return None
@@ -74,7 +74,7 @@ def partition_of(task: Task, index: int) -> str | None:
 
 
 def _shared(job: Job, task: Task, index: int, *, forwarding: bool) -> Iterator[tuple[str, str]]:
-    """What is both a label and an annotation."""
+    """Yield the keys and values that are both labels and annotations of the pod."""
     yield keys.TASK_INDEX, str(index)
     yield keys.TASK_SPEC, task.name or _DEFAULT_TASK
     yield keys.JOB_NAME, job.metadata.name
@@ -105,12 +105,12 @@ def _annotations(job: Job, task: Task, index: int, *, forwarding: bool) -> dict[
     for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
         if key in given:
             annotations[key] = given[key]
-            break  # the minimum goes before the maximum
+            break  # the minimum takes precedence over the maximum
     return annotations
 
 
 def _mount_volumes(job: Job, pod: str, spec: dict[str, Any]) -> None:
-    """Give the pod the Job's volumes and mount each into every container, though not into init containers."""
+    """Add the Job's volumes to the pod, and mount each into every container except init containers."""
     mounted: dict[str, str] = {}
     for position, volume in enumerate(job.spec.volumes):
         source = volume.volume_claim_name or f"#{position}"
@@ -124,4 +124,4 @@ def _mount_volumes(job: Job, pod: str, spec: dict[str, Any]) -> None:
 def _source(volume: JobVolume) -> dict[str, Any]:
     if volume.volume_claim_name:
         return {"persistentVolumeClaim": {"claimName": volume.volume_claim_name}}
-    return {"emptyDir": {}}  # no claim was asked for: each pod gets a directory of its own
+    return {"emptyDir": {}}  # the volume has no claim: each pod gets an emptyDir of its own

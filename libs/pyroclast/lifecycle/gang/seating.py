@@ -1,4 +1,6 @@
-"""Pods of a Job on seats: where a pod may be created on its node at once, when seats are asked for anew, and when given up."""
+"""Pods on seats: which pods are created directly on their node, when the controller requests seats anew, and when it
+closes them.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,27 @@ from pyroclast.lifecycle.seats.eligibility import SeatRefusal
 __all__ = ["ANSWER_SECONDS", "Seated", "awaits_placement", "closing", "placement_of", "seated", "seats_of", "standing"]
 
 ANSWER_SECONDS: Final = 10.0
-"""How long pods that are made again or anew wait until the scheduler has said where they go: then they are bound as ever."""
+"""Seconds for which pods that are created after the start of the gang wait for a placement.
+
+After that, the pods are created without a node, and the scheduler binds them.
+"""
 _STARTED: Final = frozenset({JobPhase.RUNNING, JobPhase.RESTARTING})
 
 
 def seats_of(group: PodGroup | None) -> Seats | None:
-    """The seats that `group` publishes; None where it has none, also where what it says makes no sense."""
+    """Return the seats that `group` publishes; None when it publishes none or the annotation is invalid."""
     text = group.metadata.annotations.get(keys.SEATS) if group is not None else None
     if not text:
         return None
     try:
         seats = parse_seats(text)
     except SeatsError:
-        return None  # the scheduler tells of it, and places nothing
+        return None  # the scheduler reports the invalid annotation and places nothing
     return seats if seats.tasks else None
 
 
 def placement_of(group: PodGroup, seats: Seats) -> Placement | None:
-    """What the scheduler says of `seats`; None where it says nothing, also where that makes no sense."""
+    """Return the placement of `seats`; None when there is none for this generation or the annotation is invalid."""
     text = group.metadata.annotations.get(keys.PLACEMENT)
     if not text:
         return None
@@ -49,7 +54,10 @@ def placement_of(group: PodGroup, seats: Seats) -> Placement | None:
 
 
 def standing(group: PodGroup | None) -> str:
-    """What seats of `group` stand for: what is remembered of others says nothing of these. A later placement is another."""
+    """Return an identity of the present seats of `group`. Memory about seats of another identity does not apply.
+
+    The identity changes with each generation of the seats, and when the scheduler places them.
+    """
     seats = seats_of(group)
     if group is None or seats is None:
         return group.metadata.uid if group is not None else ""
@@ -58,23 +66,27 @@ def standing(group: PodGroup | None) -> str:
 
 
 def awaits_placement(group: PodGroup | None) -> bool:
-    """Whether `group` asks for seats, and the scheduler has not said where they are: no pod is created meanwhile."""
+    """Whether `group` requests seats, and the scheduler has not written their placement. No pod is created meanwhile."""
     seats = seats_of(group)
     return group is not None and seats is not None and bool(seats.asked) and placement_of(group, seats) is None
 
 
 @dataclass(frozen=True, slots=True)
 class Seated:
-    """Pods that are missing, divided: `slots` are created now, those that have a node on it; `ask`: for the others first."""
+    """The missing pods, in two groups: `slots` are created now, on their node where one is known; `ask` requests seats for the
+    others.
+
+    `ask` is None when no seats need to be requested.
+    """
 
     slots: tuple[Slot, ...] = ()
     ask: AskSeats | None = None
 
 
 def seated(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], missing: Iterable[Slot], used: Iterable[Slot]) -> Seated:
-    """How the `missing` pods of `job` are made; `used`: for which a pod was made, as the scheduler has said of them.
+    """Decide how the `missing` pods of `job` are created. `used`: seats on which a pod was already created.
 
-    Pods of a gang that has started get seats of their own: those on which pods of before were are no more.
+    In a gang that has started, a missing pod needs a new seat, because its old seat is used up.
     """
     seats = seats_of(group)
     if group is None or seats is None:
@@ -97,16 +109,18 @@ def seated(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], missing: I
         return Seated(tuple(now))
     expected = {Seat(slot.task, slot.index) for slot in later}
     left = [name for name, seat in seats.names() if nodes.get(seat) and name not in pods and seat not in expected]
-    if later or (left and job.status.state.phase in _STARTED):  # a seat that no pod is to take any more holds a place
+    if later or (left and job.status.state.phase in _STARTED):  # an obsolete seat still occupies a node
         return Seated(ask=AskSeats(group.metadata.name, seats.generation + 1, tuple(later)))
     return Seated()
 
 
 def closing(job: Job, group: PodGroup | None, pods: Mapping[str, Pod], refused: str, *, is_late: bool) -> Iterator[Effect]:
-    """Give the seats up, if that is due: then no pod is created on them any more, which frees those that were not taken.
+    """Yield the effects that close the seats of `group`, if that is due. No pod is created on a closed seat, which frees unused
+    seats.
 
-    A gang that never ran and is not whole by then starts over: its pods would hold places for nothing, or run without the others.
-    `refused`: why no pod may be made on them, in one word; `is_late`: nobody has said where those are that were asked for.
+    A gang that never ran and is still incomplete starts over, because its pods would occupy nodes without the other pods.
+    `refused`: why no pod may be created on the seats, in one word. `is_late`: the scheduler has not answered a request for seats
+    in time.
     """
     seats = seats_of(group)
     if group is None or seats is None or group.metadata.is_terminating:

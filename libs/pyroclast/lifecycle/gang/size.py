@@ -1,4 +1,4 @@
-"""How many pods a Job has, and how many of them its gang needs."""
+"""The number of pods of a Job, and the number that its gang needs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ __all__ = ["min_available", "needed_pods", "total_replicas"]
 
 
 def needed_pods(task: Task) -> int:
-    """How many pods of `task` the gang needs: `minAvailable`, or all of them."""
+    """Return how many pods of `task` the gang needs: `minAvailable`, or all pods when that is not set."""
     return task.replicas if task.min_available is None else task.min_available
 
 
 def min_available(spec: JobSpec) -> int:
-    """The size of the gang; what the tasks need together when the Job does not say (admission fills it in)."""
+    """Return the size of the gang: `minAvailable` of the Job, or the sum over its tasks when that is not set (admission
+    sets it).
+    """
     return sum(map(needed_pods, spec.tasks)) if spec.min_available is None else spec.min_available
 
 
 def total_replicas(spec: JobSpec) -> int:
-    """How many pods the Job should have."""
+    """Return the desired number of pods of the Job."""
     return sum(task.replicas for task in spec.tasks)

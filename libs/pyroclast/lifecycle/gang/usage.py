@@ -1,4 +1,4 @@
-"""What a pod costs a quota: the counting rules of Kubernetes for a pod template, and our addition for extended resources."""
+"""The quota usage of a pod: Kubernetes' rules applied to a pod template, with an addition for extended resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyroclast.resources.quantity import Quantity
 __all__ = ["Usage", "add", "pod_usage", "times"]
 
 Usage: TypeAlias = dict[str, Quantity]
-"""Resource names, those of quotas included, to amounts."""
+"""Amounts by name of the resource, including the names that quotas use."""
 
 _ONE: Final = quantity.from_value(1)
 _COUNTED: Final = ("cpu", "memory", "ephemeral-storage")
@@ -20,10 +20,10 @@ _NATIVE_DOMAIN: Final = "kubernetes.io/"
 
 
 def pod_usage(spec: Mapping[str, Any]) -> Usage:
-    """What one pod of this spec uses: the pod itself, its effective requests and its effective limits.
+    """Return the usage of one pod with this spec: the pod itself, its effective requests and its effective limits.
 
-    An extended resource counts under its own name too, so that a scheduler may compare it with what nodes offer. A quantity that
-    cannot be read counts as nothing: admission has refused it.
+    An extended resource also counts under its own name, so that a scheduler can compare the amount with the nodes. A quantity
+    that cannot be parsed counts as zero, because admission has refused it.
     """
     requests, limits = effective(spec, "requests"), effective(spec, "limits")
     usage: Usage = {"count/pods": _ONE, "pods": _ONE}
@@ -35,12 +35,12 @@ def pod_usage(spec: Mapping[str, Any]) -> Usage:
 
 
 def add(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> Usage:
-    """The sum, by name."""
+    """Return the sum by name."""
     return combined(one, other, Quantity.__add__)
 
 
 def times(usage: Mapping[str, Quantity], number: int) -> Usage:
-    """So many times `usage`; nothing for zero."""
+    """Return `usage` multiplied by `number`; empty when `number` is zero."""
     return {name: amount * number for name, amount in usage.items()} if number > 0 else {}
 
 

@@ -1,4 +1,4 @@
-"""The claims behind a Job's volumes: which need a name, which have to be made, which are waited for."""
+"""The claims of a Job's volumes: which claims need a name, which are to be created, and which the Job waits for."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ __all__ = ["Claims", "claim_manifest", "examine", "resources_of"]
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What the volumes of a Job lack.
+    """The missing claims of a Job.
 
-    `unnamed`: positions to names; `uncreated`: positions; `awaited`: names of claims of others.
+    `unnamed`: generated names by position in `spec.volumes`. `uncreated`: positions of claims to create. `awaited`: names of
+    missing claims that others have to create.
     """
 
     unnamed: dict[int, str]
@@ -29,7 +30,7 @@ class Claims:
 
 
 def examine(job: Job, existing: Collection[str]) -> Claims:
-    """What is missing, given the names of the claims that exist in the Job's namespace."""
+    """Return the missing claims. `existing`: the names of the claims in the Job's namespace."""
     volumes = list(enumerate(job.spec.volumes))
     absent = [(i, volume) for i, volume in volumes if volume.volume_claim_name and volume.volume_claim_name not in existing]
     return Claims(
@@ -40,7 +41,7 @@ def examine(job: Job, existing: Collection[str]) -> Claims:
 
 
 def claim_manifest(job: Job, position: int) -> dict[str, Any]:
-    """The claim of `spec.volumes[position]`, owned by the Job."""
+    """Return the claim of `spec.volumes[position]`, owned by the Job."""
     volume = job.spec.volumes[position]
     return {
         "apiVersion": "v1",
@@ -55,7 +56,7 @@ def claim_manifest(job: Job, position: int) -> dict[str, Any]:
 
 
 def resources_of(job: Job) -> dict[str, str]:
-    """The entries of `status.controlledResources` for the claims that the Job uses."""
+    """Return the entries of `status.controlledResources` for the claims that the Job uses."""
     return {f"volume-pvc-{name}": name for name in (volume.volume_claim_name for volume in job.spec.volumes) if name}
 
 

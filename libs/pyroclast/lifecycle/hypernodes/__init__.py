@@ -1,1 +1,1 @@
-"""HyperNodes: which nodes are below them, and how they are found out."""
+"""HyperNodes: the nodes below each HyperNode, and the discovery of HyperNodes."""

@@ -1,4 +1,4 @@
-"""Where HyperNodes are discovered, as a ConfigMap says."""
+"""The sources from which HyperNodes are discovered, as configured in a ConfigMap."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HOUR: Final = 3600.0
 
 
 class ConfigurationError(ValueError):
-    """The configuration cannot be used; the message says which part."""
+    """The configuration is invalid; the message names the faulty part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source that is switched on; `interval` in seconds, `secret` is namespace and name, both empty for none."""
+    """An enabled source. `interval` is in seconds. `secret`: namespace and name of a Secret, both empty for none."""
 
     name: str
     interval: float = _HOUR
@@ -30,16 +30,16 @@ class Source:
 
 
 def read_sources(data: Mapping[str, str] | None) -> dict[str, Source]:
-    """The sources that are switched on, by name; `data` is that of the ConfigMap, None when there is none.
+    """Return the enabled sources by name. `data`: the data of the ConfigMap; None when there is no ConfigMap.
 
     Raises:
-        ConfigurationError: It cannot be read, or names a source that there is not.
+        ConfigurationError: The configuration cannot be read, or names an unknown source.
     """
     if data is None:
         return {}
     if KEY not in data:
         raise ConfigurationError(f"the ConfigMap has no key {KEY}")
-    import yaml  # noqa: PLC0415 - few have such a configuration
+    import yaml  # noqa: PLC0415 - few clusters have such a configuration
 
     try:
         document = yaml.safe_load(data[KEY])

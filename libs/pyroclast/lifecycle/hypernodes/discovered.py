@@ -1,4 +1,4 @@
-"""HyperNodes as a source finds them, and what has to change in the cluster so that they are as found."""
+"""HyperNodes as a source discovers them, and the writes that make the cluster match."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Changes", "Found", "changes", "manifest"]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A part of the network; `members` are the names of what is right below it, all of one type."""
+    """A discovered HyperNode; `members` are the names of its direct members, all of the same type."""
 
     name: str
     tier: int
@@ -30,7 +30,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What to do, by name. `foreign`: names that are taken by HyperNodes which the source did not make, so they stay."""
+    """The HyperNodes to create, patch and delete.
+
+    `foreign`: names that HyperNodes of another source already have; these HyperNodes are not changed.
+    """
 
     create: tuple[dict[str, Any], ...] = ()
     patch: tuple[tuple[HyperNode, dict[str, Any]], ...] = ()
@@ -39,7 +42,7 @@ class Changes:
 
 
 def changes(found: Sequence[Found], there: Iterable[HyperNode], source: str) -> Changes:
-    """What makes the HyperNodes of `source` among those that are `there` into what was `found`."""
+    """Return the changes that turn the HyperNodes of `source` among `there` into `found`. `there`: all existing HyperNodes."""
     known = {each.metadata.name: each for each in there}
     create, patches, foreign = [], [], []
     for each in found:
@@ -60,7 +63,7 @@ def changes(found: Sequence[Found], there: Iterable[HyperNode], source: str) -> 
 
 
 def manifest(found: Found, source: str) -> dict[str, Any]:
-    """The HyperNode to create."""
+    """Return the HyperNode to create."""
     members = [{"type": found.member_type.value, "selector": {"exactMatch": {"name": name}}} for name in found.members]
     spec: dict[str, Any] = {"tier": found.tier, "members": members}
     if found.tier_name:

@@ -1,4 +1,6 @@
-"""The network as labels of nodes tell it: each type of network is a list of labels from the highest tier down to the node."""
+"""The network topology from the labels of nodes. Each type of network is a list of labels, from the highest tier down to the
+node.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,24 @@ _SUFFIX: Final = 5
 _ATTEMPTS: Final = 20
 
 _Group: TypeAlias = tuple[int, str, str]
-"""A part of a network: its tier (1 is the lowest), the label that makes it, and the label's value."""
+"""A group of nodes: its tier (1 is the lowest), and the key and value of the label that its nodes share."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkType:
-    """A network by name; `labels` from tier 1 upwards, without that of the node itself."""
+    """A type of network by name; `labels` are the label keys from tier 1 upwards, without the label of the node itself."""
 
     name: str
     labels: tuple[str, ...]
 
     @property
     def written(self) -> str:
-        """The name as it stands in names of HyperNodes."""
+        """The name, in the form in which names of HyperNodes contain it."""
         return re.sub(r"[^a-z0-9.-]", "-", self.name.lower())
 
 
 def read_types(configuration: Mapping[str, Any]) -> tuple[NetworkType, ...]:
-    """The types under `networkTopologyTypes`; names that are too long and lists with a label twice are passed over."""
+    """Return the types under `networkTopologyTypes`, without those with too long a name or with the same label twice."""
     types = []
     given = configuration.get("networkTopologyTypes")
     for name, tiers in (given if isinstance(given, dict) else {}).items():
@@ -53,9 +55,9 @@ def read_types(configuration: Mapping[str, Any]) -> tuple[NetworkType, ...]:
 
 
 def discover(types: Sequence[NetworkType], nodes: Mapping[str, Mapping[str, str]], there: Iterable[HyperNode]) -> list[Found]:
-    """The HyperNodes of all types. `nodes`: labels by name. `there`: HyperNodes that may be gone on with under their names.
+    """Return the HyperNodes of all types. `nodes`: labels by node. `there`: existing HyperNodes, whose names are used again.
 
-    A name ends in five characters that follow from the label, so two looks at the same cluster find the same names.
+    A name ends in five characters computed from the label, so that every discovery of the same cluster finds the same names.
     """
     known = sorted(
         (each for each in there if each.metadata.labels.get(keys.NETWORK_TOPOLOGY_SOURCE) == SOURCE),
@@ -74,7 +76,7 @@ def discover(types: Sequence[NetworkType], nodes: Mapping[str, Mapping[str, str]
 
 
 def _groups(kind: NetworkType, nodes: Mapping[str, Mapping[str, str]]) -> dict[_Group, set[str | _Group]]:
-    """What is right below each part."""
+    """Return the direct members of each group."""
     below: dict[_Group, set[str | _Group]] = {}
     for node, labels in nodes.items():
         child: str | _Group = node

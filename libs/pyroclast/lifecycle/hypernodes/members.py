@@ -1,4 +1,4 @@
-"""Which nodes a HyperNode stands for by its selectors."""
+"""The nodes that the selectors of a HyperNode select."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["depends_on_nodes", "member_names", "node_count"]
 
 
 def node_count(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> int:
-    """How many members `hyper_node` has; `nodes` are labels by name.
+    """Return the number of members of `hyper_node`. `nodes`: labels by node.
 
-    A member named exactly counts whether or not it exists, and HyperNodes among the members count as one each.
+    A member selected by its exact name counts even if it does not exist. A HyperNode among the members counts as one.
     """
     return len(member_names(hyper_node, nodes))
 
 
 def member_names(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) -> set[str]:
-    """The names of the members of `hyper_node`; `nodes` are labels by name."""
+    """Return the names of the members of `hyper_node`. `nodes`: labels by node."""
     names: set[str] = set()
     for member in hyper_node.spec.members:
         if member.selector is not None:
@@ -29,7 +29,7 @@ def member_names(hyper_node: HyperNode, nodes: Mapping[str, Mapping[str, str]]) 
 
 
 def depends_on_nodes(hyper_node: HyperNode) -> bool:
-    """Whether the count may change when nodes come, go, or are labelled anew."""
+    """Whether the number of members may change when nodes are added, deleted or relabelled."""
     given = (member.selector for member in hyper_node.spec.members if member.selector is not None)
     return any(selector.regex_match is not None or selector.label_match is not None for selector in given)
 
@@ -48,6 +48,6 @@ def _resolve(selector: MemberSelector, nodes: Mapping[str, Mapping[str, str]]) -
 def _matching(pattern: str, names: Iterable[str]) -> Iterator[str]:
     try:
         found = compile_pattern(pattern)
-    except BadPattern:  # admission refuses that
+    except BadPattern:  # admission refuses such a pattern
         return iter(())
     return (name for name in names if found.search(name))

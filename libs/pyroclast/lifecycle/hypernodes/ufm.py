@@ -1,4 +1,6 @@
-"""The network as UFM, the manager of an InfiniBand fabric, tells it: nodes on leaf switches, all of those under one spine."""
+"""The network topology from UFM, the manager of an InfiniBand fabric: nodes on leaf switches, and all leaf switches under one
+spine.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ _COMPUTER: Final = "Computer"
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
-    """A port of the fabric: which node it is of, and which switch is at the other end of the cable; None is as good as empty."""
+    """A port of the fabric: its node, and the switch at the other end of the cable. None means the same as an empty text."""
 
     description: str | None = ""
     tier: int | str | None = None
@@ -27,10 +29,10 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ports(body: bytes) -> list[Port]:
-    """The ports in an answer of UFM.
+    """Return the ports in a response of UFM.
 
     Raises:
-        ValueError: It is no list of ports.
+        ValueError: The response is not a list of ports.
     """
     try:
         return msgspec.json.decode(body, type=list[Port])
@@ -39,7 +41,10 @@ def read_ports(body: bytes) -> list[Port]:
 
 
 def discover(ports: Sequence[Port]) -> list[Found]:
-    """Leaf switches that share nodes, by way of others too, are one HyperNode of tier 1; tier 2 holds all of them."""
+    """Return the HyperNodes. Leaf switches that share nodes, directly or through other switches, form one HyperNode of tier 1.
+
+    The HyperNode of tier 2 contains all HyperNodes of tier 1.
+    """
     leaves: dict[str, set[str]] = {}
     for port in ports:
         if _COMPUTER in (port.description or "") and port.peer_node_name and port.system_name:
@@ -52,7 +57,7 @@ def discover(ports: Sequence[Port]) -> list[Found]:
 
 
 def _joined(leaves: Iterable[set[str]]) -> list[set[str]]:
-    """The sets, those with a common element as one, in the order of their first."""
+    """Merge the sets that share an element, directly or through other sets, in the order of their first set."""
     groups: list[set[str]] = []
     for nodes in leaves:
         touching = [group for group in groups if group & nodes]

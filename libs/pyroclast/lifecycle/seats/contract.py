@@ -1,7 +1,7 @@
-"""The two annotations by which a gang is placed before its pods exist: what it needs, and where its pods go.
+"""The two annotations by which a gang is placed before its pods exist: its seats, and their placement.
 
-Who makes the pods publishes *seats*; the scheduler answers with a *placement*. Both are bounded JSON texts with a version, so
-that any controller can take part.
+The creator of the pods publishes *seats*; the scheduler answers with a *placement*. Both are JSON texts of limited length with a
+version, so that any controller can use them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 VERSION: Final = 1
 LONGEST: Final = 96 * 1024
-"""Characters of one of the annotations: the API server takes 256 kB of all annotations of an object."""
+"""The longest text of one annotation, in characters. The API server accepts 256 kB for all annotations of an object."""
 MOST_SEATS: Final = 5000
 _MOST_TASKS: Final = 256
 _NODE: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -47,26 +47,26 @@ _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9-])?")
 _T = TypeVar("_T")
 
 Run: TypeAlias = tuple[str, int]
-"""A node, and how many seats in a row are on it; an empty node: they are on none."""
+"""A node, and the number of consecutive seats on that node; an empty node: these seats have no node."""
 
 Row: TypeAlias = tuple[int, int]
-"""An index, and how many seats there are from it on."""
+"""The first index of consecutive seats, and their number."""
 
 
 class SeatsError(ValueError):
-    """An annotation is not what the contract says; the text names the field and what is wrong with it."""
+    """An annotation violates the contract; the text names the field and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """The place of one pod: its role and its index in the role."""
+    """The place of one pod of a gang: its role and its index in the role."""
 
     role: str
     index: int
 
 
 class PodTemplate(Wire, frozen=True, kw_only=True):
-    """What scheduling reads of a pod."""
+    """The fields of a pod that scheduling reads."""
 
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -74,7 +74,7 @@ class PodTemplate(Wire, frozen=True, kw_only=True):
 
 
 class TaskSeats(Wire, frozen=True, kw_only=True):
-    """The seats of one role: `count` pods, called `prefix` and an index that counts from 0."""
+    """The seats of one role: `count` pods whose names are `prefix` and an index from 0."""
 
     role: str
     prefix: str
@@ -83,10 +83,11 @@ class TaskSeats(Wire, frozen=True, kw_only=True):
 
 
 class Seats(Wire, frozen=True, kw_only=True):
-    """What the pods of a gang will ask for. `way`: the `SeatRefusal` for which there are none; then there are no tasks.
+    """The seats of a gang. `way`: the `SeatRefusal` because of which the gang has no seats; `tasks` is empty then.
 
-    A later `generation` takes the place of an earlier one, and of what was placed for that. `asked`: of which seats pods are to
-    be made, by role, after the gang had been let in; who makes them waits for an answer. None: of all, when it is let in.
+    A later `generation` replaces an earlier one and its placement. `asked`: the seats, by role, for which the creator of the pods
+    requests a placement after the gang was admitted. The creator waits for the placement. None: a placement of all seats is
+    requested, at the admission of the gang.
     """
 
     version: int = VERSION
@@ -96,25 +97,25 @@ class Seats(Wire, frozen=True, kw_only=True):
     asked: Mapping[str, tuple[Row, ...]] | None = None
 
     def names(self) -> Iterator[tuple[str, Seat]]:
-        """The names of the pods, each with its seat."""
+        """Yield the name of each pod, with its seat."""
         for task in self.tasks:
             for index in range(task.count):
                 yield f"{task.prefix}{index}", Seat(task.role, index)
 
     def task(self, role: str) -> TaskSeats | None:
-        """The seats of that role; None if there are none."""
+        """Return the seats of `role`; None when there are none."""
         return next((task for task in self.tasks if task.role == role), None)
 
     def wanted(self) -> frozenset[Seat]:
-        """The seats of `asked`."""
+        """Return the seats that `asked` names."""
         rows = ((role, row) for role, rows in (self.asked or {}).items() for row in rows)
         return frozenset(Seat(role, index) for role, (first, count) in rows for index in range(first, first + count))
 
 
 class Placement(Wire, frozen=True, kw_only=True):
-    """The nodes of the seats of a `generation`: for each role its seats by index, equal nodes in a row as one entry.
+    """The nodes of the seats of one `generation`: for each role its seats by index, with consecutive equal nodes as one entry.
 
-    `withdrawn`: why no further pod may be made on them, in one word; empty while it stands.
+    `withdrawn`: why no further pod may be created on the seats, in one word; empty while the placement is valid.
     """
 
     version: int = VERSION
@@ -123,11 +124,11 @@ class Placement(Wire, frozen=True, kw_only=True):
     withdrawn: str = ""
 
     def seats(self) -> dict[Seat, str]:
-        """The node of each seat that has one."""
+        """Return the node of each seat that has one."""
         return {seat: node for seat, node in self.answers().items() if node}
 
     def answers(self) -> dict[Seat, str]:
-        """The node of each seat that the placement names; empty for a seat without a node."""
+        """Return the node of each seat that the placement names; empty for a seat without a node."""
         found: dict[Seat, str] = {}
         for role, runs in self.nodes.items():
             index = 0
@@ -138,10 +139,10 @@ class Placement(Wire, frozen=True, kw_only=True):
 
 
 def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
-    """The node of each seat that has one; none where the placement is one of another generation.
+    """Return the node of each seat that has one; empty when the placement is for another generation.
 
     Raises:
-        SeatsError: it has seats that there are not.
+        SeatsError: the placement has a seat that does not exist.
     """
     if placement.generation != seats.generation:
         return {}
@@ -153,7 +154,7 @@ def nodes_of(seats: Seats, placement: Placement) -> dict[Seat, str]:
 
 
 def asking(seats: Iterable[Seat]) -> dict[str, tuple[Row, ...]]:
-    """`seats` as they are asked for, in rows."""
+    """Return `seats` as rows by role, the form of `Seats.asked`."""
     found: dict[str, list[Row]] = {}
     for seat in sorted(seats, key=lambda each: (each.role, each.index)):
         rows = found.setdefault(seat.role, [])
@@ -165,7 +166,7 @@ def asking(seats: Iterable[Seat]) -> dict[str, tuple[Row, ...]]:
 
 
 def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
-    """The placement that gives each seat its node; an empty one: it gets none."""
+    """Return the placement that gives each seat its node; an empty node means that the seat gets none."""
     by_role: dict[str, dict[int, str]] = {}
     for seat, node in nodes.items():
         by_role.setdefault(seat.role, {})[seat.index] = node
@@ -177,10 +178,10 @@ def placed(generation: int, nodes: Mapping[Seat, str]) -> Placement:
 
 
 def encode(value: Seats | Placement) -> str:
-    """The text of the annotation: equal values have equal texts.
+    """Return the text of the annotation; equal values have equal texts.
 
     Raises:
-        SeatsError: it is longer than an annotation may be.
+        SeatsError: the text is longer than an annotation may be.
     """
     text = _ENCODER.encode({**compact(value), "version": value.version}).decode()
     if len(text) > LONGEST:
@@ -189,7 +190,7 @@ def encode(value: Seats | Placement) -> str:
 
 
 def compact(value: object) -> Any:  # noqa: ANN401 - a JSON value
-    """`value` as plain JSON, without the fields of records that say nothing; entries of maps all count."""
+    """Return `value` as plain JSON, without fields of records that have their default; maps keep all their entries."""
     if isinstance(value, msgspec.Struct):
         fields = ((field, getattr(value, field.name)) for field in msgspec.structs.fields(value))
         return {field.encode_name: compact(each) for field, each in fields if not _is_default(field, each)}
@@ -204,12 +205,12 @@ def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
     return field.default_factory is not msgspec.NODEFAULT and bool(value == field.default_factory())
 
 
-@lru_cache(512)  # looked at with every change of a pod of the gang
+@lru_cache(512)  # called for every change of a pod of the gang
 def parse_seats(text: str) -> Seats:
-    """What an annotation of seats says.
+    """Parse an annotation with seats.
 
     Raises:
-        SeatsError: it is no such text.
+        SeatsError: the text is not valid.
     """
     seats = _decoded(text, _SEATS)
     _require(seats.version == VERSION, f"version: {seats.version} is not known: {VERSION} is")
@@ -234,10 +235,10 @@ def parse_seats(text: str) -> Seats:
 
 @lru_cache(512)
 def parse_placement(text: str) -> Placement:
-    """What an annotation of a placement says.
+    """Parse an annotation with a placement.
 
     Raises:
-        SeatsError: it is no such text.
+        SeatsError: the text is not valid.
     """
     placement = _decoded(text, _PLACEMENT)
     _require(placement.version == VERSION, f"version: {placement.version} is not known: {VERSION} is")

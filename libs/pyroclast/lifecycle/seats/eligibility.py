@@ -1,6 +1,7 @@
-"""Which gangs are placed before their pods exist, and why the others are not: the one place where this is decided.
+"""Decides which gangs are placed before their pods exist, and why other gangs are not. No other module decides this.
 
-Seats are for simple pods: requests, a node selector, tolerations. Everything else is created first and bound then, as ever.
+Seats are for simple pods with requests, a node selector and tolerations. The pods of all other gangs are created first and bound
+afterwards.
 """
 
 from __future__ import annotations
@@ -16,30 +17,30 @@ __all__ = ["SeatRefusal", "refusal_of_job", "refusal_of_pod"]
 
 
 class SeatRefusal(StrEnum):
-    """Why pods of a gang are created without a node, in one word."""
+    """Why the pods of a gang are created without a node, in one word."""
 
     ADMISSION = "Admission"
-    """Admission made another pod than the dry run of the same template had shown."""
+    """Admission created a pod that differs from the dry run of the same template."""
     AFFINITY = "Affinity"
-    """Where a pod goes depends on node affinity, or on where others are."""
+    """The pods have node affinity, inter-pod affinity or topology spread constraints."""
     CLAIMS = "Claims"
-    """A pod uses a claim on a volume."""
+    """A pod uses a persistent volume claim, or another volume that restricts its nodes."""
     DEPENDS_ON = "DependsOn"
-    """Pods of one task are created after those of another."""
+    """Pods of one task are created after those of another task."""
     DEVICES = "Devices"
-    """A pod asks for a resource that is not Kubernetes' own, or for certain CPUs or cards."""
+    """A pod requests a resource other than CPU, memory and ephemeral storage, a NUMA policy, or certain devices."""
     FORWARDING = "Forwarding"
     """The queue sends its Jobs to other clusters."""
     GATES = "Gates"
     """A scheduling gate keeps a pod from being placed."""
     NODE = "Node"
-    """The template names its node."""
+    """The pod template names a node."""
     NODE_LOST = "NodeLost"
-    """A node of the placement went, or takes no new pods, before all pods were created."""
+    """A node of the placement was deleted or became unschedulable before all pods were created."""
     PORTS = "Ports"
-    """A pod takes a port of its host."""
+    """A pod uses a host port or the host network."""
     REFUSED = "Refused"
-    """The API server refused a pod."""
+    """The API server refused to create a pod."""
     RESOURCE_CLAIMS = "ResourceClaims"
     """A pod uses a resource claim."""
     SCALED = "Scaled"
@@ -47,15 +48,15 @@ class SeatRefusal(StrEnum):
     SCHEDULER = "Scheduler"
     """Another scheduler places the pods."""
     SIZE = "Size"
-    """The annotation would be too long, or there are too many pods."""
+    """The annotation would be too long, or the gang has too many pods."""
     STALLED = "Stalled"
     """The pods were not created in time."""
     STARTED = "Started"
-    """Pods are made again or anew, and those of gangs are no longer placed before they exist."""
+    """The gang has started, and placing gangs before their pods exist was switched off meanwhile."""
     TOPOLOGY = "Topology"
-    """The gang, or a part of it, has to be close together."""
+    """The gang, or a part of the gang, has a network topology constraint."""
     UNANSWERED = "Unanswered"
-    """The scheduler did not say where pods go that are made again or anew."""
+    """The scheduler did not place pods in time that are created after the start of the gang."""
 
 
 _NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -63,7 +64,9 @@ _SPECIAL: Final = (keys.NUMA_TOPOLOGY_POLICY, *keys.VGPU_CHOICES)
 
 
 def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding: bool) -> SeatRefusal | None:
-    """Why `job` gets no seats, as far as its spec tells; None if it may. `forwarding`: its queue sends it to other clusters."""
+    """Return why the spec of `job` rules seats out; None if it does not. `forwarding`: whether its queue sends Jobs to other
+    clusters.
+    """
     tasks = job.spec.tasks
     if forwarding:
         return SeatRefusal.FORWARDING
@@ -81,7 +84,7 @@ def refusal_of_job(job: records.Job, *, schedulers: Collection[str], forwarding:
 
 
 def refusal_of_pod(pod: records.Pod, *, schedulers: Collection[str]) -> SeatRefusal | None:
-    """Why a gang with such a pod, as the API server answers to its dry run, gets no seats; None if it may."""
+    """Return why a gang with such a pod gets no seats; None if it may. `pod`: the result of a dry run by the API server."""
     spec = pod.spec
     if spec.node_name:
         return SeatRefusal.NODE

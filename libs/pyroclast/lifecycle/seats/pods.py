@@ -1,4 +1,4 @@
-"""What scheduling reads of a pod, and the pod that stands for a seat until the real one is there."""
+"""The part of a pod that scheduling reads, and the pod that represents a seat until the real pod exists."""
 
 from __future__ import annotations
 
@@ -18,32 +18,35 @@ _UID: Final = "seat:"
 
 
 def template_of(pod: records.Pod) -> PodTemplate:
-    """What scheduling reads of `pod`, without what tells it from its siblings."""
+    """Return the fields of `pod` that scheduling reads, without those that differ between pods of one task."""
     meta = pod.metadata
     return PodTemplate(
         labels={key: value for key, value in meta.labels.items() if key != keys.TASK_INDEX},
         annotations={key: value for key, value in meta.annotations.items() if key.startswith(_PREFIXES) and key not in _PER_POD},
-        spec=msgspec.structs.replace(pod.spec, node_name="", volumes=(), scheduling_group=None),  # our PodGroup goes before that
+        # Volcano's PodGroup takes precedence over a scheduling group
+        spec=msgspec.structs.replace(pod.spec, node_name="", volumes=(), scheduling_group=None),
     )
 
 
 def name_of(task: TaskSeats, index: int) -> str:
-    """The name of the pod of a seat."""
+    """Return the name of the pod of a seat."""
     return f"{task.prefix}{index}"
 
 
 def uid_of(group: records.Meta, generation: int, seat: Seat) -> str:
-    """What stands for the uid of the pod of a seat of a PodGroup with this metadata: none that an API server gives."""
+    """Return the UID that represents the pod of a seat of this PodGroup; an API server never generates such a UID."""
     return f"{_UID}{group.uid}:{generation}:{seat.role}/{seat.index}"
 
 
 def is_seat(uid: str) -> bool:
-    """Whether `uid` stands for a seat, not for a pod."""
+    """Whether `uid` represents a seat and not a pod."""
     return uid.startswith(_UID)
 
 
 def pod_of(group: records.Meta, generation: int, task: TaskSeats, index: int) -> records.Pod:
-    """The pod of a seat of the PodGroup with this metadata as it will be; it waits for a node, since the gang was made."""
+    """Return the future pod of a seat of the PodGroup with metadata `group`. The pod is pending since the creation of the
+    PodGroup.
+    """
     own = {keys.TASK_INDEX: str(index)}
     return records.Pod(
         metadata=records.Meta(
@@ -59,5 +62,5 @@ def pod_of(group: records.Meta, generation: int, task: TaskSeats, index: int) ->
 
 
 def _annotations(given: Mapping[str, str], group: records.Meta) -> dict[str, str]:
-    """Those of the pod: the group is the one that publishes the seat, whatever the template says."""
+    """Return the annotations of the pod. The PodGroup is always the one that publishes the seat, whatever the template says."""
     return {**given, keys.GROUP_NAME: group.name}

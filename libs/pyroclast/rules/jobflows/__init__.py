@@ -1,4 +1,4 @@
-"""Rules of JobFlow: a graph without circles, and a flow that runs keeps what it has started."""
+"""Rules of JobFlow: the entries have no cycle, and an entry that has started does not change."""
 
 from __future__ import annotations
 

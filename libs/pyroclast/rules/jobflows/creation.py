@@ -1,4 +1,4 @@
-"""What speaks against the entries of a flow."""
+"""Rules for the entries of a new flow."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_A_GRAPH = "jobflow Flow is not DAG"
 
 
 def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
-    """The verdict on a new JobFlow. Whether its templates are there is not asked: they may come later."""
+    """Return the verdict on a new JobFlow. Its templates need not exist yet."""
     spec = mapping(flow.get("spec"))
     metadata = mapping(flow.get("metadata"))
     name = text(metadata.get("name"))
@@ -38,7 +38,7 @@ def validate_create(flow: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOW
 
 
 def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """Everything wrong with the entries. The first sentence is Volcano's; it says nothing of duplicates."""
+    """Yield all faults of the entries. The first sentence is Volcano's, which does not mention duplicates."""
     entries: dict[str, tuple[int, Mapping[str, Any]]] = {}
     latest: dict[str, tuple[int, Mapping[str, Any]]] = {}
     duplicates: list[Finding] = []
@@ -50,7 +50,7 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
             sentence = f"flows[{first[0]}] and flows[{index}] are both named {name}, but differ"
             error = invalid(f"spec.flows[{index}].name", name, f"{sentence}; name each template once")
             duplicates.append(Finding(f"{sentence};", (error,), extra=True))
-    yield from _check_graph(latest)  # of entries with one name Volcano takes the last
+    yield from _check_graph(latest)  # of several entries with the same name, Volcano uses the last
     yield from duplicates
     yield from _check_generated_names(entries)
     for index, entry in entries.values():
@@ -61,7 +61,8 @@ def check_entries(spec: Mapping[str, Any], namespace: str, known: FlowKnowledge)
 
 
 def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
-    edges: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in entries}  # with the field that says so, and its value
+    # each edge with the path of its field, and the field's value
+    edges: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in entries}
     undefined = []
     for name, (index, entry) in entries.items():
         for path, other, waits in references(entry, f"spec.flows[{index}]"):
@@ -81,7 +82,7 @@ def _check_graph(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterat
 
 
 def _check_generated_names(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
-    """A loop makes entries `<name>-0`, `<name>-1` …: none of them may be there already."""
+    """Yield a fault for each entry that has the name of a round (`<name>-0`, `<name>-1` …) of a loop."""
     for name, (index, entry) in entries.items():
         loop = entry.get("for")
         if not isinstance(loop, dict):

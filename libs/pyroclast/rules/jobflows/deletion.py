@@ -1,4 +1,4 @@
-"""What speaks against deleting a flow: it runs."""
+"""Rules for deleting a flow: it must not run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["validate_delete"]
 
 
 def validate_delete(flow: Mapping[str, Any], name: str) -> Verdict:
-    """The verdict on deleting the flow of that name. One that has made no Job, or is going already, may go."""
+    """Return the verdict on deleting the flow of that name. A flow without Jobs, or that is already being deleted, may be
+    deleted.
+    """
     metadata = mapping(flow.get("metadata"))
     if text(mapping(metadata.get("annotations")).get(FORCE_DELETE)) == "true" or metadata.get("deletionTimestamp"):
         return ALLOWED

@@ -1,4 +1,4 @@
-"""What speaks against single entries of a flow: statements that contradict themselves, and Jobs that could not be made."""
+"""Rules for single entries of a flow: contradictory statements, and Jobs that could not be created."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from pyroclast.rules.verdicts import Finding
 __all__ = ["check_entry", "check_probes", "check_size", "check_stored_size", "probe_warnings", "round_named", "rounds"]
 
 _MOST_STORED: Final = 1_450_000
-"""Bytes of a flow with its status: the store takes 1.5 MiB, with the object's metadata."""
+"""The most bytes of a flow with its status. The store accepts 1.5 MiB, including the object's metadata."""
 _ROW_BYTES: Final = 200
-"""What the shortest status tells of one Job, beside the name of its entry."""
+"""Bytes of one Job in the shortest form of the status, besides the name of its entry."""
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,9}")
 _PROBES: Final = ("httpGetList", "tcpSocketList", "taskStatusList")
 
 
 def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """Everything wrong with the entry at `path`; its template is looked at where it is there already."""
+    """Yield all faults of the entry at `path`. The template is checked if it exists already."""
     name = text(entry.get("name"))
     for error in (*_statements(entry, path), *_expressions(entry, path, known)):
         yield Finding(f"entry {name}: {error};", (_of_entry(error, name),), extra=True)
@@ -38,7 +38,7 @@ def check_entry(entry: Mapping[str, Any], path: str, namespace: str, known: Flow
 
 
 def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
-    """Whether the loops of the flow make too many Jobs."""
+    """Yield a fault when the loops of the flow make too many Jobs."""
     jobs = sum(rounds(entry) for _, entry in entries.values())
     if jobs > MOST_ROUNDS:
         sentence = f"the loops of the flow would make {jobs} Jobs, at most {MOST_ROUNDS} are possible"
@@ -46,7 +46,7 @@ def check_size(entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator
 
 
 def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, Mapping[str, Any]]]) -> Iterator[Finding]:
-    """Whether the flow can be stored together with the shortest status, which has a row for each Job."""
+    """Yield a fault when the flow is too large to be stored with the shortest status, which has a row for each Job."""
     jobs = {name: min(rounds(entry), MOST_ROUNDS) if entry.get("for") else 1 for name, (_, entry) in entries.items()}
     rows = sum(number * (_ROW_BYTES + len(name)) for name, number in jobs.items())
     needed = len(msgspec.json.encode(dict(spec))) + rows
@@ -57,7 +57,7 @@ def check_stored_size(spec: Mapping[str, Any], entries: Mapping[str, tuple[int, 
 
 
 def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """Find probes of tasks that no target has. An entry whose targets lack a template is left out: their tasks are not known."""
+    """Yield a fault for each probe of a task that no target has. Entries with a target whose tasks are unknown are skipped."""
     for name, (index, entry) in entries.items():
         depends = mapping(entry.get("dependsOn"))
         probe = mapping(depends.get("probe"))
@@ -78,7 +78,7 @@ def check_probes(entries: Mapping[str, tuple[int, Mapping[str, Any]]], namespace
 
 
 def probe_warnings(entry: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Probes that do not do what they seem to."""
+    """Yield warnings for probes without the expected effect."""
     depends = mapping(entry.get("dependsOn"))
     probe = mapping(depends.get("probe"))
     if any(items(probe.get(kind)) for kind in _PROBES) and not items(depends.get("targets")):
@@ -90,14 +90,14 @@ def probe_warnings(entry: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def rounds(entry: Mapping[str, Any]) -> int:
-    """How many rounds the loop of an entry has."""
+    """Return the number of rounds of an entry's loop."""
     loop = mapping(entry.get("for"))
     count, values = loop.get("count"), items(loop.get("items"))
     return len(values) if values else count if isinstance(count, int) else 0
 
 
 def round_named(name: str, loop: str) -> int | None:
-    """Which round of the entry `loop` a name is that of, as `NAME-3` or as the Job of an entry; None: of none."""
+    """Return the round of the entry `loop` to which a name such as `NAME-3` belongs; None for any other name."""
     number = name.removeprefix(f"{loop}-")
     return int(number) if number != name and _NUMBER.fullmatch(number) else None
 
@@ -138,7 +138,7 @@ def _expressions(entry: Mapping[str, Any], path: str, known: FlowKnowledge) -> I
 
 
 def _patch(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowledge) -> Iterator[Finding]:
-    """What is wrong with the Job that the patch makes of the template."""
+    """Yield the faults of the Job that results from the template and the patch."""
     name = text(entry.get("name"))
     if not mapping(entry.get("patch")):
         return
@@ -160,12 +160,12 @@ def _patch(entry: Mapping[str, Any], path: str, namespace: str, known: FlowKnowl
 
 
 def _of_entry(error: FieldError, name: str) -> FieldError:
-    """The error with the name of the entry, as users may see no more than its fields."""
+    """Return the error with the name of the entry, because users may only see the fields of the error."""
     return replace(error, detail=f"{error.detail} (entry {name})" if error.detail else f"entry {name}")
 
 
 def _schema_faults(spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """What the schema of a Job has against a spec; a patch itself is of any shape."""
+    """Yield the violations of the schema by a patched spec; the patch itself has no schema."""
     try:
         JobSpec.model_validate(spec)
     except ValidationError as error:
@@ -175,11 +175,11 @@ def _schema_faults(spec: Mapping[str, Any], path: str) -> Iterator[FieldError]:
 
 
 def _tasks(entry: Mapping[str, Any], namespace: str, known: FlowKnowledge) -> set[str] | None:
-    """The tasks of an entry's Job; None when they are not known."""
+    """Return the tasks of an entry's Job; None when they are unknown."""
     try:
         spec = known.patched(namespace, entry)
     except ValueError:
-        return None  # reported for the entry itself
+        return None  # the fault is reported for the entry itself
     if spec is None:
         return None
     return {text(task.get("name")) or f"default{index}" for index, task in mappings(spec.get("tasks"))}

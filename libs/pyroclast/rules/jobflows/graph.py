@@ -11,9 +11,9 @@ __all__ = ["references"]
 
 
 def references(entry: Mapping[str, Any], path: str) -> Iterator[tuple[str, str, bool]]:
-    """The names of other entries that `entry` (at `path`) mentions: where, which, and whether `entry` waits for it.
+    """Yield for each name of another entry in `entry` (at `path`) its path, the name, and whether `entry` waits for that entry.
 
-    The entries that a control statement chooses among wait for it instead.
+    The entries among which a control statement chooses wait for `entry` instead.
     """
     for index, target in enumerate(string_items(mapping(entry.get("dependsOn")).get("targets"))):
         yield f"{path}.dependsOn.targets[{index}]", target, True

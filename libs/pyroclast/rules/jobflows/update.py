@@ -1,4 +1,4 @@
-"""What speaks against changing a flow: what has started is not to be touched."""
+"""Rules for changing a flow: an entry that has started must not change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITING = "Waiting"
 
 
 def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: FlowKnowledge = NOTHING_KNOWN) -> Verdict:
-    """The verdict on changing `old` to `flow`; the status of `old` tells what has started."""
+    """Return the verdict on changing `old` to `flow`. The status of `old` shows which entries have started."""
     spec, before = mapping(flow.get("spec")), mapping(old.get("spec"))
     if same_meaning(spec, before):
         return ALLOWED
@@ -41,7 +41,7 @@ def validate_update(flow: Mapping[str, Any], old: Mapping[str, Any], known: Flow
 
 
 def jobs_made(flow: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the Jobs that the flow has made, as its status tells."""
+    """Return the names of the Jobs that the flow has created, by its status."""
     status = mapping(flow.get("status"))
     listed = {name for part in _LISTS for name in string_items(status.get(part))}
     known = {text(job.get("name")) for _, job in mappings(status.get("jobStatusList"))}
@@ -49,7 +49,7 @@ def jobs_made(flow: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _started(flow: Mapping[str, Any]) -> frozenset[str]:
-    """Names of these Jobs, and those that entries would have had that were decided without one."""
+    """Return the names of the created Jobs, and of entries that were decided without a Job."""
     conditions = mapping(mapping(flow.get("status")).get("conditions"))
     return jobs_made(flow) | {name for name, condition in conditions.items() if mapping(condition).get("phase") != _WAITING}
 

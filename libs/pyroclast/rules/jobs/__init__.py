@@ -1,4 +1,4 @@
-"""Rules of Job: defaults, and what speaks against creating or changing one."""
+"""Rules of Job: defaults, creation and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What speaks against a new Job, and against a spec that Jobs will be made from."""
+"""Rules for a new Job, and for a spec from which Jobs will be created."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def validate_create(
     plugins: Collection[str] = BUILT_IN,
     priority_classes: Container[str] | None = None,
 ) -> Verdict:
-    """The verdict on a new Job.
+    """Return the verdict on a new Job.
 
-    `pod_level_resources`: whether the cluster knows resources of whole pods; `plugins`: names of the job plugins that there are;
-    `priority_classes`: those of the PriorityClasses, None where they are not known.
+    `pod_level_resources`: whether the cluster supports resources of whole pods. `plugins`: the names of the installed job
+    plugins. `priority_classes`: the names of the PriorityClasses; None when they are unknown.
 
-    Every fault is named at once. What Volcano says, in its order, begins the message.
+    All faults are reported at once. The message begins with Volcano's sentences in Volcano's order.
     """
     spec = mapping(job.get("spec"))
     name = text(mapping(job.get("metadata")).get("name"))
@@ -66,9 +66,9 @@ def check_spec(
     pod_level_resources: bool = True,
     plugins: Collection[str] = BUILT_IN,
 ) -> list[Finding]:
-    """Everything wrong with the spec of a Job at `path`, in the order of Volcano.
+    """Return all faults of the spec of a Job at `path`, in Volcano's order.
 
-    Without `queues` it is a template: rules that need the job's final name or its queue are left out.
+    Without `queues` the spec is a template: rules that need the Job's final name or its queue are skipped.
     """
     tasks = [task for _, task in mappings(spec.get("tasks"))]
     prelude = check_mpi_master(spec.get("plugins"), tasks, f"{path}.plugins") if tasks else _no_tasks(path)
@@ -101,7 +101,10 @@ def _check_topology(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
 def _check_tasks(
     tasks: list[Mapping[str, Any]], path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """Findings per task. Volcano stops at the first name that stands there twice: all but its replicas is extra then."""
+    """Return the faults of each task.
+
+    Volcano stops at the first duplicate name; later faults except those of replicas are extra.
+    """
     findings: list[Finding] = []
     first_with: dict[str, int] = {}
     stopped = False
@@ -141,7 +144,7 @@ def _check_total(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], path: 
 
 
 def _until_name_comes_again(tasks: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The tasks that Volcano looks at: up to the first one, inclusive, with the name of another before it."""
+    """Return the tasks that Volcano checks: up to and including the first task with a duplicate name."""
     names: set[str] = set()
     for index, task in enumerate(tasks):
         if (name := text(task.get("name"))) in names:

@@ -1,4 +1,4 @@
-"""Defaults of a Job, as targeted patches: nothing that the user wrote is written again."""
+"""Defaults of a Job, as patches of single fields: nothing that the user wrote is written again."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _NEEDS_SSH = ("mpi",)
 
 
 def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
-    """The operations that give `job` its defaults; none for a job without spec, which validation refuses.
+    """Return the operations that set the defaults of `job`; none for a Job without spec, which validation refuses.
 
-    Values of a wrong type are left alone: the schema names them. A negative one counts as it stands, so that the schema
-    names also what was worked out from it.
+    Values of a wrong type stay, because the schema reports them. Negative numbers are used as they are, so that the schema also
+    reports values computed from them.
     """
     if not isinstance(job.get("spec"), dict):
         return []
@@ -44,16 +44,17 @@ def default(job: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) 
 
 
 def default_update(job: Mapping[str, Any], old: Mapping[str, Any], *, scheduler_name: str = DEFAULT_SCHEDULER) -> Patch:
-    """The operations that complete a spec which replaces that of `old`, so that the manifest of a Job can be sent again.
+    """Return the operations that complete a spec which replaces the spec of `old`, so that the manifest of a Job can be applied
+    again.
 
-    What is there stays, a 0 too. The scheduler is that of `old`, whatever new Jobs get by now.
+    Existing values stay, also a 0. The scheduler is that of `old`, even if new Jobs have another default.
     """
     patch = default(job, scheduler_name=text(mapping(old.get("spec")).get("schedulerName")) or scheduler_name)
     return [operation for operation in patch if not _is_there(job, operation["path"])]
 
 
 def task_minimum(task: Mapping[str, Any]) -> int:
-    """How many pods of the task must be there: as set, else what its partitions need, else all."""
+    """Return how many pods of the task the gang needs: as set, else what its partitions need, else all pods."""
     given = task.get("minAvailable")
     if given is not None:
         return integer(given)
@@ -88,7 +89,7 @@ def _default_plugins(plugins: Json) -> Patch:
 
 
 def _is_there(document: Json, path: str) -> bool:
-    """Whether the document has the field at `path`; the names in the paths of defaults need no escapes."""
+    """Whether the document has the field at `path`. The names in the paths of defaults need no escapes."""
     for part in path.split("/")[1:]:
         document = document[int(part)] if isinstance(document, list) else mapping(document).get(part)
     return document is not None

@@ -1,4 +1,4 @@
-"""Which immutable fields of a Job's spec an update changes."""
+"""The immutable fields of a Job's spec that an update changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FREE_IN_TASK = frozenset({"replicas", "minAvailable"})
 
 
 def changed_fields(spec: Mapping[str, Any], old: Mapping[str, Any]) -> list[str]:
-    """Paths of the immutable fields whose meaning differs. Both specs have the same number of tasks."""
+    """Return the paths of the immutable fields whose meaning differs. Both specs have the same number of tasks."""
     changed = [f"spec.{key}" for key in _changed(spec, old, free=_FREE)]
     before = dict(mappings(old.get("tasks")))
     for index, task in mappings(spec.get("tasks")):
@@ -31,7 +31,7 @@ def _changed(new: Mapping[str, Any], old: Mapping[str, Any], *, free: frozenset[
 
 
 def _without_made_names(volumes: Json) -> list[dict[str, Any]]:
-    """The volumes without the claim names that the controller fills in where it makes the claim."""
+    """Return the volumes without the claim names that the controller generates for new claims."""
     return [
         {key: value for key, value in volume.items() if key != "volumeClaimName" or "volumeClaim" not in volume}
         for _, volume in mappings(volumes)

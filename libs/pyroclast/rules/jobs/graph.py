@@ -1,4 +1,4 @@
-"""Dependencies between the tasks of a Job: they must form a directed acyclic graph."""
+"""Rules for the dependencies between tasks of a Job: they must form a directed acyclic graph."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["check_dependencies", "dependency_warnings"]
 
 NOT_A_GRAPH = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 MAX_ERRORS = 64
-"""Unknown names that are reported: as many as an answer shows."""
+"""The most unknown names that are reported, which is the most that a response shows."""
 
 _ITERATIONS = ("", "any", "all", "IterationAny", "IterationAll")
 
 
 def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
-    """The finding of tasks at `path` whose dependencies name no task or go in a circle.
+    """Return the fault of tasks at `path` whose dependencies are unknown or form a cycle.
 
-    A name listed twice is one dependency. Two tasks of one name make no graph; of their dependencies only those of the first
-    are looked at.
+    A name listed twice is one dependency. A duplicate name of tasks is a fault; then only the dependencies of the first of these
+    tasks are checked.
     """
     if not any("dependsOn" in task for task in tasks):
         return ()
@@ -49,7 +49,7 @@ def check_dependencies(tasks: Sequence[Mapping[str, Any]], path: str) -> Sequenc
 
 
 def dependency_warnings(tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
-    """Dependencies that do not mean what they say."""
+    """Yield warnings for dependencies whose effect differs from their text."""
     for index, task in enumerate(tasks):
         if "dependsOn" not in task:
             continue

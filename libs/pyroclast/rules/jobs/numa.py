@@ -1,4 +1,4 @@
-"""NUMA placement of a task: it needs whole cores."""
+"""Rules of NUMA placement: a task with a NUMA policy needs whole cores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MILLIS_PER_CORE = 1000
 
 
 def check_numa(task: Mapping[str, Any], index: int, path: str) -> Sequence[Finding]:
-    """Containers of the task at `path` that ask for no whole number of cores; Volcano names the first one only."""
+    """Return the faults of containers in the task at `path` that request no whole number of cores; Volcano reports only the
+    first.
+    """
     if text(task.get("topologyPolicy")) in ("", "none"):
         return ()
     return first_only(_check(mapping(mapping(task.get("template")).get("spec")), index, f"{path}.template.spec"))

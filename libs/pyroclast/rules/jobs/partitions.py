@@ -1,4 +1,4 @@
-"""Partitions of a task: sizes that add up to its replicas."""
+"""Rules for the partitions of a task: their sizes must add up to its replicas."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["check_partitions"]
 
 
 def check_partitions(task: Mapping[str, Any], path: str, job_name: str) -> list[Finding]:
-    """What speaks against `partitionPolicy` of the task at `path`.
+    """Return the faults of `partitionPolicy` of the task at `path`.
 
-    An absent `totalPartitions` follows the replicas, so there is nothing to multiply.
+    Without `totalPartitions` the number of partitions follows from the replicas, so there is no product to check.
     """
     policy = task.get("partitionPolicy")
     if not isinstance(policy, dict):

@@ -1,4 +1,4 @@
-"""Plugins of a Job: whether they are there, and what their arguments ask of the tasks."""
+"""Rules for the plugins of a Job: they must exist, and the tasks that their arguments name must exist."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _NEEDED: Final = (
     ("pytorch", "master", "the plugin does nothing without it"),
     ("ray", "head", "no pod of the job can be made without it"),
 )
-"""Plugin, the flag that names a task, and what happens when there is no such task."""
+"""The plugin, the flag that names a task, and the effect when there is no such task."""
 
 
 def check_plugins(plugins: Json, path: str, known: Collection[str]) -> list[Finding]:
-    """Plugins that are not among the `known` ones."""
+    """Return the faults of plugins that are not in `known`."""
     return [_unknown(name, path, known) for name in mapping(plugins) if name not in known]
 
 
 def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Sequence[Finding]:
-    """The task that plugin `mpi` takes for its master must be there."""
+    """Return a fault when the master task of plugin `mpi` does not exist."""
     flags = _flags(plugins, "mpi")
     if flags is None or _has_task(tasks, flags.text("master")):
         return ()
@@ -39,7 +39,7 @@ def check_mpi_master(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: st
 
 
 def plugin_warnings(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str) -> Iterator[str]:
-    """Arguments that are not read, and plugins that miss their task."""
+    """Yield warnings for arguments that are ignored, and for plugins whose task does not exist."""
     for name in mapping(plugins):
         flags = _flags(plugins, name)
         if flags is not None and flags.mistake:
@@ -56,7 +56,7 @@ def plugin_warnings(plugins: Json, tasks: Sequence[Mapping[str, Any]], path: str
 
 
 def host_list_warnings(spec: Mapping[str, Any], path: str, job_name: str) -> Iterator[str]:
-    """A line for each task whose hosts are too many for an environment variable."""
+    """Yield a warning for each task whose list of hosts is too long for an environment variable."""
     plugins, total = mapping(spec.get("plugins")), 0
     for _, task in mappings(spec.get("tasks")) if {"svc", "mpi"} & plugins.keys() else ():
         name, count = text(task.get("name")), optional_integer(task.get("replicas")) or 0
@@ -82,7 +82,7 @@ def _unknown(name: str, path: str, known: Collection[str]) -> Finding:
 
 
 def _flags(plugins: Json, name: str) -> Flags | None:
-    """The arguments of one of our plugins as it reads them; None where the job does not have it."""
+    """Return the parsed arguments of a built-in plugin; None when the Job does not use that plugin."""
     given = mapping(plugins)
     return go_flags.parse(string_items(given[name]), BUILT_IN[name]) if name in given and name in BUILT_IN else None
 

@@ -1,4 +1,4 @@
-"""Lifecycle policies of a Job or of a task: which may stand together, what they may name, which can never fire."""
+"""Lifecycle policies of a Job or of a task: valid combinations, events and actions, and policies that never fire."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ACTIONS = (
     "ResumeJob",
     "TerminateJob",
 )
-"""Actions that a policy may ask for."""
+"""Actions that a policy may name."""
 
 _LISTS = f" valid events are [{' '.join(EVENTS)}], valid actions are [{' '.join(ACTIONS)}];"
 _BOTH = "must not specify event and exitCode simultaneously"
@@ -33,18 +33,18 @@ _NEITHER = "either event and exitCode should be specified"
 _STAR = "if there's * here, no other policy should be here"
 
 _Fault: TypeAlias = tuple[str, FieldError, int]
-"""Volcano's sentence, the error of the field, and how many events it knew before."""
+"""Volcano's sentence, the error of the field, and the number of events that Volcano had read before the fault."""
 
 
 _Seen: TypeAlias = dict[str | int, int]
-"""Events and exit codes that policies name, with the position of the first one that does."""
+"""The events and exit codes that policies name, each with the position of the first policy that names it."""
 
 
 def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Finding]:
-    """Everything wrong with the list at `path`.
+    """Return all faults of the policies at `path`.
 
-    `said_path` is how Volcano's sentences call it (without indices). It stops at the first policy at fault, so that it
-    knows the events before that only; the faults of the others are extra findings.
+    `said_path`: the path without indices in Volcano's sentences. Volcano stops at the first faulty policy, and so knows only the
+    events before that policy. The faults of later policies are extra findings.
     """
     if not policies:
         return ()
@@ -70,7 +70,7 @@ def check_policies(policies: Json, path: str, *, said_path: str) -> Sequence[Fin
 
 
 def _as_said(faults: list[_Fault]) -> Finding:
-    """The finding that Volcano puts into one message."""
+    """Return the finding that Volcano reports as one message."""
     count = len(faults)
     lines = "".join(f"\t* {sentence}\n" for sentence, *_ in faults)
     head = f"{count} error{'s' if count > 1 else ''} occurred:\n{lines}\n"
@@ -78,7 +78,7 @@ def _as_said(faults: list[_Fault]) -> Finding:
 
 
 def policy_warnings(policies: Json, path: str) -> list[str]:
-    """Policies that are legal and never fire, or not as one would think."""
+    """Return warnings for valid policies that never fire, or that have an unexpected effect."""
     lines: list[str] = []
     for index, policy in mappings(policies):
         events, timeout = _events(policy), policy.get("timeout")
@@ -147,14 +147,14 @@ def _check_timeout(policy: Mapping[str, Any], where: str) -> Sequence[Finding]:
 
 
 def _events(policy: Mapping[str, Any]) -> list[str]:
-    """The distinct events of a policy, `events` before `event`."""
+    """Return the distinct events of a policy, `events` before `event`."""
     single, several = text(policy.get("event")), policy.get("events")
     ones = [single] if single else []
     return list(dict.fromkeys([*string_items(several), *ones])) if several else ones
 
 
 def _named(seen: _Seen) -> list[str]:
-    """The events among them, as they came."""
+    """Return the events in `seen`, in their order."""
     return [each for each in seen if isinstance(each, str)]
 
 

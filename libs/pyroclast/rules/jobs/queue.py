@@ -1,4 +1,4 @@
-"""The queue that a Job is submitted to: it must be there, open, and a leaf."""
+"""Rules for the queue of a Job: it must exist, be open, and be a leaf."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN_CHILDREN = 3
 
 
 def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
-    """What speaks against submitting a job to the queue that the field at `path` names."""
+    """Yield the faults of the queue that the field at `path` names for a Job."""
     queue = queues.get(name)
     if queue is None:
         sentence = f"unable to find job queue: {queue_not_found(name)}"
@@ -39,7 +39,7 @@ def check_queue(name: str, queues: QueueLookup, path: str) -> Iterator[Finding]:
 
 
 def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iterator[str]:
-    """A queue whose capability is below what the gang needs: the job waits for ever."""
+    """Yield a warning when the capability of the queue is below the requests of the gang, so that the Job waits forever."""
     for resource, limit in queue.capability.items():
         most = amount(limit)
         needed = sum(_of_task(task, resource) for task in tasks)
@@ -48,7 +48,9 @@ def queue_warnings(tasks: Sequence[Mapping[str, Any]], queue: QueueView) -> Iter
 
 
 def _of_task(task: Mapping[str, Any], resource: str) -> int:
-    """What the task's minimum of pods asks for, in thousandths. Init containers are left out: this errs towards silence."""
+    """Return the request of the task's minimum of pods, in thousandths. Init containers are ignored, which at worst omits a
+    warning.
+    """
     total = 0
     for _, container in mappings(mapping(mapping(task.get("template")).get("spec")).get("containers")):
         requests = mapping(mapping(container.get("resources")).get("requests"))

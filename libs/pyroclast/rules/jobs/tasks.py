@@ -1,4 +1,4 @@
-"""What speaks against one task of a new Job."""
+"""Rules for one task of a new Job."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SAID_PATH = "spec.tasks.policies"
 
 
 def total_replicas(tasks: Iterable[Mapping[str, Any]]) -> int:
-    """How many pods the tasks have together."""
+    """Return the number of pods of all tasks together."""
     return sum(integer(task.get("replicas")) for task in tasks)
 
 
 def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence[Finding]:
-    """Whether the task at `path` has the replicas that it needs."""
+    """Return a fault when the task at `path` has fewer replicas than it needs."""
     replicas, available = integer(task.get("replicas")), optional_integer(task.get("minAvailable"))
     if available is None or available <= replicas:
         return ()
@@ -37,7 +37,9 @@ def check_minimum(task: Mapping[str, Any], path: str, job_name: str) -> Sequence
 def check_task(
     task: Mapping[str, Any], index: int, path: str, job_name: str, *, named: bool, pod_level_resources: bool
 ) -> list[Finding]:
-    """What else is wrong with the task number `index` at `path`. `named`: the name of the job is final, so pods can be named."""
+    """Return the other faults of task number `index` at `path`. `named`: whether the Job's name is final, so that pod names are
+    known.
+    """
     name, replicas = text(task.get("name")), integer(task.get("replicas"))
     findings = list(check_policies(task.get("policies"), f"{path}.policies", said_path=SAID_PATH))
     if named:
@@ -53,7 +55,9 @@ def check_task(
 
 
 def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, path: str) -> Sequence[Finding]:
-    """The name of a pod with the number of the task, which Volcano looks at; fine if the last one's name is."""
+    """Check the name of the pod whose index is the number of the task, as Volcano does; no fault if the last pod's name
+    is valid.
+    """
     shown, last = f"{job_name}-{task_name}-{index}", _last_pod(job_name, task_name, replicas)
     problems = qualified_name(shown)
     if not problems or not qualified_name(last):
@@ -63,7 +67,7 @@ def _check_pod_name(job_name: str, task_name: str, index: int, replicas: int, pa
 
 
 def pod_name_warnings(tasks: Iterable[Mapping[str, Any]], path: str, job_name: str) -> Iterator[str]:
-    """A line for each task of `tasks` (at `path`) of which only later pods get names that are too long."""
+    """Yield a warning for each of `tasks` (at `path`) of which only later pods have names that are too long."""
     for index, task in enumerate(tasks):
         name = text(task.get("name"))
         shown, last = f"{job_name}-{name}-{index}", _last_pod(job_name, name, integer(task.get("replicas")))

@@ -1,4 +1,4 @@
-"""Specs that Jobs will be made from: in a JobTemplate, in a CronJob."""
+"""Rules for specs from which Jobs will be created: in a JobTemplate or a CronJob."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["check_template_spec"]
 def check_template_spec(
     spec: Mapping[str, Any], path: str, *, name: str, pod_level_resources: bool = True, plugins: Collection[str] = BUILT_IN
 ) -> list[Finding]:
-    """All errors in the spec of a template at `path`, which is checked as the Job will be, with its defaults.
+    """Return all faults of the spec of a template at `path`, which is checked like the future Job, with its defaults.
 
-    The Job has no name yet: messages call it `name`. Rules about the name and the queue are left out.
+    The Job has no name yet, so messages use `name`. Rules for the Job's name and queue are skipped.
     """
     job = applied({"spec": spec}, default({"spec": spec}))
     return check_spec(job["spec"], path, name=name, pod_level_resources=pod_level_resources, plugins=plugins)

@@ -1,4 +1,4 @@
-"""Durations in the spec of a Job."""
+"""Rules for durations in the spec of a Job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_RETRY: Final = ("backoff", "maxBackoff", "resetAfter")
 
 
 def check_duration(value: Json, path: str) -> FieldError | None:
-    """The error of a text at `path` that is no duration."""
+    """Return the error of a text at `path` that is not a duration; None for a duration."""
     if not isinstance(value, str):
         return None
     try:
@@ -27,14 +27,16 @@ def check_duration(value: Json, path: str) -> FieldError | None:
 
 
 def check_estimate(spec: Mapping[str, Any], path: str) -> Sequence[Finding]:
-    """`runningEstimate` must be a duration."""
+    """Return a fault when `runningEstimate` is not a duration."""
     estimate = spec.get("runningEstimate")
     error = check_duration(estimate, f"{path}.runningEstimate") if estimate is not None else None
     return [said_of_duration(error)] if error else ()
 
 
 def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
-    """The fields of `retry` must be durations that are not negative, and the longest pause no shorter than the first."""
+    """Yield the faults of `retry`: its fields must be durations of at least 0, and the longest pause must not be below
+    the first.
+    """
     retry = mapping(spec.get("retry"))
     faulty = False
     for field in _OF_RETRY:
@@ -51,5 +53,5 @@ def check_retry(spec: Mapping[str, Any], path: str) -> Iterator[Finding]:
 
 
 def said_of_duration(error: FieldError) -> Finding:
-    """The finding of such an error, which Volcano does not report."""
+    """Return the finding of such an error, which Volcano does not report."""
     return Finding(f"{error.detail.partition(';')[0]};", (error,), extra=True)

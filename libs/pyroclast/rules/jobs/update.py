@@ -1,4 +1,4 @@
-"""What speaks against changing a Job: it may be scaled and given another priority, nothing else."""
+"""Rules for changing a Job: only its scale and its priority may change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_FIELDS = 5
 
 
 def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
-    """The verdict on changing `old` to `job`. Metadata and status are free, and an unchanged spec has no findings."""
+    """Return the verdict on changing `old` to `job`. Metadata and status may change freely; an unchanged spec has no findings."""
     spec, before = mapping(job.get("spec")), mapping(old.get("spec"))
     if spec == before:
         return ALLOWED
@@ -48,7 +48,7 @@ def validate_update(job: Mapping[str, Any], old: Mapping[str, Any]) -> Verdict:
 
 
 def _completed(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec with its defaults: to leave a field out again, as `kubectl apply` does with a whole task, changes nothing."""
+    """Return the spec with its defaults: to omit a default field, as `kubectl apply` does with a whole task, changes nothing."""
     return mapping(applied(job, default(job)).get("spec"))
 
 
@@ -64,7 +64,7 @@ def _check_task(task: Mapping[str, Any], path: str, job_name: str) -> Iterator[F
     if available is not None and available > replicas:
         sentence = f"'minAvailable' must be <= 'replicas' in task: {name}"
         yield found(sentence, invalid(f"{path}.minAvailable", available, f"{sentence}; there are {replicas} replicas"))
-    if faults := check_partitions(task, path, job_name):  # what Volcano says of partitions is one sentence here
+    if faults := check_partitions(task, path, job_name):  # Volcano reports all faults of partitions in one sentence on an update
         said = "".join(each.sentence for each in faults if not each.extra)
         yield found(said, *(error for each in faults for error in each.errors))
 
@@ -85,5 +85,5 @@ def _check_spec(spec: Mapping[str, Any], tasks: list[Mapping[str, Any]], before:
 
 
 def _has_no_minimum(spec: Mapping[str, Any]) -> bool:
-    """Whether the job was taken with a minimum of 0 (as creation allows): then it may keep it."""
+    """Whether the Job was created with a minimum of 0, which creation allows; then it may keep that minimum."""
     return not integer(spec.get("minAvailable")) and total_replicas(task for _, task in mappings(spec.get("tasks"))) > 0

@@ -1,4 +1,4 @@
-"""Volumes of a Job: where they are mounted, and which claim they take."""
+"""Rules for the volumes of a Job: their mount paths and their claims."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CONFLICT = (
 
 
 def check_volumes(volumes: Json, path: str) -> Sequence[Finding]:
-    """Everything wrong with the volumes at `path`; Volcano names the first fault only."""
+    """Return all faults of the volumes at `path`; Volcano reports only the first."""
     return first_only(_check(volumes, path)) if volumes else ()
 
 
 def volume_warnings(volumes: Json, path: str) -> list[str]:
-    """Volumes without a claim: each pod gets its own empty one, which keeps nothing."""
+    """Return warnings for volumes without a claim: each pod gets its own emptyDir, which is lost with the pod."""
     return [
         f"{path}[{index}]: no claim given, each pod gets an emptyDir"
         for index, volume in mappings(volumes)

@@ -1,4 +1,4 @@
-"""What is legal in a Job but surely not meant."""
+"""Warnings for parts of a Job that are valid but surely not intended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["class_warnings", "scheduler_warnings", "spec_warnings"]
 
 
 def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = None) -> list[str]:
-    """A line per oddity of the spec at `path`; with `queue`, also whether the job can ever run there."""
+    """Return a warning for each oddity of the spec at `path`; with `queue`, also for a Job that can never run in that queue."""
     tasks = [task for _, task in mappings(spec.get("tasks"))]
     lines = [*_of_counts(spec, tasks, path), *policy_warnings(spec.get("policies"), f"{path}.policies")]
     for index, task in enumerate(tasks):
@@ -39,9 +39,9 @@ def spec_warnings(spec: Mapping[str, Any], path: str, queue: QueueView | None = 
 
 
 def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | None) -> Iterator[str]:
-    """A line for each PriorityClass that the spec at `path` names and that is not among those `known`; none where None is.
+    """Yield a warning for each PriorityClass that the spec at `path` names and that is not in `known`; none when `known` is None.
 
-    The API server refuses pods of such a class, so that the job has none of that task.
+    The API server refuses pods with an unknown class, so the task would have no pods.
     """
     if known is None:
         return
@@ -54,9 +54,9 @@ def class_warnings(spec: Mapping[str, Any], path: str, known: Container[str] | N
 def scheduler_warnings(
     spec: Mapping[str, Any], path: str, schedulers: Schedulers | None, own: Collection[str] = ()
 ) -> Iterator[str]:
-    """A line for each scheduler that the spec at `path` names and that is not at work; none where nobody knows who is.
+    """Yield a warning for each scheduler that the spec at `path` names and that does not lead; none when `schedulers` is None.
 
-    `own`: schedulers of this installation, which may work without a Lease.
+    `own`: the schedulers of this installation, which may work without a Lease.
     """
     if schedulers is None:
         return
@@ -67,7 +67,7 @@ def scheduler_warnings(
 
 
 def _pod_specs(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The spec at `path` and those of the pods of its tasks, each with its place."""
+    """Yield the spec at `path` and the pod specs of its tasks, each with its path."""
     yield path, spec
     for index, task in mappings(spec.get("tasks")):
         yield f"{path}.tasks[{index}].template.spec", mapping(mapping(task.get("template")).get("spec"))

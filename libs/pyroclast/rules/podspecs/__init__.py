@@ -1,7 +1,7 @@
-"""Rules of pods and of templates of pods: what a real API server would say of one.
+"""Rules of pods and pod templates, like those of an API server.
 
-Every function appends to a list of errors. `options` tells whose pods they are: ADMISSION judges templates of tasks, before
-defaults are filled in and as Volcano does; SERVER judges pods as the current API server does.
+Every function appends to a list of errors. With the options ADMISSION, the functions check templates of tasks before their
+defaults are set, like Volcano. With SERVER, they check pods like the current API server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which nodes and which company a pod wants."""
+"""Rules for node affinity and inter-pod affinity of a pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_SET_FOR = "may not be specified when `operator` is 'Exists' or 'DoesNotExis
 
 
 def check_affinity(affinity: Json, path: str, errors: list[FieldError]) -> None:
-    """`affinity` of the pod at `path`."""
+    """Check `affinity` of the pod at `path`."""
     given = mapping(affinity)
     if (node := given.get("nodeAffinity")) is not None:
         _check_node_affinity(mapping(node), f"{path}.nodeAffinity", errors)

@@ -1,4 +1,4 @@
-"""Annotations of a pod: their keys, their size, and those that the API server itself reads."""
+"""Rules for annotations of a pod: their keys, their size, and the annotations that the API server reads."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP: Final = "container.seccomp.security.alpha.kubernetes.io/"
 
-_WIDEST: Final = 4  # bytes of a character
+_WIDEST: Final = 4  # the most bytes of a character
 _INT32: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 _NAMES: Final = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
 
 
 def containers_of(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every container of a pod with where it stands, in the order in which they start."""
+    """Yield every container of a pod with its path, in the order of their start."""
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in mappings(spec.get(field)):
             yield f"{path}.{field}[{index}]", container
 
 
 def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """The keys of annotations, and their size."""
+    """Check the keys and the total size of annotations."""
     for key in annotations:
         if problems := qualified_name(key.lower()):
             errors += invalid_for(path, key, problems)
@@ -43,12 +43,12 @@ def check_annotation_names(annotations: Mapping[str, Any], path: str, errors: li
 
 
 def _size_of(annotations: Mapping[str, Any]) -> int:
-    """The bytes of all keys and values together."""
+    """Return the number of bytes of all keys and values together."""
     return sum(len(each.encode(errors="replace")) for key, value in annotations.items() for each in (key, text(value)))
 
 
 def check_annotations(annotations: Mapping[str, Any], spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """The values of those that the API server reads, of a pod or template with that `spec`."""
+    """Check the values of the annotations that the API server reads. `spec`: the spec of the pod or template."""
     if MIRROR in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], detail))
@@ -65,7 +65,7 @@ def check_annotations(annotations: Mapping[str, Any], spec: Mapping[str, Any], p
 
 
 def profiles_in(annotations: Mapping[str, Any]) -> list[str]:
-    """The keys that name profiles."""
+    """Return the keys of annotations that name security profiles."""
     return [key for key in annotations if key.startswith((APP_ARMOR, SECCOMP)) or key == SECCOMP_POD]
 
 
@@ -84,7 +84,7 @@ def _check_app_armor(name: str, profile: str, spec: Mapping[str, Any], path: str
 
 
 def check_profiles(annotations: Mapping[str, Any], spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Annotations may not contradict the security contexts of the spec at `path`."""
+    """Check that annotations do not contradict the security contexts of the spec at `path`."""
     if not profiles_in(annotations):
         return
     whole = mapping(spec.get("securityContext"))
@@ -103,7 +103,7 @@ def check_profiles(annotations: Mapping[str, Any], spec: Mapping[str, Any], path
 
 
 def _agree(annotation: object, context: Mapping[str, Any], path: str, word: str) -> Iterator[FieldError]:
-    """An annotation and the field that took its place must tell the same."""
+    """Yield an error when an annotation contradicts the field that replaced it."""
     field = "seccompProfile" if word == "seccomp" else "appArmorProfile"
     if not isinstance(annotation, str) or context.get(field) is None:
         return

@@ -1,4 +1,4 @@
-"""Fields with a closed list of values, and fields that hold a name."""
+"""Checks of fields with a closed list of values, and of fields with a name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_choice", "check_name"]
 def check_choice(
     holder: Mapping[str, Any], field: str, choices: tuple[str, ...], path: str, options: Options
 ) -> Iterable[FieldError]:
-    """`field` is one of `choices`, and there where defaults were filled in."""
+    """Check that `field` is one of `choices`; when defaults are set, also that `field` is not empty."""
     value = holder.get(field)
     if value:
         return () if value in choices else (unsupported(f"{path}.{field}", value, choices),)
@@ -24,7 +24,7 @@ def check_choice(
 
 
 def check_name(holder: Mapping[str, Any], field: str, rule: NameRule, path: str, errors: list[FieldError]) -> None:
-    """`field` is there and a name that obeys `rule`."""
+    """Check that `field` is set, and is a valid name by `rule`."""
     name = text(holder.get(field))
     if not name:
         errors.append(required(f"{path}.{field}"))

@@ -1,4 +1,4 @@
-"""The spec of a claim to storage, of a PersistentVolumeClaim or in the template of one."""
+"""Rules for the spec of a claim to storage, in a PersistentVolumeClaim or in the template of one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _check_modes(modes: list[str], path: str, errors: list[FieldError]) -> None:
 
 
 def check_claim_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """The spec of a claim at `path`."""
+    """Check the spec of a claim at `path`."""
     modes = string_items(spec.get("accessModes"))
     if not modes:
         errors.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
@@ -71,7 +71,7 @@ def _check_source(source: Mapping[str, Any], path: str, errors: list[FieldError]
 
 
 def check_claim_template(template: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """The template of a claim that a pod has for itself."""
+    """Check the template of a claim that belongs to a single pod."""
     metadata = mapping(template.get("metadata"))
     check_annotation_names(mapping(metadata.get("annotations")), f"{path}.metadata.annotations", errors)
     check_labels(mapping(metadata.get("labels")), f"{path}.metadata.labels", errors)

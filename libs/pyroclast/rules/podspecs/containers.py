@@ -1,4 +1,4 @@
-"""Containers and init containers of a pod."""
+"""Rules for containers and init containers of a pod."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _PROBES = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 
 
 class Surroundings(NamedTuple):
-    """What containers may refer to in their pod.
+    """The parts of a pod to which containers may refer.
 
-    `volumes` maps the name of each sound volume to its source's kind; `system` is the operating system, None where none is told.
+    `volumes` maps the name of each valid volume to the kind of its source. `claims`: the names of the pod's resource claims.
+    `system`: the operating system; None when the pod names none.
     """
 
     volumes: Mapping[str, str]
@@ -43,7 +44,7 @@ class Surroundings(NamedTuple):
 
 
 def check_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings) -> set[str]:
-    """The regular containers at `path`; gives their names."""
+    """Check the regular containers at `path`; return their names."""
     names: set[str] = set()
     if not containers:
         errors.append(required(path))
@@ -62,7 +63,7 @@ def check_containers(containers: Json, path: str, errors: list[FieldError], arou
 
 
 def check_init_containers(containers: Json, path: str, errors: list[FieldError], around: Surroundings, names: set[str]) -> None:
-    """The init containers at `path`; `names` are those of the regular ones."""
+    """Check the init containers at `path`. `names`: the names of the regular containers."""
     for index, container in mappings(containers):
         where = f"{path}[{index}]"
         check_common(container, where, errors, around)
@@ -100,7 +101,7 @@ def _check_restarting_resize(container: Mapping[str, Any], where: str, errors: l
 
 
 def check_common(container: Mapping[str, Any], where: str, errors: list[FieldError], around: Surroundings) -> None:
-    """What holds for containers of every sort, at `where`."""
+    """Check the rules that containers of every kind share, at path `where`."""
     name = text(container.get("name"))
     if not name:
         errors.append(required(f"{where}.name"))
@@ -168,7 +169,7 @@ def _check_resize(policies: Json, path: str, errors: list[FieldError], around: S
 
 
 def check_image(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
-    """Images of pods, in contrast to those of templates, may not be padded."""
+    """Check that the image of a pod's container neither begins nor ends with white space. Images of templates may."""
     image = text(container.get("image"))
     if image != image.strip():
         errors.append(invalid(f"{where}.image", image, "must not have leading or trailing whitespace"))

@@ -1,4 +1,4 @@
-"""Volumes on disks and file servers of one maker: what they need besides the keys that each kind must have."""
+"""Rules for volumes of particular disks and file servers, besides the keys that each kind must have."""
 
 from __future__ import annotations
 
@@ -144,4 +144,4 @@ DISK_CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any], str, list[FieldErro
     "quobyte": _check_quobyte,
     "storageos": _check_storageos,
 }
-"""By kind of volume: takes the source, where it stands, and the errors to add to."""
+"""The check of each kind of volume: takes the source, its path, and the list of errors."""

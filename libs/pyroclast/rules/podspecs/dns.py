@@ -1,4 +1,4 @@
-"""How a pod resolves names."""
+"""Rules for the name resolution of a pod."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _BAD_SEARCH = (
 
 
 def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
-    """`dnsConfig` of the pod at `path`."""
+    """Check `dnsConfig` of the pod at `path`."""
     policy, config = spec.get("dnsPolicy"), spec.get("dnsConfig")
     if policy == "None":
         if config is None:
@@ -46,7 +46,7 @@ def check_dns(spec: Mapping[str, Any], path: str, errors: list[FieldError], opti
 
 
 def check_aliases(aliases: Json, path: str, errors: list[FieldError]) -> None:
-    """`hostAliases` of a pod, at `path`."""
+    """Check `hostAliases` of a pod, at `path`."""
     for index, alias in mappings(aliases):
         where, address = f"{path}[{index}]", text(alias.get("ip"))
         check_address(address, f"{where}.ip", errors)
@@ -81,7 +81,7 @@ def _check_config(config: Mapping[str, Any], path: str, errors: list[FieldError]
 
 
 def check_address(address: str, path: str, errors: list[FieldError]) -> None:
-    """An address at `path`, in the form in which it is unmistakable."""
+    """Check an IP address at `path`; it must be in an unambiguous form."""
     try:
         found = ipaddress.ip_address(_LEADING_ZEROS.sub("", address) if ":" not in address else address)
     except ValueError:

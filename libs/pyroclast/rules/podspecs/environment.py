@@ -1,4 +1,4 @@
-"""Environment variables of a container, and where their values come from."""
+"""Rules for environment variables of a container and the sources of their values."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ONE_ONLY = "may not have more than one field specified at a time"
 
 
 def check_environment(container: Mapping[str, Any], where: str, errors: list[FieldError], options: Options) -> None:
-    """`env` and `envFrom` of the container at `where`."""
+    """Check `env` and `envFrom` of the container at `where`."""
     problems_of = env_var_name if options.current else _name_problems
     for index, variable in mappings(container.get("env")):
         name, source = text(variable.get("name")), variable.get("valueFrom")
@@ -108,7 +108,7 @@ def _check_bulk_source(source: Mapping[str, Any], path: str, index: int, errors:
 def check_field_ref(
     reference: Mapping[str, Any], path: str, errors: list[FieldError], fields: tuple[str, ...] = ENV_FIELDS
 ) -> None:
-    """A reference to a field of the pod; `fields` are those that may be named here."""
+    """Check a reference to a field of the pod. `fields`: the fields that the reference may name."""
     version, field = text(reference.get("apiVersion")) or "v1", text(reference.get("fieldPath"))
     if not field:
         errors.append(required(f"{path}.fieldPath"))
@@ -132,7 +132,7 @@ def check_field_ref(
 
 
 def check_resource_field_ref(reference: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """A reference to a request or limit of a container."""
+    """Check a reference to a request or limit of a container."""
     resource = text(reference.get("resource"))
     if not resource:
         errors.append(required(f"{path}.resource"))
@@ -151,7 +151,7 @@ def check_resource_field_ref(reference: Mapping[str, Any], path: str, errors: li
 
 
 def _divided(resource: str) -> str:
-    """What the resource is called where its divisor is wrong."""
+    """Return the name of the resource in messages about its divisor."""
     name = resource.partition(".")[2]
     if name.startswith("hugepages-"):
         return "hugepages"

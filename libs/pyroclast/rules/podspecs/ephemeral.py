@@ -1,4 +1,4 @@
-"""Containers that are added to a running pod."""
+"""Rules for ephemeral containers, which are added to a running pod."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DETAIL: Final = "cannot be set for an Ephemeral Container"
 
 
 def check_ephemeral_containers(spec: Mapping[str, Any], path: str, errors: list[FieldError], around: Surroundings) -> None:
-    """The ephemeral containers of the pod, at `path`."""
+    """Check the ephemeral containers of the pod, at `path`."""
     others = {text(each.get("name")) for field in ("containers", "initContainers") for _, each in mappings(spec.get(field))}
     seen = set(others)
     for index, container in mappings(spec.get("ephemeralContainers")):

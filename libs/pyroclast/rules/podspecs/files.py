@@ -1,4 +1,4 @@
-"""Variables of containers that come from files of the pod."""
+"""Rules for variables of containers whose values come from files of the pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_files"]
 
 
 def check_files(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Variables from files need a volume that the pod has for itself."""
+    """Check that variables from files use an emptyDir volume of the pod."""
     wanted = [
         (f"{where}.env[{at}].valueFrom.fileKeyRef.volumeName", text(mapping(reference).get("volumeName")))
         for where, container in containers_of(spec, path)

@@ -1,4 +1,4 @@
-"""Objects as the API's own messages print them: with the names that fields have inside the server, and with all fields."""
+"""The form of objects in messages of the API server: with the server's internal names of fields, and with all fields."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _PARTS: Final[Mapping[str, Sequence[str]]] = {
     "windowsOptions": ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName", "hostProcess"),
 }
 _TEXTS: Final = frozenset({"user", "role", "type", "level"})
-"""Fields that are texts, and so never null."""
+"""Fields that are texts, and so are never null."""
 
 
 def internal_form(value: Mapping[str, Any], fields: Sequence[str], *, empty: str | None = None) -> dict[str, Any]:
-    """`value` with all of `fields`, those that it does not have as `empty`, or as empty texts."""
+    """Return `value` with all of `fields`; a missing field is `empty`, or an empty text."""
     return {
         _ABBREVIATIONS.get(field, field[:1].upper() + field[1:]): _shown(
             value.get(field, "" if field in _TEXTS else empty), field

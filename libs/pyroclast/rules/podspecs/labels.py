@@ -1,4 +1,4 @@
-"""Labels, and the selectors that choose by them."""
+"""Rules for labels and label selectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_label_key", "check_label_selector", "check_labels", "check_mat
 
 
 def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Keys and values of labels."""
+    """Check the keys and values of labels."""
     for key, value in labels.items():
         check_label_key(key, path, errors)
         if problems := label_value(text(value)):
@@ -21,13 +21,13 @@ def check_labels(labels: Mapping[str, Any], path: str, errors: list[FieldError])
 
 
 def check_label_key(key: str, path: str, errors: list[FieldError]) -> None:
-    """One key of a label."""
+    """Check one key of a label."""
     if problems := qualified_name(key):
         errors += invalid_for(path, key, problems)
 
 
 def check_label_selector(selector: Json, path: str, errors: list[FieldError]) -> None:
-    """`matchLabels` and `matchExpressions`."""
+    """Check `matchLabels` and `matchExpressions`."""
     given = mapping(selector)
     check_labels(mapping(given.get("matchLabels")), f"{path}.matchLabels", errors)
     for index, expression in mappings(given.get("matchExpressions")):
@@ -47,7 +47,7 @@ def check_label_selector(selector: Json, path: str, errors: list[FieldError]) ->
 
 
 def check_matched_keys(holder: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """`matchLabelKeys` and `mismatchLabelKeys`: labels whose values come from the pod itself."""
+    """Check `matchLabelKeys` and `mismatchLabelKeys`: labels whose values come from the pod itself."""
     same, other = string_items(holder.get("matchLabelKeys")), string_items(holder.get("mismatchLabelKeys"))
     if not same and not other:
         return

@@ -1,4 +1,4 @@
-"""Volumes and devices inside a container."""
+"""Rules for the mounts and devices of a container."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 
 def check_mounts(container: Mapping[str, Any], path: str, errors: list[FieldError], volumes: Mapping[str, str]) -> None:
-    """`volumeMounts` of the container, at `path`."""
+    """Check `volumeMounts` of the container, at `path`."""
     paths: set[str] = set()
     devices = container.get("volumeDevices")
     device_names = {text(device.get("name")) for _, device in mappings(devices)} if devices else ()
@@ -72,7 +72,7 @@ def _check_sharing(mount: Mapping[str, Any], container: Mapping[str, Any], path:
 
 
 def check_devices(container: Mapping[str, Any], path: str, errors: list[FieldError], volumes: Mapping[str, str]) -> None:
-    """`volumeDevices` of the container, at `path`."""
+    """Check `volumeDevices` of the container, at `path`."""
     names: set[str] = set()
     paths: set[str] = set()
     mounts = [mount for _, mount in mappings(container.get("volumeMounts"))]
@@ -105,7 +105,7 @@ def check_devices(container: Mapping[str, Any], path: str, errors: list[FieldErr
 
 
 def check_descending(path_text: str, path: str, errors: list[FieldError]) -> None:
-    """A path must stay below the folder that it starts from."""
+    """Check that a path is relative and stays below its base folder."""
     if path_text.startswith("/"):
         errors.append(invalid(path, path_text, "must be a relative path"))
     if has_backsteps(path_text):
@@ -113,5 +113,5 @@ def check_descending(path_text: str, path: str, errors: list[FieldError]) -> Non
 
 
 def has_backsteps(path_text: str) -> bool:
-    """Whether a path goes up somewhere."""
+    """Whether a path contains `..` as a part."""
     return ".." in path_text.split("/")

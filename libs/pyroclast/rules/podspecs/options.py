@@ -1,6 +1,6 @@
-"""What differs between the pods that an API server checks itself and the templates that admission checks as Volcano does.
+"""The differences between the checks of pods by the API server and of templates by Volcano's admission.
 
-Volcano is built with an older library, and sees templates to which no defaults have been added.
+Volcano uses an older library, and its admission sees templates without defaults.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ __all__ = ["ADMISSION", "SERVER", "Options"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a pod is judged.
+    """How a pod is checked.
 
     Attributes:
-        has_defaults: Whether defaults were filled in, so that nothing may be absent that has one.
-        current: Whether it is judged as by the current API server, which takes more forms and names more faults.
+        has_defaults: Whether defaults are set, so that a field with a default must not be absent.
+        current: Whether to check like the current API server, which accepts more forms and reports more faults.
         pod_level_resources: Whether pods as a whole may have resources.
-        pod_name: That of the pod, None for a template.
+        pod_name: The name of the pod; None for a template.
     """
 
     has_defaults: bool
@@ -29,6 +29,6 @@ class Options:
 
 
 ADMISSION: Final = Options(has_defaults=False, current=False)
-"""Templates of tasks, as Volcano judges them."""
+"""For templates of tasks, which are checked like Volcano does."""
 SERVER: Final = Options(has_defaults=True, current=True)
-"""Pods, as the current API server judges them."""
+"""For pods, which are checked like the current API server does."""

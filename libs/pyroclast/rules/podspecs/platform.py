@@ -1,4 +1,4 @@
-"""The operating system of a pod, and user namespaces."""
+"""Rules for the operating system and the user namespace of a pod."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NOT_ON_WINDOWS_CONTAINER = (
 
 
 def check_platform(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """`os` of the pod at `path`, and the settings that its system does not have."""
+    """Check `os` of the pod at `path`, and settings that this operating system does not support."""
     name = text(mapping(spec["os"]).get("name"))
     if not name:
         errors.append(required(f"{path}.os.name", ""))
@@ -67,10 +67,10 @@ def check_platform(spec: Mapping[str, Any], path: str, errors: list[FieldError])
 
 
 def check_host_users(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """A pod with users of its own shares no other namespace with its host."""
+    """Check that a pod with its own user namespace shares no other namespace with its host."""
     shared = [key for key in ("hostNetwork", "hostPID", "hostIPC") if spec.get(key) is True]
     for key in shared:
-        shown = key if key == "hostNetwork" else f"H{key[1:]}"  # the paths that the API server gives
+        shown = key if key == "hostNetwork" else f"H{key[1:]}"  # the path in the API server's messages
         errors.append(forbidden(f"{path}.{shown}", "when `hostUsers` is false"))
     for where, container in containers_of(spec, path):
         if container.get("volumeDevices"):

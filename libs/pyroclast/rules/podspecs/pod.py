@@ -1,4 +1,4 @@
-"""A pod as a whole, as the API server sees one."""
+"""Rules for a whole pod, like those of the API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_new_pod", "check_pod"]
 
 
 def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
-    """What is wrong with a pod besides its metadata."""
+    """Return the faults of a pod, except those of its metadata."""
     spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
     errors: list[FieldError] = []
     if annotations := mapping(metadata.get("annotations")):
@@ -38,7 +38,7 @@ def check_pod(pod: Mapping[str, Any]) -> list[FieldError]:
 
 
 def check_new_pod(pod: Mapping[str, Any]) -> list[FieldError]:
-    """What is wrong with a pod that is being created."""
+    """Return the faults of a pod that is being created."""
     errors = check_pod(pod)
     spec = mapping(pod.get("spec"))
     if spec.get("ephemeralContainers"):

@@ -1,4 +1,4 @@
-"""Resources of a whole pod: they must cover what its containers ask for."""
+"""Rules for the resources of a whole pod: they must cover the requests of its containers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUPPORTED: Final = ("cpu", "memory")
 
 
 def check_pod_resources(spec: Mapping[str, Any], path: str, errors: list[FieldError], claims: AbstractSet[str]) -> None:
-    """`resources` of the pod at `path`, by itself and against its containers; `claims` are those of the pod."""
+    """Check `resources` of the pod at `path`, also against its containers. `claims`: the names of the pod's resource claims."""
     where, resources = f"{path}.resources", mapping(spec.get("resources"))
     if mapping(spec.get("os")).get("name") == "windows":
         errors.append(forbidden(where, "may not be set for a windows pod"))
@@ -37,7 +37,7 @@ def check_pod_resources(spec: Mapping[str, Any], path: str, errors: list[FieldEr
 
 
 def _check_name(name: str, where: str) -> Sequence[FieldError]:
-    """Whether pods as a whole can have a resource of that name."""
+    """Return an error when pods as a whole cannot have a resource of that name."""
     if problems := resource_problems(name):
         return invalid_for(where, name, problems)
     if name in _SUPPORTED or name.startswith(HUGE_PAGES):
@@ -46,7 +46,7 @@ def _check_name(name: str, where: str) -> Sequence[FieldError]:
 
 
 def _beyond(containers: Json, name: str, limit: Quantity | None, path: str) -> Iterator[FieldError]:
-    """Containers whose limit is beyond that of the pod; the paths are those that the API server gives."""
+    """Yield an error for each container whose limit exceeds the pod's limit, with the paths of the API server's messages."""
     for index, container in mappings(containers):
         own = rounded(mapping(mapping(container.get("resources")).get("limits")).get(name))
         if own is not None and limit is not None and own > limit:
@@ -54,7 +54,9 @@ def _beyond(containers: Json, name: str, limit: Quantity | None, path: str) -> I
 
 
 def total_of(spec: Mapping[str, Any], kind: str) -> dict[str, Quantity]:
-    """What the containers of a pod need together: the init containers one after the other, sidecars all along."""
+    """Return the resources that the containers of a pod need together. Init containers run one after the other; sidecars run all
+    the time.
+    """
     total: dict[str, Quantity] = {}
     sidecars: dict[str, Quantity] = {}
     largest: dict[str, Quantity] = {}

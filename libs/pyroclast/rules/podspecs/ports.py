@@ -1,4 +1,4 @@
-"""Ports of a container."""
+"""Rules for the ports of a container."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def check_port_number(number: int, path: str, errors: list[FieldError]) -> None:
-    """A port must be one that exists."""
+    """Check that the number of a port is valid."""
     if not 1 <= number <= 65535:
         errors.append(invalid(path, number, PORT_RANGE))
 
 
 def check_ports(ports: Json, path: str, errors: list[FieldError], options: Options) -> None:
-    """The ports of one container at `path`."""
+    """Check the ports of one container at `path`."""
     names: set[str] = set()
     for index, port in mappings(ports):
         where = f"{path}[{index}]"
@@ -42,7 +42,7 @@ def check_ports(ports: Json, path: str, errors: list[FieldError], options: Optio
 
 
 def check_host_port_conflicts(containers: Json, path: str, errors: list[FieldError]) -> None:
-    """No two containers may take the same port of the host."""
+    """Check that no two containers use the same port of the host."""
     taken: set[str] = set()
     for number, container in mappings(containers):
         for index, port in mappings(container.get("ports")):

@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks of a container: each has one handler."""
+"""Rules for probes and lifecycle hooks of a container: each has one handler."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BAD_HEADER = (
 
 
 def check_lifecycle(lifecycle: Json, path: str, errors: list[FieldError], grace_seconds: int, options: Options) -> None:
-    """The hooks of a container at `path`."""
+    """Check the hooks of a container at `path`."""
     for hook in ("postStart", "preStop"):
         handler = mapping(lifecycle).get(hook)
         if handler is not None:
@@ -37,18 +37,18 @@ def check_lifecycle(lifecycle: Json, path: str, errors: list[FieldError], grace_
 
 
 def check_liveness(probe: Json, path: str, errors: list[FieldError]) -> None:
-    """A liveness probe: one success is enough."""
+    """Check a liveness probe, whose success threshold must be 1."""
     _check_probe(mapping(probe), path, errors)
     _check_single_success(mapping(probe), path, errors)
 
 
 def check_startup(probe: Json, path: str, errors: list[FieldError]) -> None:
-    """A startup probe: one success is enough."""
+    """Check a startup probe, whose success threshold must be 1."""
     check_liveness(probe, path, errors)
 
 
 def check_readiness(probe: Json, path: str, errors: list[FieldError]) -> None:
-    """A readiness probe: it stops nothing, so it has no grace period."""
+    """Check a readiness probe, which has no grace period, because it terminates nothing."""
     _check_probe(mapping(probe), path, errors)
     grace = mapping(probe).get("terminationGracePeriodSeconds")
     if grace is not None:
@@ -74,7 +74,7 @@ def _check_single_success(probe: Mapping[str, Any], path: str, errors: list[Fiel
 
 
 def _check_handler(handler: Mapping[str, Any], path: str, errors: list[FieldError]) -> str:
-    """The handler at `path`; gives its kind, of several the first."""
+    """Check the handler at `path`; return its kind, or the first of several kinds."""
     given = [kind for kind in _HANDLERS if handler.get(kind) is not None]
     if not given:
         errors.append(required(path, "must specify a handler type"))
@@ -104,7 +104,7 @@ def _check_http(action: Mapping[str, Any], path: str, errors: list[FieldError]) 
 
 
 def check_port(port: Json, path: str, errors: list[FieldError]) -> None:
-    """The number or name of a port at `path`."""
+    """Check the number or name of a port at `path`."""
     if isinstance(port, str):
         if problems := port_name(port):
             errors += invalid_for(path, port, problems)

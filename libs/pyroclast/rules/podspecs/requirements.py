@@ -1,4 +1,4 @@
-"""Requests and limits of a container."""
+"""Rules for the requests and limits of a container."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STANDARD = frozenset(
 
 
 def _check_container_name(name: str, where: str) -> Sequence[FieldError]:
-    """Whether containers have a resource of that name."""
+    """Return an error when containers have no resource of that name."""
     return invalid_for(where, name, container_resource_problems(name)) if name not in _CONTAINER else ()
 
 
@@ -64,7 +64,10 @@ def check_requirements(
     *,
     check_name: Callable[[str, str], Sequence[FieldError]] = _check_container_name,
 ) -> None:
-    """`resources` of a container at `path`, or of a pod, whose names `check_name` judges; `claims` are those of the pod."""
+    """Check `resources` of a container at `path`, or of a pod.
+
+    `check_name` checks the names of the resources. `claims`: the names of the pod's resource claims.
+    """
     given = mapping(resources)
     limits, requests = mapping(given.get("limits")), mapping(given.get("requests"))
     bounds = {name: rounded(value) for name, value in limits.items()}
@@ -89,7 +92,7 @@ def check_requirements(
 
 
 def check_claims(used: Json, path: str, errors: list[FieldError], claims: AbstractSet[str]) -> None:
-    """Claims that a container uses must be claims of its pod."""
+    """Check that the claims of a container are claims of its pod."""
     seen: set[str] = set()
     known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
     for index, claim in mappings(used):
@@ -112,13 +115,13 @@ def check_claims(used: Json, path: str, errors: list[FieldError], claims: Abstra
 
 
 def rounded(value: Json) -> Quantity | None:
-    """The amount in a list of resources, of which defaulting leaves no less than a thousandth."""
+    """Return the amount in a resource list, in which defaulting rounds amounts up to thousandths."""
     given = amount(value)
     return given if given is None or given.nanos % _NANOS_PER_MILLI == 0 else from_millis(given.millis, given.format)
 
 
 def amount_problems(name: str, value: Quantity | None) -> Sequence[str]:
-    """What speaks against that amount of the resource: it is not negative, and whole where the resource is counted."""
+    """Return the faults of an amount: it must not be negative, and must be whole for a resource that is counted."""
     return (*_value_problems(name, value), *_page_problems(name, value))
 
 
@@ -166,7 +169,7 @@ def _is_huge_pages(name: str) -> bool:
 
 @lru_cache(1024)
 def container_resource_problems(name: str) -> tuple[str, ...]:
-    """What speaks against a container asking for a resource of that name."""
+    """Return the faults of a name of a resource that a container requests."""
     problems = resource_problems(name)
     if "/" not in name:
         fits = name in _CONTAINER or name.startswith(HUGE_PAGES)
@@ -177,7 +180,7 @@ def container_resource_problems(name: str) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def resource_problems(name: str) -> tuple[str, ...]:
-    """What speaks against a resource of that name."""
+    """Return the faults of a name of a resource."""
     if problems := qualified_name(name):
         return problems
     if "/" in name or name in STANDARD or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
@@ -187,11 +190,11 @@ def resource_problems(name: str) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def is_native(name: str) -> bool:
-    """Whether the resource is one of Kubernetes itself."""
+    """Whether the resource is defined by Kubernetes."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 @lru_cache(1024)
 def is_extended(name: str) -> bool:
-    """Whether the resource is somebody's own (`domain/name`), counted in whole numbers."""
+    """Whether the resource is an extended resource (`domain/name`), counted in whole numbers."""
     return not is_native(name) and not name.startswith("requests.") and not qualified_name(f"requests.{name}")

@@ -1,4 +1,4 @@
-"""When a container is started again: its own policy, and rules by exit codes."""
+"""Rules for restarts of a container: its own policy, and rules by exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_RULES, _MOST_CODES = 20, 255
 
 
 def check_restarts(container: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
-    """`restartPolicy` and `restartPolicyRules` of the container at `where`."""
+    """Check `restartPolicy` and `restartPolicyRules` of the container at `where`."""
     policy, rules = container.get("restartPolicy"), items(container.get("restartPolicyRules"))
     if policy is None and rules:
         errors.append(required(f"{where}.restartPolicy", "must specify restartPolicy when restart rules are used"))

@@ -1,4 +1,4 @@
-"""What else steers where and when a pod runs: tolerations, spreading, gates."""
+"""Rules for tolerations, topology spread constraints and gates of a pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INCLUSION = ("Honor", "Ignore")
 
 
 def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) -> None:
-    """`tolerations` of a pod at `path`."""
+    """Check `tolerations` of a pod at `path`."""
     for index, toleration in mappings(tolerations):
         where = f"{path}[{index}]"
         key, operator = text(toleration.get("key")), text(toleration.get("operator"))
@@ -52,7 +52,7 @@ def check_tolerations(tolerations: Json, path: str, errors: list[FieldError]) ->
 
 
 def check_spread(constraints: Json, path: str, errors: list[FieldError], options: Options) -> None:
-    """`topologySpreadConstraints` of a pod at `path`."""
+    """Check `topologySpreadConstraints` of a pod at `path`."""
     pairs = [(text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))) for _, each in mappings(constraints)]
     for index, constraint in mappings(constraints):
         where = f"{path}[{index}]"
@@ -76,7 +76,7 @@ def check_spread(constraints: Json, path: str, errors: list[FieldError], options
 
 
 def _check_keys(constraint: Mapping[str, Any], where: str, errors: list[FieldError]) -> None:
-    """`matchLabelKeys` as they were judged before their values went into the selector."""
+    """Check `matchLabelKeys` like API servers that do not yet merge these labels into the selector."""
     keys, selector = string_items(constraint.get("matchLabelKeys")), constraint.get("labelSelector")
     if keys and selector is None:
         errors.append(forbidden(f"{where}.matchLabelKeys", "must not be specified when labelSelector is not set"))
@@ -100,7 +100,7 @@ def _check_domains(constraint: Mapping[str, Any], action: str, where: str, error
 
 
 def check_gates(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Readiness gates and scheduling gates of the pod at `path`."""
+    """Check readiness gates and scheduling gates of the pod at `path`."""
     for index, gate in mappings(spec.get("readinessGates")):
         condition = text(gate.get("conditionType"))
         where = f"{path}.readinessGates[{index}].conditionType"

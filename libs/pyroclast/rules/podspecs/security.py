@@ -1,4 +1,4 @@
-"""Security settings of a pod and of its containers."""
+"""Rules for the security settings of a pod and of its containers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
 def check_security_context(context: Json, path: str, errors: list[FieldError], *, host_users: bool) -> None:
-    """`securityContext` of a container."""
+    """Check `securityContext` of a container."""
     given = mapping(context)
     _check_ids(given, ("runAsUser", "runAsGroup"), path, errors)
     mount = given.get("procMount")
@@ -55,7 +55,7 @@ def check_security_context(context: Json, path: str, errors: list[FieldError], *
 
 
 def check_pod_security(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
-    """What the spec of a pod says of its security: `securityContext` and the namespaces of the host."""
+    """Check the security settings in the spec of a pod: `securityContext` and the use of host namespaces."""
     on_network, with_pids = spec.get("hostNetwork") is True, spec.get("hostPID") is True
     context = mapping(spec.get("securityContext"))
     where = f"{path}.securityContext"
@@ -88,7 +88,7 @@ def _check_policies(
 
 
 def check_host_ports(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
-    """A pod that is on the network of its host has the ports of its containers there."""
+    """Check that a pod on the host network uses the same port numbers on its host as in its containers."""
     if spec.get("hostNetwork") is not True:
         return
     for number, container in mappings(spec.get("containers")):

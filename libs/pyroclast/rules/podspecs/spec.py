@@ -1,4 +1,4 @@
-"""The spec of a pod as a whole."""
+"""Rules for the whole spec of a pod."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
 def check_pod_spec(spec: Mapping[str, Any], path: str, errors: list[FieldError], options: Options) -> None:
-    """Everything wrong with the spec of a pod at `path`."""
+    """Check the spec of a pod at `path`."""
     volumes = check_volumes(spec.get("volumes"), f"{path}.volumes", errors, options)
     grace = spec.get("terminationGracePeriodSeconds")
     around = Surroundings(
@@ -143,5 +143,5 @@ def _check_claims(claims: Json, path: str, errors: list[FieldError]) -> frozense
 
 
 def _shown(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The claim as the API server shows it."""
+    """Return the claim in the form of the API server's messages."""
     return {key[0].upper() + key[1:]: claim.get(key) for key in ("name", "resourceClaimName", "resourceClaimTemplateName")}

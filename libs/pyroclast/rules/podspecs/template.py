@@ -1,4 +1,4 @@
-"""A pod template as a whole: its metadata, then its spec."""
+"""Rules for a whole pod template: its metadata, then its spec."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ __all__ = ["check_template"]
 
 
 REMEMBERED = 256
-"""Templates whose errors are kept: jobs are made from few templates, again and again, and the tasks of a job are alike."""
+"""The most templates whose errors are cached. Jobs are created from few templates again and again, and tasks of a Job are
+similar.
+"""
 
 REMEMBERED_BYTES = 16 * 1024
-"""A larger template is not kept, so that all of them together stay below 4 MiB."""
+"""The largest template, in bytes, whose errors are cached, so that the cache stays below 4 MiB."""
 
 _WITHOUT_POD_RESOURCES = replace(ADMISSION, pod_level_resources=False)
 _remembered: dict[tuple[bytes, bool], tuple[FieldError, ...]] = {}
-"""Errors by a template's JSON, and whether there are resources of whole pods."""
+"""Errors by a template's JSON, and by whether the cluster has pod-level resources."""
 
 
 def check_template(template: Json, *, task_name: str, pod_level_resources: bool = True) -> list[FieldError]:
-    """Everything wrong with the template of the task `task_name`; `pod_level_resources` as the cluster has it."""
+    """Return all faults of the template of task `task_name`. `pod_level_resources`: whether the cluster supports them."""
     problems = dns_subdomain(task_name)
     errors = invalid_for("metadata.name", task_name, problems) if problems else []
     try:

@@ -1,4 +1,4 @@
-"""Volumes of a pod: one source each, and what each kind of source needs."""
+"""Rules for volumes of a pod: each has one source, with the fields that this kind of source needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ VOLUME_KINDS: Final = (
     "ephemeral",
     "image",
 )
-"""Kinds of volumes in the order in which the API server looks for them, so that the same one counts as the first."""
+"""Kinds of volumes in the order in which the API server checks them, so that both treat the same kind as the first."""
 
 _POSITIONS: Final = {kind: position for position, kind in enumerate(VOLUME_KINDS)}
 
@@ -63,14 +63,14 @@ _HOST_PATH_TYPES = ("BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _REPORTED_AS = {"gcePersistentDisk": "persistentDisk"}
 _SECOND_AS = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""What the API server calls kinds in its errors."""
+"""The names of kinds in the API server's errors."""
 
 _NO_SOURCE = "emptyDir"
-"""What a volume without source is."""
+"""The kind of a volume without a source."""
 
 
 def check_volumes(volumes: Json, path: str, errors: list[FieldError], options: Options) -> dict[str, str]:
-    """The volumes at `path`. Gives the kind of source of each sound one: containers may mount only those."""
+    """Check the volumes at `path`. Returns the kind of source of each valid volume, by name; containers may only mount these."""
     sound: dict[str, str] = {}
     prefix = f"{options.pod_name}-" if options.pod_name else ""
     ephemeral = [text(each.get("name")) for _, each in mappings(volumes) if each.get("ephemeral") is not None] if prefix else ()
@@ -175,7 +175,7 @@ def _check_mode(mode: Json, path: str, errors: list[FieldError]) -> None:
 def _check_downward(source: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
     _check_mode(source.get("defaultMode"), f"{path}.defaultMode", errors)
     for _, item in mappings(source.get("items")):
-        where = path  # the API server names the volume, not the item
+        where = path  # the API server reports the path of the volume, not of the item
         _check_file_path(item, where, errors)
         field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
         if field is not None:
@@ -217,7 +217,7 @@ def _check_projected(source: Mapping[str, Any], path: str, errors: list[FieldErr
 
 
 def _take(target: str, taken: set[str], path: str, shown: str, errors: list[FieldError]) -> None:
-    """A path belongs to one item."""
+    """Check that no two items have the same path."""
     if target in taken:
         errors.append(invalid(path, shown, "conflicting duplicate paths"))
     elif target:
@@ -276,7 +276,7 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "ephemeral": ("volumeClaimTemplate",),
     "csi": ("driver",),
 }
-"""Keys that a source cannot do without."""
+"""Keys that a source must have."""
 
 _CHECKS: Mapping[str, Callable[[Mapping[str, Any], str, list[FieldError]], None]] = {
     "emptyDir": _check_empty_dir,
@@ -292,5 +292,5 @@ _CHECKS: Mapping[str, Callable[[Mapping[str, Any], str, list[FieldError]], None]
 
 
 def _order(kind: str) -> int:
-    """Kinds are looked at in the order of the API server, so that the same one counts as the first."""
+    """Return the position of a kind in the API server's order, so that both treat the same kind as the first."""
     return _POSITIONS.get(kind, len(_POSITIONS))

@@ -1,4 +1,4 @@
-"""What containers on Windows may be told: whose credentials they have, as whom they run, and whether on the host itself."""
+"""Rules for the Windows options of containers: credentials, user, and host processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOT_IN_USERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 
 
 def check_windows_options(options: Json, path: str, errors: list[FieldError]) -> None:
-    """`windowsOptions` of a pod or container, at `path`."""
+    """Check `windowsOptions` of a pod or container, at `path`."""
     given = mapping(options)
     if (name := given.get("gmsaCredentialSpecName")) is not None:
         errors += invalid_for(f"{path}.gmsaCredentialSpecName", name, dns_subdomain(text(name)))
@@ -59,7 +59,7 @@ def _of_user(name: str) -> Iterator[str]:
 
 
 def check_host_process(spec: Mapping[str, Any], path: str, errors: list[FieldError]) -> None:
-    """Containers that are processes of the host are so all together, and on its network."""
+    """Check that either all containers of a pod are host processes or none is, and that host processes use the host network."""
     containers = list(containers_of(spec, path))
     if not any("securityContext" in holder for holder in (spec, *(each for _, each in containers))):
         return

@@ -1,6 +1,6 @@
-"""Admission policies: the rules that CEL can express, as data, for clusters that want no webhook.
+"""Admission policies: the rules that CEL can express, as data, for clusters without webhooks.
 
-From this data come the manifests of the chart and the page that tells which rules are covered and which are not.
+The manifests of the chart are made from this data, and so is the page of covered rules.
 """
 
 from __future__ import annotations

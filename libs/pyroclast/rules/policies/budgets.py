@@ -1,4 +1,4 @@
-"""The rules about who writes what the recorder tells of a queue's past, in CEL."""
+"""Rules in CEL for the annotations in which the recorder writes a queue's past use: only the recorder may write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small pieces of CEL."""
+"""Small CEL expressions."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ __all__ = ["is_whole", "listed", "matches"]
 
 
 def listed(names: Iterable[str]) -> str:
-    """A list of strings."""
+    """Return a list of strings."""
     quoted = (f"'{name}'" for name in names)
     return f"[{', '.join(quoted)}]"
 
 
 def matches(value: str, pattern: str) -> str:
-    """Whether `value` (an expression) matches `pattern` as a whole."""
+    """Return whether `value` (an expression) matches the whole `pattern`."""
     return f"{value}.matches('^{pattern}$')"
 
 
 def is_whole(value: str) -> str:
-    """Whether the quantity that `value` gives is a whole number; `isInteger` would refuse `2000m`."""
+    """Return whether the quantity `value` (an expression) is a whole number; `isInteger` would refuse `2000m`."""
     number = f"quantity(string({value})).asApproximateFloat()"
     return f"{number} == double(int({number}))"

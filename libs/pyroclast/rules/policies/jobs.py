@@ -1,4 +1,4 @@
-"""The rules of Jobs in CEL."""
+"""The rules of Job in CEL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["JOB_DEFAULTS", "JOB_POLICY"]
 
 _DURATION: Final = r"[-+]?(0|(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|ms|s|m|h))+)"
 _LENGTH: Final = _DURATION.removeprefix("[-+]?")
-"""A duration that is not negative."""
+"""The pattern of a duration that is not negative."""
 _EVENTS_OF: Final = "({0}.?events.orValue([]) + ({0}.?event.orValue('') != '' ? [{0}.event] : []))"
 _P: Final = _EVENTS_OF.format("p")
 _Q: Final = _EVENTS_OF.format("q")
@@ -31,13 +31,13 @@ _FIXED: Final = (
     "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and `PriorityClassName`"
 )
 _PLUGINS: Final = f"({listed(BUILT_IN)} + [JOB_PLUGINS])"
-"""`JOB_PLUGINS` stands for the names of those of others."""
+"""`JOB_PLUGINS` is a placeholder for the names of third-party plugins."""
 _CREATE: Final = ("CREATE",)
 _UPDATE: Final = ("UPDATE",)
 
 
 def _first(condition: str) -> str:
-    """Name of the first task for which `condition` (on `t`) does not hold."""
+    """Return an expression for the name of the first task for which `condition` (on `t`) is false."""
     return f"variables.tasks.filter(t, !({condition}))[0].?name.orValue('')"
 
 
@@ -67,7 +67,7 @@ _CORES = (
 _SUM = "variables.tasks.map(t, t.?replicas.orValue(0)).sum()"
 _FIRST_POD = f"{_JOB} + '-' + {_TASK} + '-0'"
 _CHANGEABLE: Final = frozenset({"min_available", "priority_class_name", "tasks", "volumes"})
-"""Fields of a Job that may change, or have a rule of their own."""
+"""Fields of a Job that may change, or have their own rule."""
 _CHANGEABLE_OF_TASK: Final = frozenset({"min_available", "replicas"})
 _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name not in _CHANGEABLE]
 _SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]

@@ -1,4 +1,4 @@
-"""Manifests of the policies, with their bindings."""
+"""The manifests of the policies and their bindings."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ def validating_manifests(
     namespace: str = "volcano-system",
     version: str = "v1",
 ) -> list[dict[str, Any]]:
-    """ValidatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; `job_plugins` are those of others;
-    our own programs run in `namespace`.
+    """Return the ValidatingAdmissionPolicies and their bindings.
+
+    Namespaces in `exempt` are not checked. `job_plugins`: the names of third-party job plugins. `namespace`: the namespace of
+    Pyroclast's own programs.
     """
     names = ", ".join(f"'{name}'" for name in schedulers)
     plugins = ", ".join(f'"{name}"' for name in job_plugins)
@@ -48,7 +50,10 @@ def validating_manifests(
 def mutating_manifests(
     *, scheduler: str = "volcano", exempt: Sequence[str] = (), namespace: str = "volcano-system", version: str = "v1beta1"
 ) -> list[dict[str, Any]]:
-    """MutatingAdmissionPolicies and their bindings. Namespaces in `exempt` are left out; our own programs run in `namespace`."""
+    """Return the MutatingAdmissionPolicies and their bindings.
+
+    Namespaces in `exempt` are not changed. `namespace`: the namespace of Pyroclast's own programs.
+    """
     objects = []
     for policy in MUTATING:
         spec = {

@@ -1,4 +1,4 @@
-"""What an admission policy is made of."""
+"""The parts of an admission policy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["MutatingPolicy", "Mutation", "ValidatingPolicy", "Validation"]
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """One check. `expression` must be true; `message` is the message when it is not, or what `said` (CEL) gives.
+    """One check. `expression` must be true; otherwise the message is `message`, or the value of `said` (CEL) if that is set.
 
-    `rule` tells in words what is checked, for the documentation; `operations` are those it is for, all when empty.
+    `rule`: the text of the rule for the documentation. `operations`: the operations to check; all operations when empty.
     """
 
     rule: str
@@ -25,7 +25,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class ValidatingPolicy:
-    """A set of checks of one kind. `variables` are names and expressions, each of which may use those before it."""
+    """The checks of one kind. `variables` are names and expressions; each expression may use the variables before it."""
 
     name: str
     resource: ResourceType
@@ -37,7 +37,7 @@ class ValidatingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One default: `expression` (CEL) gives a list of JSON patch operations. `rule` tells in words what it sets."""
+    """One default. `expression` (CEL) returns a list of JSON patch operations; `rule` is its text for the documentation."""
 
     rule: str
     expression: str
@@ -45,7 +45,7 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class MutatingPolicy:
-    """A set of defaults of one kind."""
+    """The defaults of one kind."""
 
     name: str
     binding: str

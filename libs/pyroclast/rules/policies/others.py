@@ -1,4 +1,4 @@
-"""The rules of the other kinds in CEL."""
+"""The rules in CEL of all kinds except Job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED: Final = f"r in {listed(COUNTED)} || (r.contains('/') && !r.contains('k
 
 
 def _lists(check: str) -> str:
-    """`check` on `{0}` for each resource list of a queue."""
+    """Return `check` applied to each resource list of a queue, in place of `{0}`."""
     parts = []
     for path in ("capability", "deserved", "guarantee.resource"):
         found = f"object.?spec.?{path.replace('.', '.?')}.hasValue()"

@@ -1,4 +1,4 @@
-"""The page that tells which rules the policies cover and which not."""
+"""The documentation page of the rules that the policies cover, and of those that they do not cover."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _HEAD = """# Admission policies instead of webhooks
 
 <!-- made by `python -m pyroclast_admission.policies`; do not edit -->
 
-A cluster can have our rules as policies, as far as CEL can express them. Set `custom.vap_enable` (checks) and `custom.map_enable`
-(defaults) in the chart, and `custom.admission_enable: false` to go without the webhooks. Both can be on together.
+A cluster can enforce Pyroclast's rules by admission policies, as far as CEL can express the rules.
+Set `custom.vap_enable` (checks) and `custom.map_enable` (defaults) in the chart. To work without the webhooks, set
+`custom.admission_enable: false` too. Policies and webhooks can be enabled together.
 The policies need Kubernetes 1.33; the API version is the newest that the server serves.
 """
 
 
 def coverage_page() -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     lines = [_HEAD, "## Checks\n", "| Kind | Rule | When | Message |", "|---|---|---|---|"]
     for policy in VALIDATING:
         for validation in policy.validations:

@@ -1,4 +1,4 @@
-"""The policy by which a namespace chooses the scheduler of pods that name none."""
+"""The policy by which a namespace determines the scheduler of pods that name none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyroclast.api.types import PODS
 __all__ = ["scheduler_manifests"]
 
 _NAME: Final = "pyroclast-namespace-scheduler"
-_DEFAULT: Final = "default-scheduler"  # the API server writes it into a pod that names no scheduler
+_DEFAULT: Final = "default-scheduler"  # the API server sets this name in a pod that names no scheduler
 _NAMES_NONE: Final = f"object.spec.?schedulerName.orValue('{_DEFAULT}') == '{_DEFAULT}' && !has(object.spec.nodeName)"
 _OF_NO_DAEMON_SET: Final = (
     "!object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.kind == 'DaemonSet')"
@@ -21,7 +21,7 @@ _SET: Final = (
 
 
 def scheduler_manifests(*, exempt: tuple[str, ...] = (), version: str = "v1") -> list[dict[str, Any]]:
-    """The policy and its binding; the API server asks it only about pods of namespaces with the label."""
+    """Return the policy and its binding. The API server only evaluates it for pods in namespaces with the label."""
     expressions: list[dict[str, Any]] = [{"key": keys.SCHEDULER_NAME, "operator": "Exists"}]
     if exempt:
         expressions.append({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)})

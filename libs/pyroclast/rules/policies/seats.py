@@ -1,4 +1,7 @@
-"""The policy that keeps the annotations of seats and placements to those who write them: a forged one over-commits nodes."""
+"""The policy that lets only the controllers and the scheduler write the annotations of seats and placements.
+
+A forged placement would over-commit nodes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _MESSAGE: Final = (
 
 
 def seats_manifests(*, namespace: str, release: str) -> list[dict[str, Any]]:
-    """The policy and its binding. Our accounts are in `namespace`; their names begin with that of the `release`."""
+    """Return the policy and its binding. Pyroclast's ServiceAccounts are in `namespace`; their names begin with `release`."""
     accounts = ", ".join(f"'system:serviceaccount:{namespace}:{release}-{name}'" for name in ("controllers", "scheduler"))
     rule = {
         "apiGroups": [POD_GROUPS.group],

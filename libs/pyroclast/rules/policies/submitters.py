@@ -1,4 +1,4 @@
-"""The rules about who submitted an object in CEL."""
+"""The rules in CEL for the annotation that names the submitter of an object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyroclast.rules.policies.model import Mutation, Validation
 __all__ = ["CHANGED", "NAMESPACE", "SUBMITTER_KEPT", "SUBMITTER_WRITTEN"]
 
 NAMESPACE: Final = "OUR_NAMESPACE"
-"""Stands in expressions for the namespace that our own programs run in."""
+"""A placeholder in expressions for the namespace of Pyroclast's own programs."""
 
 _USER: Final = "request.userInfo.username"
 _OURS: Final = f"{_USER}.startsWith('system:serviceaccount:{NAMESPACE}:')"
@@ -22,7 +22,7 @@ CHANGED: Final = (
     "spec-changed",
     (f"request.operation != 'UPDATE' || object.metadata.generation != oldObject.metadata.generation || {_NEW} != {_OLD}"),
 )
-"""The condition of policies that look at specs and at who submitted an object."""
+"""The condition of policies for specs and submitters: one of them was set or has changed."""
 
 SUBMITTER_KEPT: Final = Validation(
     "who submitted it is what the request says, and is not changed",

@@ -1,4 +1,4 @@
-"""Rules of Queue: defaults, and what speaks against making, changing or deleting one."""
+"""Rules of Queue: defaults, and the checks for creation, changes and deletion."""
 
 from __future__ import annotations
 

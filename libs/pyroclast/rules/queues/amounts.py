@@ -1,4 +1,4 @@
-"""Resource lists of queues as vectors that can be summed and compared, and how their numbers are shown."""
+"""Resource lists of queues as vectors that can be added and compared, and their numbers in messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VOLUMES = "attachable-volumes-"
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """A resource list: cpu in thousandths, memory in bytes, `others` in thousandths but for pods, which are counted."""
+    """A resource list: cpu in thousandths, memory in bytes, pods in `others` as a number, all other `others` in thousandths."""
 
     cpu: int = 0
     memory: int = 0
@@ -27,7 +27,7 @@ class Amounts:
 
     @classmethod
     def of(cls, resources: Mapping[str, Any]) -> Amounts:
-        """The vector of a resource list on the wire; names that queues do not count are left out."""
+        """Return the vector of a resource list in JSON, without the names that queues do not count."""
         cpu = memory = 0
         others: dict[str, int] = {}
         for name, value in resources.items():
@@ -45,7 +45,7 @@ class Amounts:
         return cls(cpu, memory, others)
 
     def dimensions(self) -> dict[str, int]:
-        """Every named dimension; cpu and memory are always there."""
+        """Return every dimension by name; cpu and memory are always included."""
         return {"cpu": self.cpu, "memory": self.memory, **self.others}
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Amounts:
 
 
 def total(parts: Iterable[Amounts]) -> Amounts:
-    """The sum of the amounts, resource by resource."""
+    """Return the sum of the amounts by resource."""
     cpu = memory = 0
     others: dict[str, int] = {}
     for part in parts:
@@ -65,7 +65,7 @@ def total(parts: Iterable[Amounts]) -> Amounts:
 
 
 def exceeds(whole: Amounts, limit: Amounts) -> bool:
-    """Whether `whole` is more than `limit` in any dimension; what the limit does not name is 0."""
+    """Whether `whole` exceeds `limit` in any dimension; a dimension without a limit has the limit 0."""
     return (
         whole.cpu > limit.cpu
         or whole.memory > limit.memory
@@ -74,7 +74,7 @@ def exceeds(whole: Amounts, limit: Amounts) -> bool:
 
 
 def shown(name: str, value: int) -> str:
-    """One dimension as messages show it."""
+    """Return one dimension in the form of messages."""
     if name == "cpu":
         return str(from_millis(value))
     return str(from_value(value, Format.BINARY_SI)) if name == "memory" else f"{value}.00"

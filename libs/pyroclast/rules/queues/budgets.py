@@ -1,4 +1,4 @@
-"""What can be said of the budget of a Queue, and who may write what the recorder tells of its past."""
+"""Rules for the budget of a Queue, and for the annotations in which the recorder writes the queue's past use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["RECORDED", "RECORDERS", "WRITTEN_BY_RECORDER", "check_budget", "is_r
 
 PATH: Final = f"metadata.annotations[{keys.QUEUE_BUDGET}]"
 RECORDED: Final = (keys.QUEUE_BUDGET_SPENT, keys.QUEUE_PAST_USAGE)
-"""Annotations that the recorder alone writes."""
+"""Annotations that only the recorder may write."""
 
 WRITTEN_BY_RECORDER: Final = "the recorder writes it; leave it as it is"
 RECORDERS: Final = "-recorder"
-"""How the names of the recorder's ServiceAccounts end; they begin with that of the release."""
+"""The end of the names of the recorder's ServiceAccounts; the beginning is the name of the release."""
 
 
 def check_budget(text: str | None) -> Iterator[FieldError]:
-    """What is wrong with the annotation, each with the field inside it."""
+    """Yield the faults of the budget annotation, each with the path of the field inside the annotation."""
     for fault in budget_faults(text) if text is not None else ():
         yield invalid(f"{PATH}.{fault.path}" if fault.path else PATH, fault.value, fault.text)
 
@@ -34,12 +34,12 @@ def is_recorder(user: str, namespace: str) -> bool:
 
 
 def path_of(key: str) -> str:
-    """The field of an annotation."""
+    """Return the path of an annotation."""
     return f"metadata.annotations[{key}]"
 
 
 def validate_recorded(queue: Mapping[str, Any], old: Mapping[str, Any] | None, *, is_from_recorder: bool) -> Verdict:
-    """Whether a request may leave behind what `queue` says of its past. `old` is None for a creation."""
+    """Return the verdict on a request that writes the queue's past use. `old` is None for a creation."""
     if is_from_recorder:
         return ALLOWED
     now, before = _annotations(queue), _annotations(old or {})

@@ -14,9 +14,9 @@ __all__ = ["default"]
 
 
 def default(queue: Mapping[str, Any]) -> Patch:
-    """The operations that give `queue` its defaults.
+    """Return the operations that set the defaults of `queue`.
 
-    A queue without spec gets one; values of a wrong type are left to the schema.
+    A queue without spec gets a spec. Values of a wrong type stay, because the schema reports them.
     """
     patch = _rooted(mapping(mapping(queue.get("metadata")).get("annotations")))
     spec = queue.get("spec")
@@ -33,7 +33,7 @@ def default(queue: Mapping[str, Any]) -> Patch:
 
 
 def _rooted(annotations: Mapping[str, Any]) -> Patch:
-    """A path of the hierarchy starts at the root."""
+    """Return the operations that make the path of the hierarchy start at the root."""
     hierarchy, weights = text(annotations.get(HIERARCHY)), text(annotations.get(HIERARCHY_WEIGHTS))
     if not hierarchy or not weights or hierarchy.split("/")[0] == ROOT_QUEUE:
         return []

@@ -1,4 +1,4 @@
-"""What can be said of a Queue by looking at its own fields only."""
+"""Rules for a Queue that depend only on its own fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STATES = ("", "Open", "Closed")
 
 
 def check_resources(queue: QueueView) -> Iterator[FieldError]:
-    """Amounts that cannot be, and limits that contradict each other: guarantee <= deserved <= capability."""
+    """Yield the faults of amounts, and of limits that violate guarantee <= deserved <= capability."""
     for path, resources in (
         ("spec.capability", queue.capability),
         ("spec.deserved", queue.deserved),
@@ -30,7 +30,7 @@ def check_resources(queue: QueueView) -> Iterator[FieldError]:
 
 
 def check_state(state: str) -> Iterator[FieldError]:
-    """A queue is made open or closed; the other states come of themselves."""
+    """Yield a fault when the state is neither Open nor Closed; the controller sets all other states."""
     if state not in _STATES:
         yield invalid("spec.state", state, "queue state must be in [Open Closed]")
 

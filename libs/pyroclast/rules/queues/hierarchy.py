@@ -1,4 +1,4 @@
-"""Resources of a Queue against those above, beside and below it."""
+"""Rules for the resources of a Queue in relation to its ancestors, siblings and descendants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHARES: tuple[tuple[str, str, Callable[[QueueView], Mapping[str, Any]]], ...] =
 
 
 def check_hierarchy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
-    """Everything about the resources of `queue` that contradicts its ancestors, siblings or descendants."""
+    """Yield the contradictions between the resources of `queue` and those of its ancestors, siblings or descendants."""
     if queue.parent not in ("", ROOT_QUEUE):
         parent = queues.get(queue.parent)
         if parent is None:
@@ -44,7 +44,7 @@ def _check_ancestors(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]
 
 
 def _nearest_capability(queue: QueueView, name: str, queues: QueueLookup) -> int:
-    """What the nearest ancestor below the root that has a capability of `name` may use; 0: none has."""
+    """Return the capability of `name` of the nearest ancestor below the root that sets one; 0 when none does."""
     seen: set[str] = set()
     parent = queue.parent
     while parent not in ("", ROOT_QUEUE) and parent not in seen:
@@ -77,9 +77,9 @@ def _check_descendants(queue: QueueView, children: list[QueueView], queues: Queu
 
 
 def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue: QueueView) -> Iterator[Finding]:
-    """Shares of the queues below `parent` that are more than its own; `queue` is the one that is written.
+    """Yield the shares whose sum over the children of `parent` exceeds the share of `parent`. `queue`: the queue that is written.
 
-    As Volcano, told are the sums up to the first queue with which they are too much, what it meets first foremost.
+    Like Volcano, report each sum up to the first queue with which it is too large, in the order of these queues.
     """
     excesses = []
     for share, path, of in _SHARES:
@@ -95,7 +95,7 @@ def _check_sums(family: Sequence[QueueView], parent: QueueView, said: str, queue
 
 
 def _most_below(children: list[QueueView], name: str, queues: QueueLookup) -> int:
-    """The largest capability of `name` among the descendants; below a queue that has one nobody looks further."""
+    """Return the largest capability of `name` among the descendants; descendants of a queue that sets one are not examined."""
     most, seen = 0, {child.name for child in children}
     pending = list(children)
     while pending:

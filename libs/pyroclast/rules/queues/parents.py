@@ -1,4 +1,4 @@
-"""The place of a Queue below another one."""
+"""Rules for the parent of a Queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check_parent", "parent_warnings"]
 
 
 def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Iterator[Finding]:
-    """The first thing that speaks against the parent of `queue`; `max_depth` counts the queues below the root."""
+    """Yield the first fault of the parent of `queue`. `max_depth`: the largest number of queues on a path below the root."""
     parent = queue.parent
     if parent in ("", ROOT_QUEUE):
         return
@@ -39,7 +39,7 @@ def check_parent(queue: QueueView, queues: QueueLookup, max_depth: int) -> Itera
 
 
 def _check_busy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
-    """A queue in which pods run becomes nobody's parent: jobs live in leaves only."""
+    """Yield a fault when the parent has allocated pods and no children yet, since only leaf queues may have jobs."""
     view = queues.get(queue.parent)
     if view is None or not view.allocated_pods or queues.children(queue.parent):
         return
@@ -51,7 +51,7 @@ def _check_busy(queue: QueueView, queues: QueueLookup) -> Iterator[Finding]:
 
 
 def parent_warnings(queue: QueueView, queues: QueueLookup) -> Iterator[str]:
-    """A queue that gets its first child takes no jobs any more."""
+    """Yield a warning when the parent gets its first child, after which the parent accepts no jobs."""
     parent = queue.parent
     if parent in ("", ROOT_QUEUE) or any(child.name != queue.name for child in queues.children(parent)):
         return

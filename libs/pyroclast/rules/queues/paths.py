@@ -1,4 +1,4 @@
-"""Hierarchy annotations of a Queue: a path from the root, and a weight per step."""
+"""Rules for the hierarchy annotations of a Queue: a path from the root, and a weight for each step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(
 
 
 def check_paths(queue: QueueView, queues: QueueLookup) -> Iterator[FieldError]:
-    """The first thing wrong with the annotations of `queue`, by themselves and against the other queues."""
+    """Yield the first fault of the annotations of `queue`, also in relation to other queues."""
     hierarchy, weights = queue.hierarchy, queue.hierarchy_weights
     if not hierarchy and not weights:
         return

@@ -1,4 +1,4 @@
-"""What speaks against making, changing or deleting a Queue."""
+"""The checks for creation, changes and deletion of a Queue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ ROOT_PROTECTED = "root queue's resource attributes (capability, deserved, guaran
 
 @dataclass(frozen=True, slots=True)
 class QueueLimits:
-    """How queues may be arranged. `max_depth` counts the queues from below the root to a leaf."""
+    """Limits of the queue hierarchy. `max_depth`: the largest number of queues on a path from below the root to a leaf.
+
+    `protect_root`: whether the resources of the root queue must not change. `keep_allocated`: whether a queue with allocated pods
+    must not be deleted.
+    """
 
     max_depth: int = 5
     protect_root: bool = True
@@ -32,7 +36,7 @@ class QueueLimits:
 
 
 def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
-    """The verdict on a new Queue. Every fault is named at once; the message starts as Volcano's."""
+    """Return the verdict on a new Queue. All faults are reported at once; the message begins with Volcano's sentence."""
     view = QueueView.of(queue)
     errors = [*check_resources(view), *check_state(view.state), *check_paths(view, queues), *check_budget(view.budget)]
     placed = list(check_parent(view, queues, limits.max_depth))
@@ -41,7 +45,7 @@ def validate_create(queue: Mapping[str, Any], queues: QueueLookup, limits: Queue
 
 
 def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: QueueLookup, limits: QueueLimits) -> Verdict:
-    """The verdict on changing `old` to `queue`. The state is not part of the request: the controller owns it."""
+    """Return the verdict on changing `old` to `queue`. The state is not checked, because the controller owns it."""
     view, before = QueueView.of(queue), QueueView.of(old)
     budget = () if view.budget == before.budget else check_budget(view.budget)
     errors = [*check_resources(view), *check_paths(view, queues), *budget]
@@ -63,7 +67,7 @@ def validate_update(queue: Mapping[str, Any], old: Mapping[str, Any], queues: Qu
 
 
 def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verdict:
-    """The verdict on deleting the queue of that name."""
+    """Return the verdict on deleting the queue of that name."""
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         return denied(f"`{name}` queue can not be deleted")
     queue = queues.get(name)
@@ -78,7 +82,7 @@ def validate_delete(name: str, queues: QueueLookup, limits: QueueLimits) -> Verd
 
 
 def _own(errors: list[FieldError]) -> Iterator[Finding]:
-    """One finding for all errors of the queue's own fields: Volcano says them together, each under `requestBody`."""
+    """Yield one finding for all errors of the queue's own fields. Volcano reports them together, each under `requestBody`."""
     if errors:
         said = field_verdict([error.under("requestBody") for error in errors]).message
         yield Finding(said, tuple(errors))

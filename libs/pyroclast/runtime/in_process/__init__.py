@@ -1,5 +1,6 @@
-"""Rules of webhooks, applied in process to what our own controllers create: a call costs the API server as much as the write.
+"""Applies the rules of webhooks in process to the objects that Pyroclast's controllers create.
 
-The webhooks leave out what an account of ours creates and names its writer for (the option `fieldManager`): it is named only once
-the rules have been applied. So what a release creates that does not apply them goes through the webhooks as ever.
+A webhook call costs the API server as much as the write itself. The webhooks skip objects that an account of Pyroclast creates
+with a field manager (the option `fieldManager`). A program sets a field manager only after it has applied the rules. So the
+webhooks still check the objects of a release that does not apply the rules itself.
 """

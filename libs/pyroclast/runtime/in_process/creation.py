@@ -1,4 +1,4 @@
-"""Creating objects whose rules are applied here."""
+"""Creates objects after their rules were applied in process."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ COMMANDS_VALIDATE: Final = "/commands/validate"
 
 
 def exempt_namespaces(settings: LeaderElectionSettings) -> tuple[str, str]:
-    """The namespaces whose objects no webhook is called for: that of the release, and that of the cluster."""
+    """Return the namespaces for which no webhook is called: the namespace of the release, and kube-system."""
     return settings.lease_namespace, "kube-system"
 
 
 def known_paths(paths: tuple[str, ...], known: Collection[str]) -> tuple[str, ...]:
-    """`paths`, the webhooks whose rules a program is told to apply itself.
+    """Return `paths`, the webhooks whose rules this program has to apply itself.
 
     Raises:
-        ValueError: it does not have those of one.
+        ValueError: the program does not have the rules of one of the webhooks.
     """
     unknown = [path for path in paths if path not in known]
     if unknown:
@@ -50,10 +50,10 @@ def known_paths(paths: tuple[str, ...], known: Collection[str]) -> tuple[str, ..
 
 
 def ensure_allowed(webhook: str, verdict: Verdict) -> None:
-    """Let pass what is allowed.
+    """Do nothing for an allowed object.
 
     Raises:
-        ApiError: the error that the API server makes of a denial by `webhook`.
+        ApiError: the object is denied; the same error that the API server makes of a denial by `webhook`.
     """
     if verdict.allowed:
         return
@@ -64,9 +64,11 @@ def ensure_allowed(webhook: str, verdict: Verdict) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Creator:
-    """Creates objects of a kind, once `rule` allows it; None: the API server asks the webhook named `webhook` itself.
+    """Creates objects of a kind. Checks each with `rule` first, in place of the webhook; without `rule`, the API server calls
+    `webhook`.
 
-    `exempt`: namespaces whose objects no webhook is called for. `asks`: whether an object needs what webhooks alone know.
+    `exempt`: namespaces for which no webhook is called. `asks`: returns whether an object needs the webhook in spite of `rule`,
+    because only the webhook knows the configuration that the object asks for.
     """
 
     client: Client
@@ -77,10 +79,10 @@ class Creator:
     asks: Callable[[Mapping[str, Any]], bool]
 
     async def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
-        """Create the object; what the API server answers.
+        """Create the object; return the response of the API server.
 
         Raises:
-            KubeError: it does not take it, or nobody knows whether it has.
+            KubeError: the object was refused, or the outcome is unknown.
         """
         if self.rule is None or manifest["metadata"]["namespace"] in self.exempt or self.asks(manifest):
             return await self.client.create(self.kind, manifest, dry_run=dry_run)
@@ -89,7 +91,7 @@ class Creator:
 
 
 def pods_checked(client: Client, webhooks: Collection[str], exempt: Collection[str], schedulers: Collection[str]) -> Creator:
-    """Creates pods, which `schedulers` are to place."""
+    """Return a Creator of pods, which the schedulers named by `schedulers` are to place."""
 
     def rule(pod: Mapping[str, Any]) -> Verdict:
         return pods.validate_create(pod, schedulers)
@@ -105,6 +107,6 @@ def _asks_nothing(_: Mapping[str, Any]) -> bool:
 
 
 def commands_checked(client: Client, webhooks: Collection[str], exempt: Collection[str]) -> Creator:
-    """Creates Commands."""
+    """Return a Creator of Commands."""
     rule = commands.validate if COMMANDS_VALIDATE in webhooks else None
     return Creator(client, COMMANDS, "validatecommand.volcano.sh", rule, exempt, _asks_nothing)

@@ -1,4 +1,4 @@
-"""Creating Jobs by the rules of their webhooks: for flows, CronJobs and HyperJobs."""
+"""Creates Jobs by the rules of their webhooks, for flows, CronJobs and HyperJobs."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _NAME: Final = "validatejob.volcano.sh"
 
 
 class JobCreator:
-    """Creates Jobs. Where the webhooks leave out what we create, it is defaulted and checked here first.
+    """Creates Jobs. Applies the defaults and checks of those webhooks that skip this program.
 
     Args:
         client: the API server.
-        queues: all queues; None where the webhooks check Jobs.
-        traces: in which the trace of a Job begins, unless it carries one.
-        webhooks: paths of the webhooks that leave us out; the API server calls the others.
-        exempt: namespaces whose objects no webhook is called for.
-        scheduler: the name of the scheduler of Jobs that name none.
+        queues: all queues; None when the webhooks check Jobs.
+        traces: the tracer, which begins the trace of a Job without a trace.
+        webhooks: paths of the webhooks that skip this program; the API server calls the others.
+        exempt: namespaces for which no webhook is called.
+        scheduler: the default scheduler of Jobs.
     """
 
     def __init__(
@@ -59,14 +59,15 @@ class JobCreator:
         self._pod_resources: bool | None = None
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create the Job; what the API server answers.
+        """Create the Job; return the response of the API server.
 
         Raises:
-            KubeError: it does not take it, or nobody knows whether it has.
+            KubeError: the Job was refused, or the outcome is unknown.
         """
         if not (self._mutates or self._validates) or manifest["metadata"]["namespace"] in self._exempt:
             return await self._client.create(JOBS, manifest)
-        job: dict[str, Any] = msgspec.json.decode(encode(manifest))  # parts of it may be JSON already, which rules do not read
+        # parts of the manifest may be raw JSON, which the rules cannot read
+        job: dict[str, Any] = msgspec.json.decode(encode(manifest))
         if self._mutates:
             job = self._defaulted(job)
         if self._validates and self._queues is not None:
@@ -96,7 +97,9 @@ class JobCreator:
 
 
 def installed_plugins() -> tuple[str, ...]:
-    """Names of the job plugins of others that are installed beside this process, as where all services run on one machine."""
+    """Return the names of third-party job plugins that are installed with this process, for example when all services share a
+    machine.
+    """
     return tuple(sorted(point.name for point in metadata.entry_points(group=ENTRY_POINTS)))
 
 

@@ -1,4 +1,4 @@
-"""The queues as the rules see them: what an informer holds, and one as it is now."""
+"""The queues for the rules: the records of an informer, and single queues read from the API server."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pyroclast.rules.verdicts import Verdict
 __all__ = ["QueueCache", "judged", "queue_view"]
 
 _MOST_READ: Final = 32
-"""Queues that are read before a denial; where it may rest on more, the cache decides."""
+"""The most queues that are read before a denial. When a denial depends on more queues, the cache decides."""
 
 
 def queue_view(queue: Queue) -> QueueView:
-    """What the rules see of a queue that an informer holds."""
+    """Return the part of a Queue record that the rules read."""
     annotations = queue.metadata.annotations
     pods = amount((queue.status.allocated or {}).get("pods"))
     return QueueView(
@@ -43,7 +43,10 @@ def queue_view(queue: Queue) -> QueueView:
 
 
 class QueueCache:
-    """The queues, by name and by parent. May be read in another thread: what readers iterate over is replaced, never changed."""
+    """The queues, by name and by parent.
+
+    Other threads may read this cache: collections over which a reader iterates are replaced and never changed.
+    """
 
     def __init__(self, informer: Informer[Queue]) -> None:
         self.informer = informer
@@ -52,25 +55,25 @@ class QueueCache:
         self.informer.on_change(self._changed)
 
     def get(self, name: str) -> QueueView | None:
-        """The queue of that name."""
+        """Return the queue of that name; None when there is none."""
         return self._views.get(name)
 
     def children(self, name: str) -> Sequence[QueueView]:
-        """The queues below that one, ordered by name."""
+        """Return the children of that queue, ordered by name."""
         return sorted(self._children.get(name, {}).values(), key=attrgetter("name"))
 
     def all(self) -> Sequence[QueueView]:
-        """Every queue."""
+        """Return all queues."""
         return list(self._views.values())
 
     def put(self, view: QueueView) -> None:
-        """Take a queue as it is now."""
+        """Add or replace a queue."""
         self.remove(view.name)
         self._views[view.name] = view
         self._children[view.parent] = {**self._children.get(view.parent, {}), view.name: view}
 
     def remove(self, name: str) -> None:
-        """Forget a queue."""
+        """Remove a queue."""
         old = self._views.pop(name, None)
         if old is not None:
             siblings = self._children.get(old.parent, {})
@@ -84,10 +87,12 @@ class QueueCache:
 
 
 async def judged(rule: Callable[[QueueLookup], Verdict], queues: QueueLookup, client: Client) -> Verdict:
-    """The verdict of `rule`; before a denial the queues that it may rest on are read, as the cache may lag behind.
+    """Return the verdict of `rule`.
+
+    Before a denial, the queues on which the denial may depend are read from the API server, because the cache may be out of date.
 
     Raises:
-        KubeError: they could not be read.
+        KubeError: the queues could not be read.
     """
     doubts: set[str] = set()
     verdict = rule(NotedQueues(queues, doubts.add))
@@ -99,5 +104,6 @@ async def judged(rule: Callable[[QueueLookup], Verdict], queues: QueueLookup, cl
 
 
 async def _read(client: Client, name: str) -> QueueView | None:
-    items, _ = await client.list(QUEUES, field_selector=f"metadata.name={name}")  # accounts may list queues, not get one
+    # the service account may list queues, but not get a queue
+    items, _ = await client.list(QUEUES, field_selector=f"metadata.name={name}")
     return queue_view(msgspec.convert(items[0], Queue)) if items else None

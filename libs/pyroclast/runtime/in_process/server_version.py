@@ -1,4 +1,4 @@
-"""What rules must know of the version of the API server."""
+"""The features of the API server on which rules depend, by its version."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyroclast.kube.http.client import Client
 __all__ = ["has_pod_resources"]
 
 _POD_RESOURCES_SINCE: Final = 34
-"""Minor version of Kubernetes from which pods have resources of their own by default."""
+"""The minor version of Kubernetes from which pod-level resources are enabled by default."""
 
 
 async def has_pod_resources(client: Client) -> bool:
-    """Whether the API server is of a version whose pods have resources of their own.
+    """Whether the version of the API server has pod-level resources.
 
     Raises:
-        KubeError: it does not say.
+        KubeError: the API server did not answer.
     """
     return _is_since(_POD_RESOURCES_SINCE, await client.request("GET", "/version"))
 
@@ -28,7 +28,7 @@ class _Version(msgspec.Struct):
 
 
 def _is_since(minor: int, version: bytes) -> bool:
-    """Whether an answer to `/version` is of Kubernetes 1.`minor` or later; one that does not tell is taken for new."""
+    """Whether `version`, a response to `/version`, is Kubernetes 1.`minor` or later; an unreadable version counts as later."""
     try:
         said = msgspec.json.decode(version, type=_Version).minor.rstrip("+")
     except (msgspec.DecodeError, UnicodeDecodeError):

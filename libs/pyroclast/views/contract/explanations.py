@@ -1,4 +1,4 @@
-"""Documents about one object: why a Job waits, what a queue or a node has, the entries of a flow."""
+"""Documents about one object: why a Job waits, the resources of a queue or node, the entries of a flow."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class NamedObject(Record, frozen=True, kw_only=True):
-    """Which object a document is about."""
+    """The object that a document describes."""
 
     name: str | None
     namespace: str | UnsetType | None = UNSET
 
 
 class ShortResource(Record, frozen=True, kw_only=True):
-    """A resource that is asked for, as quantities; null where it does not matter to the code."""
+    """A requested resource, as quantities; a field is null when the code does not need it."""
 
     resource: str
     asked: str
@@ -40,14 +40,14 @@ class ShortResource(Record, frozen=True, kw_only=True):
 
 
 class Position(Record, frozen=True, kw_only=True):
-    """The place among those that wait in the queue, from 1."""
+    """The position among the waiting Jobs of the queue, from 1."""
 
     position: int
     total: int
 
 
 class NamedJob(Record, frozen=True, kw_only=True):
-    """Another Job and what its gang asks for."""
+    """Another Job, and the requests of its gang."""
 
     namespace: str
     name: str
@@ -55,7 +55,9 @@ class NamedJob(Record, frozen=True, kw_only=True):
 
 
 class Ahead(Record, frozen=True, kw_only=True):
-    """Who is before it: three by name, `others` are counted; `amount` of `resource` is what all of them ask for."""
+    """The Jobs ahead in the queue: three by name, and the number of `others`. `amount` of `resource` is the sum of their
+    requests.
+    """
 
     jobs: list[NamedJob]
     others: int
@@ -64,7 +66,9 @@ class Ahead(Record, frozen=True, kw_only=True):
 
 
 class Holder(Record, frozen=True, kw_only=True):
-    """Who has how much of what is short; name and namespace are null for the `others` that are counted together."""
+    """A Job that has `amount` of the scarce resource; name and namespace are null for the `others`, which are counted
+    together.
+    """
 
     namespace: str | None
     name: str | None
@@ -86,7 +90,7 @@ class StartEstimate(Record, frozen=True, kw_only=True):
 
 
 class Change(Record, frozen=True, kw_only=True):
-    """A change that was tried in a dry run, with what came of it."""
+    """A change that was tried in a dry run, with its result."""
 
     text: str
     change: str
@@ -99,17 +103,17 @@ class Change(Record, frozen=True, kw_only=True):
 
 
 class PastCause(Record, frozen=True, kw_only=True):
-    """A code and since when it held."""
+    """A code, and since when it applied."""
 
     code: PendingReason
     since: str
 
 
 class Explanation(Record, frozen=True, kw_only=True):
-    """Why a Job waits. `code` is null for one that does not; then only the first fields are there.
+    """Why a Job waits. `code` is null for a Job that does not wait; then only the first fields are present.
 
-    `complete`: the scheduler was asked, else the objects of the API server. `startReason`, `changeReason` and `trailReason` say
-    why there is no start, no change, or nothing older.
+    `complete`: true when the scheduler answered; false when the answer follows from the objects of the API server. `startReason`,
+    `changeReason` and `trailReason` say why there is no start, no change, or no older code.
     """
 
     api_version: ApiVersion
@@ -141,7 +145,7 @@ class Explanation(Record, frozen=True, kw_only=True):
 
 
 class Fit(Record, frozen=True, kw_only=True):
-    """Whether a Job that does not exist would start, by the objects of the API server."""
+    """Whether a Job that does not exist yet would start, according to the objects of the API server."""
 
     api_version: ApiVersion
     kind: Literal["Fit"]
@@ -156,7 +160,7 @@ class Fit(Record, frozen=True, kw_only=True):
 
 
 class QueueResource(Record, frozen=True, kw_only=True):
-    """What a queue has of one resource, as quantities."""
+    """One resource of a queue, as quantities."""
 
     resource: str
     guarantee: str | None
@@ -167,7 +171,7 @@ class QueueResource(Record, frozen=True, kw_only=True):
 
 
 class QueueExplanation(Record, frozen=True, kw_only=True):
-    """What a queue has, and how many Jobs wait there by code."""
+    """The resources of a queue, and the number of its waiting Jobs by code."""
 
     api_version: ApiVersion
     kind: Literal["QueueExplanation"]
@@ -182,7 +186,7 @@ class QueueExplanation(Record, frozen=True, kw_only=True):
 
 
 class NodeHolder(Record, frozen=True, kw_only=True):
-    """Who has pods on a node."""
+    """A Job with pods on a node."""
 
     name: str
     pods: int
@@ -190,7 +194,7 @@ class NodeHolder(Record, frozen=True, kw_only=True):
 
 
 class NodeExplanation(Record, frozen=True, kw_only=True):
-    """What a node has, what keeps pods off, and who is there."""
+    """The resources of a node, why pods are kept off the node, and the Jobs on the node."""
 
     api_version: ApiVersion
     kind: Literal["NodeExplanation"]
@@ -204,7 +208,7 @@ class NodeExplanation(Record, frozen=True, kw_only=True):
 
 
 class FlowEntryState(Record, frozen=True, kw_only=True):
-    """An entry of a flow; `code` is null where it, or its Job, does not wait."""
+    """An entry of a flow; `code` is null when neither the entry nor its Job waits."""
 
     name: str
     depth: int

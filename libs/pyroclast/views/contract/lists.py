@@ -1,4 +1,4 @@
-"""Lists of facts: a row of each is one item."""
+"""The items of lists: each record is one row of a table."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["LISTS"]
 
 
 class WaitingJob(Record, frozen=True, kw_only=True):
-    """A Job, or a PodGroup of Kubernetes itself, that waits; `object` says which.
+    """A waiting Job or native PodGroup; `object` is its kind.
 
-    `start`: three times, `never`, or null. Queue and pods of a Job that its flow creates later are null.
+    `start`: three times, `never`, or null. Queue and pods are null for a Job that its flow will create later.
     """
 
     position: int | None
@@ -37,7 +37,7 @@ class WaitingJob(Record, frozen=True, kw_only=True):
 
 
 class RunningJob(Record, frozen=True, kw_only=True):
-    """A Job, or a PodGroup of Kubernetes itself, that runs."""
+    """A running Job or native PodGroup."""
 
     namespace: str
     name: str
@@ -55,7 +55,7 @@ class RunningJob(Record, frozen=True, kw_only=True):
 
 
 class WaitingPlace(Record, frozen=True, kw_only=True):
-    """A place in the order of a queue. A field more for each plugin that ranks, by its name."""
+    """A position in the order of a queue. There is one more field for each plugin that orders jobs, by the plugin's name."""
 
     position: int
     namespace: str
@@ -68,9 +68,9 @@ class WaitingPlace(Record, frozen=True, kw_only=True):
 
 
 class QueueShare(Record, frozen=True, kw_only=True):
-    """What a queue has of one resource; of none, where it asks for nothing.
+    """One resource of a queue.
 
-    `resource` is null then, and the amounts are absent.
+    For a queue without requests, `resource` is null and the amounts are absent.
     """
 
     name: str
@@ -90,7 +90,7 @@ class QueueShare(Record, frozen=True, kw_only=True):
 
 
 class NodeGroup(Record, frozen=True, kw_only=True):
-    """Nodes that are alike, and what is free on them."""
+    """A group of equal nodes, and their free resources."""
 
     group: str
     state: str
@@ -106,7 +106,7 @@ class NodeGroup(Record, frozen=True, kw_only=True):
 
 
 class PodTimeline(Record, frozen=True, kw_only=True):
-    """When a pod came to each stage, in seconds since its Job was created."""
+    """When a pod reached each stage, in seconds since its Job was created."""
 
     name: str
     node: str | None
@@ -120,7 +120,7 @@ class PodTimeline(Record, frozen=True, kw_only=True):
 
 
 class ResourceUsage(Record, frozen=True, kw_only=True):
-    """What is used of what was asked for; null where nobody measures."""
+    """The used part of requested resources; null where nothing was measured."""
 
     name: str
     pods: int
@@ -139,7 +139,7 @@ class ResourceUsage(Record, frozen=True, kw_only=True):
 
 
 class Step(Record, frozen=True, kw_only=True):
-    """A phase that a Job came into, or why it waited."""
+    """A phase that a Job entered, or a cause for which the Job waited."""
 
     at: str
     name: str
@@ -147,7 +147,7 @@ class Step(Record, frozen=True, kw_only=True):
 
 
 class JobRecord(Record, frozen=True, kw_only=True):
-    """A Job, or a PodGroup of Kubernetes itself, that was; amounts are in thousandths or MiB times seconds."""
+    """A past Job or native PodGroup; amounts are in thousandths or MiB, multiplied by seconds."""
 
     object: str | UnsetType = UNSET
     namespace: str
@@ -189,7 +189,7 @@ class JobRecord(Record, frozen=True, kw_only=True):
 
 
 class JobEfficiency(Record, frozen=True, kw_only=True):
-    """What a task asked for and used of one resource."""
+    """The requested and used amount of one resource of a task."""
 
     task: str
     resource: str
@@ -202,7 +202,7 @@ class JobEfficiency(Record, frozen=True, kw_only=True):
 
 
 class UsageRecord(Record, frozen=True, kw_only=True):
-    """What was asked for and used in a period; a field more for each of `--by`."""
+    """The requested and used amounts of a period; there is one more field for each field of `--by`."""
 
     period: str
     asked: int
@@ -217,7 +217,7 @@ class UsageRecord(Record, frozen=True, kw_only=True):
 
 
 class ClusterRecord(Record, frozen=True, kw_only=True):
-    """How much of the nodes was allocated, reserved, idle and down."""
+    """The allocated, reserved, idle and unavailable parts of the nodes."""
 
     resource: str
     allocated: int
@@ -245,7 +245,7 @@ class WaitRecord(Record, frozen=True, kw_only=True):
 
 
 class EstimateRecord(Record, frozen=True, kw_only=True):
-    """How often the foretold starts of a queue came true. `basis`: on what the predictions rested, and how many of them."""
+    """How often the predicted starts of a queue came true. `basis`: the number of predictions for each basis."""
 
     queue: str
     predictions: int
@@ -262,9 +262,9 @@ class EstimateRecord(Record, frozen=True, kw_only=True):
 
 
 class QueueBudget(Record, frozen=True, kw_only=True):
-    """What a queue may spend of a resource in a period, and what is left of it; null where nothing is known.
+    """The budget of a queue for a resource in a period, and its remaining part; null where nothing is known.
 
-    A budget that makes no sense has a name and a problem.
+    An invalid budget only has a name and a problem.
     """
 
     name: str
@@ -304,4 +304,4 @@ LISTS: Final[Mapping[str, type[Record]]] = {
     },
     **dict.fromkeys(("JobUsage", "TaskUsage", "QueueUsage", "NodeUsage"), ResourceUsage),
 }
-"""The record of an item by the kind of its list, without `List`."""
+"""The record of an item, by the kind of its list without the ending `List`."""

@@ -21,7 +21,9 @@ SINGLE: Final = (Explanation, Fit, QueueExplanation, NodeExplanation, FlowTree)
 
 
 def schema() -> dict[str, Any]:
-    """The schema: a document is one of the kinds in `$defs`. Unknown fields are allowed: later versions may add some."""
+    """Return the schema: a document has one of the kinds in `$defs`. Unknown fields are allowed, because later versions may add
+    some.
+    """
     records = [*SINGLE, *dict.fromkeys(LISTS.values())]
     _, components = msgspec.json.schema_components(records, ref_template=f"{PREFIX}{{name}}")
     lists = {f"{kind}List": _list_of(kind, record.__name__) for kind, record in LISTS.items()}
@@ -44,7 +46,7 @@ def _list_of(kind: str, record: str) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Write the schema; the exit status."""
+    """Write the schema; return the exit status."""
     Path(path).write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 
