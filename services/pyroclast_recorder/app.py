@@ -108,14 +108,15 @@ class Recorder:
             StartFailure: the database is of a later version.
         """
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
-        writer = Writer(self._database, self._client.now, self._metrics.written, tracer.send_ends if tracer else None)
+        metrics, before_write = self._metrics, tracer.send_ends if tracer else None
+        writer = Writer(self._database, self._client.now, metrics.written, before_write, on_ends=metrics.ended)
         self._writer, self._is_migrated = writer, False
         try:
             cursors = await self._migrated()
             self._is_migrated = True
             kept = self._standby.end()
             database = self._database
-            queues = QueueSink(database, writer, self._client.now)
+            queues = QueueSink(database, writer, self._client.now, on_gone=metrics.queue_gone)
             sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: Followed(Queue, queues)}
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
@@ -207,7 +208,8 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])
     events = service.record_events(client, COMPONENT)
-    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces, events=events)
+    metrics = RecorderMetrics(service.metrics, since=client.now())
+    recorder = Recorder(client, database, settings, metrics, service.traces, events=events)
     service.add_ready("database", recorder.complaint)
     server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.native_groups import update_native_groups
+from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
 from pyroclast_recorder.database.tables import (
     Row,
     cursors,
@@ -36,6 +36,7 @@ from pyroclast_recorder.database.tables import (
     usage_hours,
 )
 from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
+from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between
 from pyroclast_recorder.measured_hours import means_in, measured_hours
 
@@ -226,23 +227,28 @@ class Database:
                 found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
             return found
 
-    async def write(self, batch: Batch, now: int) -> None:
+    async def write(self, batch: Batch, now: int) -> list[GroupEnd]:
         """Merge a batch into the tables, all of it or nothing.
 
         Hours whose use it changes are noted, to be added up anew by `settle`.
+
+        Returns:
+            The PodGroups of Kubernetes that had not ended before.
         """
         async with self._transaction() as connection:
             hours = await self._changed_hours(connection, batch, now)
+            before = await native_groups_before(connection, batch)
             for table, rows in batch.rows.items():
                 await connection.execute(upsert(table, self._dialect), list(rows.values()))
                 self._written += len(rows)
             if self._written >= self._analyze_at:
                 await connection.execute(text("ANALYZE"))
                 self._analyze_at = GROWTH * self._written
-            await update_native_groups(connection, batch)
+            ends = await update_native_groups(connection, batch, before)
             await self._note_hours(connection, hours)
             if moved := batch.cursor_rows():
                 await connection.execute(replace(cursors, self._dialect), moved)
+        return ends
 
     async def settle(self, now: int) -> int:
         """Add up anew the use of all hours that changed, and of pods that still run until now; the number of hours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -23,10 +23,32 @@ from pyroclast_recorder.facts.predictions import prediction_row
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["KIND", "native_alike", "native_causes", "native_facts", "native_outcome", "native_phases", "native_prediction"]
+__all__ = [
+    "KIND",
+    "GroupEnd",
+    "group_end",
+    "native_alike",
+    "native_causes",
+    "native_facts",
+    "native_outcome",
+    "native_phases",
+    "native_prediction",
+    "oldest_pod",
+]
 
 KIND: Final = NATIVE_POD_GROUPS.qualified
 """What rows of `jobs` have as their kind that are of such groups."""
+
+_ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
+
+
+class GroupEnd(NamedTuple):
+    """How and when a group ended. `seconds`: since its start; None where nobody saw that."""
+
+    queue: str
+    phase: str
+    at: int
+    seconds: int | None
 
 
 def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
@@ -120,6 +142,14 @@ def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> d
         has_failed = any(pod["phase"] == PodPhase.FAILED for pod, _ in times)
         phase = JobPhase.FAILED if has_failed else JobPhase.RUNNING
     return {**found, "phase": str(phase), "ended": ended}
+
+
+def group_end(before: Row | None, group: Row) -> GroupEnd | None:
+    """The end of a group that had not ended by its row `before`; None where it has not, or was deleted before its end."""
+    if group["phase"] not in _ENDED or (before is not None and before["phase"] in _ENDED):
+        return None
+    started, ended = group["started"], group["ended"]
+    return GroupEnd(group["queue"] or "", group["phase"], ended, None if started is None else max(0, ended - started))
 
 
 def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
