@@ -199,7 +199,7 @@ class Database:
             jobs.c.started,
             jobs.c.ended,
             jobs.c.removed,
-            jobs.c.estimate,
+            func.coalesce(jobs.c.estimate, job_alikes.c.estimate).label("estimate"),
             job_alikes.c.alike,
             job_alikes.c.owner,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -123,5 +124,9 @@ async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[R
     if not alikes:
         return []
     chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))
-    known = {row["job"]: (row["alike"], row["owner"]) for row in (await connection.execute(chosen)).mappings()}
-    return [row for row in alikes if known.get(row["job"]) != (row["alike"], row["owner"])]
+    known = {row["job"]: _told(row) for row in (await connection.execute(chosen)).mappings()}
+    return [row for row in alikes if known.get(row["job"]) != _told(row)]
+
+
+def _told(alike: Row) -> tuple[Any, ...]:
+    return tuple(alike[name] for name in ("alike", "owner", "estimate"))

@@ -129,9 +129,18 @@ FLOW_ENDED: Final = "FlowEnded"
 """The name of rows of `job_phases` that say that a traced flow, whose uid is in `job`, has ended, and its span was sent."""
 
 job_alikes: Final = Table(
-    "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
+    "job_alikes",
+    METADATA,
+    _key("cluster"),
+    _key("job"),
+    _version(),
+    *map(_text, ("alike", "owner", "estimate")),
+    _number("at", Merge.FIRST),
 )
-"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries."""
+"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries.
+
+`estimate`: that of its oldest pod, which counts where the Job itself has none.
+"""
 
 owners: Final = Table(
     "owners",
@@ -153,7 +162,8 @@ pods: Final = Table(
     _key("cluster"),
     _key("uid"),
     _version(),
-    *map(_text, ("namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for", "pod_group")),
+    *map(_text, ("namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for")),
+    *map(_text, ("pod_group", "estimate")),
     *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("job", "domain")),
     *map(_number, ("task_index", "job_version", "exit_code")),
     *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),

@@ -153,7 +153,7 @@ def group_end(before: Row | None, group: Row) -> GroupEnd | None:
 
 
 def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
-    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for.
+    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for and declares.
 
     None before it has a pod.
 
@@ -161,7 +161,7 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
         group: its row.
         pods: the rows of its pods.
     """
-    oldest = min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
+    oldest = oldest_pod(pods)
     if oldest is None:
         return None
     owners = (OwnerReference(name=group["owner_name"], controller=True),) if group["owner_name"] else ()
@@ -169,7 +169,13 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
     asked = of_one_pod(orjson.loads(oldest["requests"]))
     alike = alike_keys(meta, group["namespace"], group["queue"] or "default", group["gang_size"], asked)
     owner = digest(worth_key(meta, group["namespace"]))
-    return {"job": group["uid"], "alike": ",".join(map(digest, alike)), "owner": owner, "at": group["created"]}
+    told = {"alike": ",".join(map(digest, alike)), "owner": owner, "estimate": oldest["estimate"]}
+    return {"job": group["uid"], **told, "at": group["created"]}
+
+
+def oldest_pod(pods: Iterable[Row]) -> Row | None:
+    """The pod that speaks for its group where that says nothing itself; None if there is none."""
+    return min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
 
 
 def _requests(pods: Iterable[Row]) -> str | None:

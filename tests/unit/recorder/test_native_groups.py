@@ -40,6 +40,7 @@ from pyroclast_recorder.following import stream
 from pyroclast_recorder.following.kinds import followed_kinds
 from pyroclast_recorder.following.sinks import group_rows, native_rows
 from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_recorder.reading.queries import tries
 from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
@@ -311,6 +312,31 @@ def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
         for version, each in enumerate(groups, 1)
         for table, _, row in native_rows(each, NOW, is_deleted=False)
     ]
+@pytest.mark.parametrize(
+    ("own", "want"), [("", "90m"), ("2h", "2h")], ids=["the oldest pod speaks for it", "the PodGroup itself comes first"]
+)
+async def test_its_estimate_is_judged_as_the_scheduler_takes_it(new_database: NewDatabase, own: str, want: str) -> None:
+    name = "scheduling.volcano.sh/running-estimate"
+    members = [
+        natives.pod(f"p-{age}", "gang", node="n", age=age, annotations={name: text}) for age, text in ((30, "90m"), (20, "5m"))
+    ]
+    rows = rows_of(group(*STARTED, namespace="t", annotations={name: own} if own else {}))
+    seen = [rows, *([(pods, 2, pod_facts(each, NOW, is_deleted=False))] for each in members)]
+    for order in itertools.permutations(seen):
+        async with new_database() as database:
+            for each in order:
+                await write(database, each)
+            (run,) = await database.runs(0, 9)
+            assert run["estimate"] == want
+            (shown, *_) = await tries_of(database)
+            assert shown["estimate"] == want
+
+
+async def tries_of(database: Database) -> list[dict[str, Any]]:
+    async with database.reading() as connection:
+        return await tries(connection, database.cluster, "t", "gang", NOW)
+
+
 
 
 async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> list[GroupEnd]:
