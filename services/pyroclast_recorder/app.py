@@ -25,6 +25,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
 from pyroclast_recorder.database.tables import (
+    composites,
     gaps,
     job_alikes,
     job_causes,
@@ -190,7 +191,7 @@ class Recorder:
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
         kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
         kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
-        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs}
+        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs, composites: settings.keep_jobs}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.composites import update_composites
 from pyroclast_recorder.database.merging import replace
 from pyroclast_recorder.database.tables import Row, job_alikes, jobs, owners, pods
 from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, group_end, native_alike, native_outcome
@@ -52,8 +53,25 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch, before
     changed_pods = [row["uid"] for row in of_pods if row["pod_group"] is not None or row["namespace"] is None]
     changed_jobs = [row["uid"] for row in batch.rows.get(owners, {}).values() if row["kind"] in {BATCH_JOBS.kind, None}]
     if changed_groups or changed_pods or changed_jobs:
-        return await _follow(connection, batch.cluster, changed_groups, changed_pods, changed_jobs, before=before)
-    return []
+        followed = await _follow(connection, batch.cluster, changed_groups, changed_pods, changed_jobs)
+    else:
+        followed = []
+    await update_composites(connection, batch, [each.after for each in followed])
+    renewed = {row["uid"] for row in of_jobs}
+    ends = []
+    for each in followed:
+        uid = each.after["uid"]
+        if (end := group_end(before.get(uid) if uid in renewed else each.before, each.after, each.pods)) is not None:
+            ends.append(end)
+    return ends
+
+
+class _Followed(NamedTuple):
+    """The row of a group as it was found and as it is now, and those of its pods."""
+
+    before: Row
+    after: Row
+    pods: Sequence[Row]
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
@@ -67,15 +85,9 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 
 
 async def _follow(
-    connection: AsyncConnection,
-    cluster: str,
-    uids: list[str],
-    changed_pods: list[str],
-    changed_jobs: list[str],
-    *,
-    before: Mapping[str, Row],
-) -> list[GroupEnd]:
-    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes; which of them ended."""
+    connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str], changed_jobs: list[str]
+) -> list[_Followed]:
+    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes; which these are."""
     of_changed = (pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None), pods.c.job.is_not(None))
     theirs = await connection.scalars(select(pods.c.job).where(*of_changed))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
@@ -84,21 +96,21 @@ async def _follow(
     groups = [dict(row) for row in (await connection.execute(select(jobs).where(*mine, chosen))).mappings()]
     members = await _members(connection, cluster, groups)
     of_jobs = await _jobs(connection, cluster, groups)
-    changes, alikes, ends = [], [], []
+    changes, alikes = [], []
+    followed: list[_Followed] = []
     for group in groups:
         own = members[group["uid"]]
         outcome = native_outcome(group, own, of_jobs.get(group["owner_uid"]))
-        if (end := group_end(before.get(group["uid"]) if group["uid"] in uids else group, {**group, **outcome})) is not None:
-            ends.append(end)
+        followed.append(_Followed(group, {**group, **outcome}, own))
         if any(group[name] != value for name, value in outcome.items()):
             changes.append({"group": group["uid"], **outcome})
-        if (alike := native_alike({**group, **outcome}, own)) is not None:
+        if group["parent"] is None and (alike := native_alike({**group, **outcome}, own)) is not None:
             alikes.append({"cluster": cluster, "version": 0, **alike})
     if changes:
         await connection.execute(update(jobs).where(*mine, jobs.c.uid == bindparam("group")), changes)
     if new := await _unknown(connection, cluster, alikes):
         await connection.execute(replace(job_alikes, connection.dialect.name), new)
-    return ends
+    return followed
 
 
 async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, list[Row]]:

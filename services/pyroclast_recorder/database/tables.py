@@ -19,6 +19,7 @@ __all__ = [
     "SCHEDULED",
     "Merge",
     "Row",
+    "composites",
     "cursors",
     "dirty_hours",
     "gaps",
@@ -87,6 +88,15 @@ def _version() -> Column[Any]:
 
 
 _IS_GROUP: Final = text("kind IS NOT NULL")
+_HAS_PARENT: Final = text("parent IS NOT NULL")
+
+
+def _by_parent(table: str) -> tuple[Index, Index]:
+    """What is below a CompositePodGroup, by its name and by its uid."""
+    where = {"sqlite_where": _HAS_PARENT, "postgresql_where": _HAS_PARENT}
+    by_uid = Index(f"{table}_by_parent_uid", "cluster", "parent_uid", **where)
+    return Index(f"{table}_by_parent", "cluster", "parent", **where), by_uid
+
 
 jobs: Final = Table(
     "jobs",
@@ -96,8 +106,8 @@ jobs: Final = Table(
     _version(),
     *map(_text, ("kind", "namespace", "name", "queue", "submitted_by")),
     *map(_text, ("priority_class", "shape", "image", "estimate", "labels", "phase", "reason", "message")),
-    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("owner_kind", "owner_name", "owner_uid")),
-    _text("requests"),
+    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("owner_kind", "owner_name", "owner_uid", "parent_uid")),
+    *map(_text, ("requests", "parent")),
     *map(_number, ("gang_size", "retries")),
     *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
     _number("ended"),
@@ -106,8 +116,28 @@ jobs: Final = Table(
     Index("jobs_by_end", "cluster", "ended"),
     Index("jobs_by_start", "cluster", "started"),
     Index("jobs_by_owner", "cluster", "owner_uid", sqlite_where=_IS_GROUP, postgresql_where=_IS_GROUP),
+    *_by_parent("jobs"),
 )
-"""Jobs, which have no `kind`, and what is shown like them."""
+"""Jobs, which have no `kind`, and what is shown like them.
+
+`parent`: the CompositePodGroup of Kubernetes that one names; `parent_uid`: its row in `composites`.
+"""
+
+composites: Final = Table(
+    "composites",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("namespace", "name", "parent", "queue", "estimate", "phase", "alike", "owner", "declared")),
+    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("parent_uid", "owner_name")),
+    *map(_number, ("min_groups", "ended")),
+    *(_number(name, Merge.FIRST) for name in ("created", "started", "removed")),
+    Index("composites_by_name", "cluster", "namespace", "name"),
+    Index("composites_by_end", "cluster", "ended"),
+    *_by_parent("composites"),
+)
+"""CompositePodGroups. Of one without a parent, `phase` to `declared` tell how all below it runs, as of a Job."""
 
 job_phases: Final = Table(
     "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")

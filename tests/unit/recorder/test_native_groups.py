@@ -215,6 +215,12 @@ async def test_its_end_is_told_once_as_its_job_says_it(new_database: NewDatabase
             assert await write(database, seen) == []
 
 
+async def test_one_that_ends_before_it_is_written_that_it_started_began_with_its_first_pod(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        ends = await write(database, [*rows_of(group(ADMITTED)), (pods, 2, DONE[0]), (pods, 2, DONE[1])])
+        assert ends == [GroupEnd("red", "Completed", T0 + 120, 60)]
+
+
 @pytest.mark.parametrize(
     "rows",
     [
@@ -233,12 +239,12 @@ def test_ends_are_counted_by_queue_from_the_begin_of_the_process_on() -> None:
     registry = CollectorRegistry()
     metrics = RecorderMetrics(registry, since=T0)
     ends = [GroupEnd("red", "Failed", T0 + 120, 60), GroupEnd("red", "Completed", T0 - 1, 5)]
-    metrics.ended([*ends, GroupEnd("blue", "Completed", T0, None)])
+    metrics.ended([*ends, GroupEnd("blue", "Completed", T0, 7)])
     text = render(registry).decode()
     assert 'pyroclast_run_seconds_sum{queue="red"} 60.0' in text
     assert 'pyroclast_job_ends_total{queue="red",state="Failed"} 1.0' in text
     assert 'pyroclast_job_ends_total{queue="blue",state="Completed"} 1.0' in text
-    assert 'pyroclast_run_seconds_count{queue="blue"}' not in text
+    assert 'pyroclast_run_seconds_sum{queue="blue"} 7.0' in text
     assert 'pyroclast_job_ends_total{queue="red",state="Completed"}' not in text
     metrics.queue_gone("red")
     assert 'queue="red"' not in render(registry).decode()
@@ -306,12 +312,6 @@ async def test_how_long_it_ran_is_told_by_the_keys_that_the_scheduler_asks_for(n
         assert other == (",".join(digest(key) for key in keys_of(facts)),), "the garbage collector takes no name away"
 
 
-def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
-    return [
-        (table, version, dict(row))
-        for version, each in enumerate(groups, 1)
-        for table, _, row in native_rows(each, NOW, is_deleted=False)
-    ]
 @pytest.mark.parametrize(
     ("own", "want"), [("", "90m"), ("2h", "2h")], ids=["the oldest pod speaks for it", "the PodGroup itself comes first"]
 )
@@ -337,6 +337,12 @@ async def tries_of(database: Database) -> list[dict[str, Any]]:
         return await tries(connection, database.cluster, "t", "gang", NOW)
 
 
+def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
+    return [
+        (table, version, dict(row))
+        for version, each in enumerate(groups, 1)
+        for table, _, row in native_rows(each, NOW, is_deleted=False)
+    ]
 
 
 async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> list[GroupEnd]:
