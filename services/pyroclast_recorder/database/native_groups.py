@@ -136,7 +136,7 @@ async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[R
     if not alikes:
         return []
     chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))
-    known = {row["job"]: _told(row) for row in (await connection.execute(chosen)).mappings()}
+    known = {row["job"]: _told(dict(row)) for row in (await connection.execute(chosen)).mappings()}
     return [row for row in alikes if known.get(row["job"]) != _told(row)]
 
 

@@ -93,9 +93,9 @@ _HAS_PARENT: Final = text("parent IS NOT NULL")
 
 def _by_parent(table: str) -> tuple[Index, Index]:
     """What is below a CompositePodGroup, by its name and by its uid."""
-    where = {"sqlite_where": _HAS_PARENT, "postgresql_where": _HAS_PARENT}
-    by_uid = Index(f"{table}_by_parent_uid", "cluster", "parent_uid", **where)
-    return Index(f"{table}_by_parent", "cluster", "parent", **where), by_uid
+    names = f"{table}_by_parent", f"{table}_by_parent_uid"
+    by_name = Index(names[0], "cluster", "parent", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
+    return by_name, Index(names[1], "cluster", "parent_uid", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
 
 
 jobs: Final = Table(

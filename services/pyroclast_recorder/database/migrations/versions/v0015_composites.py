@@ -31,9 +31,9 @@ def upgrade() -> None:
     for name in ("parent", "parent_uid"):
         op.add_column("jobs", sa.Column(name, sa.Text(), nullable=True))
     for table in ("jobs", "composites"):
-        where = {"sqlite_where": HAS_PARENT, "postgresql_where": HAS_PARENT}
-        op.create_index(f"{table}_by_parent", table, ["cluster", "parent"], **where)
-        op.create_index(f"{table}_by_parent_uid", table, ["cluster", "parent_uid"], **where)
+        for column in ("parent", "parent_uid"):
+            index = f"{table}_by_{column}"
+            op.create_index(index, table, ["cluster", column], sqlite_where=HAS_PARENT, postgresql_where=HAS_PARENT)
 
 
 def downgrade() -> None:
