@@ -25,6 +25,7 @@ from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable
 from pyroclast_recorder.database.migration import NewerSchema
 from pyroclast_recorder.database.tables import (
+    composites,
     gaps,
     job_alikes,
     job_causes,
@@ -108,14 +109,15 @@ class Recorder:
             StartFailure: the database is of a later version.
         """
         tracer = JobTracer(self._database, self._traces) if self._traces and self._traces.are_taken else None
-        writer = Writer(self._database, self._client.now, self._metrics.written, tracer.send_ends if tracer else None)
+        metrics, before_write = self._metrics, tracer.send_ends if tracer else None
+        writer = Writer(self._database, self._client.now, metrics.written, before_write, on_ends=metrics.ended)
         self._writer, self._is_migrated = writer, False
         try:
             cursors = await self._migrated()
             self._is_migrated = True
             kept = self._standby.end()
             database = self._database
-            queues = QueueSink(database, writer, self._client.now)
+            queues = QueueSink(database, writer, self._client.now, on_gone=metrics.queue_gone)
             sinks: dict[ResourceType, Followed] = {**self._sinks(lambda _: writer, tracer), QUEUES: Followed(Queue, queues)}
             incident = self._metrics.incident
             async with asyncio.TaskGroup() as group:
@@ -189,7 +191,7 @@ class Recorder:
         kept |= {jobs: settings.keep_jobs, gaps: settings.keep_usage, usage_hours: settings.keep_usage}
         kept |= {usage_days: settings.keep_usage, node_states: settings.keep_usage, reservations: settings.keep_usage}
         kept |= {pod_use: settings.keep_pods, job_alikes: settings.keep_jobs, predictions: settings.keep_pods}
-        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs}
+        kept |= {queue_minutes: settings.keep_minutes, owners: settings.keep_jobs, composites: settings.keep_jobs}
         while True:
             for table, long in kept.items():
                 before = int(self._client.now() - long.total_seconds())
@@ -207,7 +209,8 @@ async def run(service: Service, settings: RecorderSettings) -> None:
     namespace = await client.get(NAMESPACES, Key("", "kube-system"))
     database = Database(settings.database_url, namespace["metadata"]["uid"])
     events = service.record_events(client, COMPONENT)
-    recorder = Recorder(client, database, settings, RecorderMetrics(service.metrics), service.traces, events=events)
+    metrics = RecorderMetrics(service.metrics, since=client.now())
+    recorder = Recorder(client, database, settings, metrics, service.traces, events=events)
     service.add_ready("database", recorder.complaint)
     server = HistoryServer(database, Access(client, COMPONENT), client.now, recorder.settle)
     await server.start(settings.api_address)

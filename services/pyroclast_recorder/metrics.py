@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from pyroclast.runtime.job_ends import JobEndSeries
+from pyroclast_recorder.facts.native_groups import GroupEnd
 
 __all__ = ["RecorderMetrics"]
 
 
 class RecorderMetrics:
-    """Registers its metrics in `registry`."""
+    """Registers its metrics in `registry`. `since`: ends of PodGroups before are not counted, in seconds since the epoch."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, *, since: float = 0.0) -> None:
+        self._since = since
+        self._ends = JobEndSeries(registry)
         self._rows = Counter("pyroclast_recorder_rows", "Rows written to the database", registry=registry)
         self._lag = Histogram(
             "pyroclast_recorder_lag_seconds",
@@ -29,6 +36,16 @@ class RecorderMetrics:
         """A transaction was committed, whose oldest row waited so long."""
         self._rows.inc(rows)
         self._lag.observe(seconds)
+
+    def ended(self, ends: Iterable[GroupEnd]) -> None:
+        """PodGroups of Kubernetes ended; how Jobs end, the board counts."""
+        for end in ends:
+            if end.at >= self._since:
+                self._ends.ended(end.queue, end.phase, end.seconds)
+
+    def queue_gone(self, queue: str) -> None:
+        """A queue was deleted."""
+        self._ends.forget(queue)
 
     def gap(self, kind: str, seconds: float) -> None:
         """The events of a kind in so many seconds are lost."""

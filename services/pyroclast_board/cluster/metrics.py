@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Histogram
-from prometheus_client import Counter as CounterMetric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from pyroclast.api.enums import JobPhase
 from pyroclast.api.waiting_reasons import PendingReason
+from pyroclast.runtime.job_ends import SECONDS, JobEndSeries
 from pyroclast.views.amounts import amount
 from pyroclast_board.cluster.cluster import Cluster
 from pyroclast_board.cluster.jobs import JobRow
@@ -23,8 +23,6 @@ from pyroclast_board.cluster.records import ShownQueue
 __all__ = ["JobEnds", "WaitingJobs"]
 
 RUNNING: Final = str(JobPhase.RUNNING)
-SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
-"""Bounds of the buckets. Few, so that a queue has at most 40 series."""
 
 
 class WaitingJobs(Collector):
@@ -77,17 +75,17 @@ class WaitingJobs(Collector):
 
 
 class JobEnds:
-    """How long Jobs waited and ran, and how they ended, counted as it is seen; the past of the process is not."""
+    """How long Jobs waited and ran, and how they ended, counted as it is seen; the past of the process is not.
+
+    How PodGroups of Kubernetes end, the recorder counts: pods that have ended are not watched here.
+    """
 
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
         self._now = cluster.now
         self._waited = Histogram(
             "pyroclast_wait_seconds", "From the creation of a Job to its start", ["queue"], buckets=SECONDS, registry=registry
         )
-        self._ran = Histogram(
-            "pyroclast_run_seconds", "From the start of a Job to its end", ["queue"], buckets=SECONDS, registry=registry
-        )
-        self._ends = CounterMetric("pyroclast_job_ends", "Jobs that ended", ["queue", "state"], registry=registry)
+        self._ends = JobEndSeries(registry)
         self._started: dict[str, float] = {}
         cluster.table.on_row(self.changed)
         cluster.queues.on_change(self._queue_changed)
@@ -102,19 +100,16 @@ class JobEnds:
             self._started[new.uid] = _seconds(new.changed, self._now())
             self._waited.labels(new.queue).observe(max(0.0, self._started[new.uid] - _seconds(new.created, self._now())))
         if new.has_ended and not old.has_ended:
-            self._ends.labels(new.queue, new.phase).inc()
             started = self._started.pop(new.uid, None)
-            if started is not None:
-                self._ran.labels(new.queue).observe(max(0.0, _seconds(new.changed, self._now()) - started))
+            seconds = None if started is None else _seconds(new.changed, self._now()) - started
+            self._ends.ended(new.queue, new.phase, seconds)
 
     def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
         """Forget a queue that was deleted."""
         if new is not None or old is None:
             return
-        name = old.metadata.name
-        for histogram in (self._waited, self._ran):
-            histogram.remove_by_labels({"queue": name})
-        self._ends.remove_by_labels({"queue": name})
+        self._waited.remove_by_labels({"queue": old.metadata.name})
+        self._ends.forget(old.metadata.name)
 
 
 def is_below_guarantee(queue: ShownQueue) -> bool:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Table, and_, delete, event, func, literal, or_, select, text, tuple_
+from sqlalchemy import Column, ColumnElement, Table, and_, delete, event, func, literal, or_, select, text, tuple_
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -16,9 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.merging import merged, replace, upsert
 from pyroclast_recorder.database.migration import migrate
-from pyroclast_recorder.database.native_groups import update_native_groups
+from pyroclast_recorder.database.native_groups import native_groups_before, update_native_groups
 from pyroclast_recorder.database.tables import (
     Row,
+    composites,
     cursors,
     dirty_hours,
     gaps,
@@ -36,6 +37,7 @@ from pyroclast_recorder.database.tables import (
     usage_hours,
 )
 from pyroclast_recorder.database.usage_rows import FOREVER, usage_rows
+from pyroclast_recorder.facts.native_groups import GroupEnd
 from pyroclast_recorder.hourly_usage import DAY, HOUR, HourUsage, changed_hours, held, hours_between
 from pyroclast_recorder.measured_hours import means_in, measured_hours
 
@@ -119,7 +121,7 @@ class Database:
 
     async def still_there(self, table: Table, kind: str | None = None) -> dict[str, Row]:
         """The rows of Jobs or pods, by uid, of which nobody saw yet that they are gone; `kind`: of what is shown like Jobs."""
-        there = [table.c.cluster == self.cluster, (table.c.removed if table is jobs else table.c.released_high).is_(None)]
+        there = [table.c.cluster == self.cluster, (table.c.released_high if table is pods else table.c.removed).is_(None)]
         if table is jobs:
             there.append(jobs.c.kind.is_not_distinct_from(kind))
         async with self.reading() as connection:
@@ -192,24 +194,24 @@ class Database:
             return [(int(at), queue, user, resource, int(amount)) for at, queue, user, resource, amount in found]
 
     async def runs(self, since: int, most: int) -> list[Row]:
-        """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike."""
-        told = (
-            jobs.c.phase,
-            jobs.c.started,
-            jobs.c.ended,
-            jobs.c.removed,
-            jobs.c.estimate,
-            job_alikes.c.alike,
-            job_alikes.c.owner,
-        )
+        """At most `most` Jobs that ended from `since` on, newest first, and as many that run, with what tells them alike.
+
+        What is below a CompositePodGroup without a parent counts together.
+        """
         same = and_(job_alikes.c.cluster == jobs.c.cluster, job_alikes.c.job == jobs.c.uid)
-        chosen = (
-            select(*told).join_from(jobs, job_alikes, same).where(jobs.c.cluster == self.cluster, jobs.c.started.is_not(None))
-        )
-        running = chosen.where(jobs.c.ended.is_(None), jobs.c.removed.is_(None))
-        ended = chosen.where(jobs.c.ended >= since).order_by(jobs.c.ended.desc())
+        of_jobs = select(*_run(jobs, job_alikes, job_alikes.c.estimate)).join_from(jobs, job_alikes, same)
+        of_trees = select(*_run(composites, composites, composites.c.declared)).where(composites.c.alike.is_not(None))
+        ended: list[Row] = []
+        running: list[Row] = []
         async with self.reading() as connection:
-            return [dict(row) for each in (ended, running) for row in (await connection.execute(each.limit(most))).mappings()]
+            for table, each in ((jobs, of_jobs), (composites, of_trees)):
+                chosen = each.where(table.c.cluster == self.cluster, table.c.started.is_not(None)).limit(most)
+                of_ended = chosen.where(table.c.ended >= since).order_by(table.c.ended.desc())
+                ended += (dict(row) for row in (await connection.execute(of_ended)).mappings())
+                of_running = chosen.where(table.c.ended.is_(None), table.c.removed.is_(None))
+                running += (dict(row) for row in (await connection.execute(of_running)).mappings())
+        ended.sort(key=lambda row: -row["ended"])
+        return [*ended[:most], *running[:most]]
 
     async def jobs_of(self, uids: Sequence[str]) -> dict[str, Row]:
         """The rows of Jobs, by uid."""
@@ -226,23 +228,28 @@ class Database:
                 found[table] = [dict(row) for row in (await connection.execute(chosen)).mappings()]
             return found
 
-    async def write(self, batch: Batch, now: int) -> None:
+    async def write(self, batch: Batch, now: int) -> list[GroupEnd]:
         """Merge a batch into the tables, all of it or nothing.
 
         Hours whose use it changes are noted, to be added up anew by `settle`.
+
+        Returns:
+            The PodGroups of Kubernetes that had not ended before.
         """
         async with self._transaction() as connection:
             hours = await self._changed_hours(connection, batch, now)
+            before = await native_groups_before(connection, batch)
             for table, rows in batch.rows.items():
                 await connection.execute(upsert(table, self._dialect), list(rows.values()))
                 self._written += len(rows)
             if self._written >= self._analyze_at:
                 await connection.execute(text("ANALYZE"))
                 self._analyze_at = GROWTH * self._written
-            await update_native_groups(connection, batch)
+            ends = await update_native_groups(connection, batch, before)
             await self._note_hours(connection, hours)
             if moved := batch.cursor_rows():
                 await connection.execute(replace(cursors, self._dialect), moved)
+        return ends
 
     async def settle(self, now: int) -> int:
         """Add up anew the use of all hours that changed, and of pods that still run until now; the number of hours."""
@@ -263,6 +270,7 @@ class Database:
         """Delete up to `at_once` rows of what ended before a time, in seconds; hours that are not settled yet keep their pods."""
         ended = {
             jobs: jobs.c.removed,
+            composites: composites.c.removed,
             owners: owners.c.removed,
             pods: pods.c.released_high,
             usage_hours: usage_hours.c.hour,
@@ -424,6 +432,12 @@ def _prepare_sqlite(connection: Any, _: object) -> None:  # noqa: ANN401 - of th
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.execute("PRAGMA analysis_limit=1000")
     cursor.close()
+
+
+def _run(table: Table, alikes: Table, declared: Column[Any]) -> list[ColumnElement[Any]]:
+    """What `runs` tells of the rows of a table; `declared`: the estimate where a row has none itself."""
+    estimate = func.coalesce(table.c.estimate, declared).label("estimate")
+    return [*(table.c[name] for name in ("phase", "started", "ended", "removed")), estimate, alikes.c.alike, alikes.c.owner]
 
 
 def _whose(job: Row | None) -> tuple[Any, ...]:

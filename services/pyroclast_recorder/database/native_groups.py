@@ -7,22 +7,42 @@ changes these, so that the order in which objects were seen makes no difference.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from pyroclast.api.types import BATCH_JOBS
 from pyroclast_recorder.database.batches import Batch
+from pyroclast_recorder.database.composites import update_composites
 from pyroclast_recorder.database.merging import replace
 from pyroclast_recorder.database.tables import Row, job_alikes, jobs, owners, pods
-from pyroclast_recorder.facts.native_groups import KIND, native_alike, native_outcome
+from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, group_end, native_alike, native_outcome
 
-__all__ = ["update_native_groups"]
+__all__ = ["native_groups_before", "update_native_groups"]
 
 
-async def update_native_groups(connection: AsyncConnection, batch: Batch) -> None:
-    """Work out anew which pods belong to which group, and how groups are, where a batch changed rows; in its transaction."""
+async def native_groups_before(connection: AsyncConnection, batch: Batch) -> dict[str, Row]:
+    """The rows of groups, by their uids, that a batch is about to merge with what their objects tell."""
+    uids = [row["uid"] for row in batch.rows.get(jobs, {}).values() if row["kind"] == KIND or row["removed"] is not None]
+    if not uids:
+        return {}
+    chosen = select(jobs).where(jobs.c.cluster == batch.cluster, jobs.c.uid.in_(uids), jobs.c.kind == KIND)
+    return {row["uid"]: dict(row) for row in (await connection.execute(chosen)).mappings()}
+
+
+async def update_native_groups(connection: AsyncConnection, batch: Batch, before: Mapping[str, Row]) -> list[GroupEnd]:
+    """Work out anew which pods belong to which group, and how groups are, where a batch changed rows; in its transaction.
+
+    Args:
+        connection: of the transaction.
+        batch: what was written.
+        before: the rows that were there, see `native_groups_before`.
+
+    Returns:
+        How groups ended that had not before.
+    """
     of_jobs, of_pods = (batch.rows.get(table, {}).values() for table in (jobs, pods))
     groups = [row for row in of_jobs if row["kind"] == KIND]
     members = [row for row in of_pods if row["pod_group"] is not None]
@@ -33,7 +53,25 @@ async def update_native_groups(connection: AsyncConnection, batch: Batch) -> Non
     changed_pods = [row["uid"] for row in of_pods if row["pod_group"] is not None or row["namespace"] is None]
     changed_jobs = [row["uid"] for row in batch.rows.get(owners, {}).values() if row["kind"] in {BATCH_JOBS.kind, None}]
     if changed_groups or changed_pods or changed_jobs:
-        await _follow(connection, batch.cluster, changed_groups, changed_pods, changed_jobs)
+        followed = await _follow(connection, batch.cluster, changed_groups, changed_pods, changed_jobs)
+    else:
+        followed = []
+    await update_composites(connection, batch, [each.after for each in followed])
+    renewed = {row["uid"] for row in of_jobs}
+    ends = []
+    for each in followed:
+        uid = each.after["uid"]
+        if (end := group_end(before.get(uid) if uid in renewed else each.before, each.after, each.pods)) is not None:
+            ends.append(end)
+    return ends
+
+
+class _Followed(NamedTuple):
+    """The row of a group as it was found and as it is now, and those of its pods."""
+
+    before: Row
+    after: Row
+    pods: Sequence[Row]
 
 
 async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str, str]]) -> None:
@@ -48,8 +86,8 @@ async def _link(connection: AsyncConnection, cluster: str, named: set[tuple[str,
 
 async def _follow(
     connection: AsyncConnection, cluster: str, uids: list[str], changed_pods: list[str], changed_jobs: list[str]
-) -> None:
-    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes."""
+) -> list[_Followed]:
+    """Work out the outcome of the groups `uids`, and of those of changed pods and Jobs of Kubernetes; which these are."""
     of_changed = (pods.c.cluster == cluster, pods.c.uid.in_(changed_pods), pods.c.pod_group.is_not(None), pods.c.job.is_not(None))
     theirs = await connection.scalars(select(pods.c.job).where(*of_changed))
     mine = (jobs.c.cluster == cluster, jobs.c.kind == KIND)
@@ -59,17 +97,20 @@ async def _follow(
     members = await _members(connection, cluster, groups)
     of_jobs = await _jobs(connection, cluster, groups)
     changes, alikes = [], []
+    followed: list[_Followed] = []
     for group in groups:
         own = members[group["uid"]]
         outcome = native_outcome(group, own, of_jobs.get(group["owner_uid"]))
+        followed.append(_Followed(group, {**group, **outcome}, own))
         if any(group[name] != value for name, value in outcome.items()):
             changes.append({"group": group["uid"], **outcome})
-        if (alike := native_alike({**group, **outcome}, own)) is not None:
+        if group["parent"] is None and (alike := native_alike({**group, **outcome}, own)) is not None:
             alikes.append({"cluster": cluster, "version": 0, **alike})
     if changes:
         await connection.execute(update(jobs).where(*mine, jobs.c.uid == bindparam("group")), changes)
     if new := await _unknown(connection, cluster, alikes):
         await connection.execute(replace(job_alikes, connection.dialect.name), new)
+    return followed
 
 
 async def _members(connection: AsyncConnection, cluster: str, groups: Sequence[Row]) -> dict[str, list[Row]]:
@@ -95,5 +136,9 @@ async def _unknown(connection: AsyncConnection, cluster: str, alikes: Sequence[R
     if not alikes:
         return []
     chosen = select(job_alikes).where(job_alikes.c.cluster == cluster, job_alikes.c.job.in_([row["job"] for row in alikes]))
-    known = {row["job"]: (row["alike"], row["owner"]) for row in (await connection.execute(chosen)).mappings()}
-    return [row for row in alikes if known.get(row["job"]) != (row["alike"], row["owner"])]
+    known = {row["job"]: _told(dict(row)) for row in (await connection.execute(chosen)).mappings()}
+    return [row for row in alikes if known.get(row["job"]) != _told(row)]
+
+
+def _told(alike: Row) -> tuple[Any, ...]:
+    return tuple(alike[name] for name in ("alike", "owner", "estimate"))

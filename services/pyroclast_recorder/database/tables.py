@@ -19,6 +19,7 @@ __all__ = [
     "SCHEDULED",
     "Merge",
     "Row",
+    "composites",
     "cursors",
     "dirty_hours",
     "gaps",
@@ -87,6 +88,15 @@ def _version() -> Column[Any]:
 
 
 _IS_GROUP: Final = text("kind IS NOT NULL")
+_HAS_PARENT: Final = text("parent IS NOT NULL")
+
+
+def _by_parent(table: str) -> tuple[Index, Index]:
+    """What is below a CompositePodGroup, by its name and by its uid."""
+    names = f"{table}_by_parent", f"{table}_by_parent_uid"
+    by_name = Index(names[0], "cluster", "parent", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
+    return by_name, Index(names[1], "cluster", "parent_uid", sqlite_where=_HAS_PARENT, postgresql_where=_HAS_PARENT)
+
 
 jobs: Final = Table(
     "jobs",
@@ -96,8 +106,8 @@ jobs: Final = Table(
     _version(),
     *map(_text, ("kind", "namespace", "name", "queue", "submitted_by")),
     *map(_text, ("priority_class", "shape", "image", "estimate", "labels", "phase", "reason", "message")),
-    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("owner_kind", "owner_name", "owner_uid")),
-    _text("requests"),
+    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("owner_kind", "owner_name", "owner_uid", "parent_uid")),
+    *map(_text, ("requests", "parent")),
     *map(_number, ("gang_size", "retries")),
     *(_number(name, Merge.FIRST) for name in ("created", "let_in", "placed", "started", "removed")),
     _number("ended"),
@@ -106,8 +116,28 @@ jobs: Final = Table(
     Index("jobs_by_end", "cluster", "ended"),
     Index("jobs_by_start", "cluster", "started"),
     Index("jobs_by_owner", "cluster", "owner_uid", sqlite_where=_IS_GROUP, postgresql_where=_IS_GROUP),
+    *_by_parent("jobs"),
 )
-"""Jobs, which have no `kind`, and what is shown like them."""
+"""Jobs, which have no `kind`, and what is shown like them.
+
+`parent`: the CompositePodGroup of Kubernetes that one names; `parent_uid`: its row in `composites`.
+"""
+
+composites: Final = Table(
+    "composites",
+    METADATA,
+    _key("cluster"),
+    _key("uid"),
+    _version(),
+    *map(_text, ("namespace", "name", "parent", "queue", "estimate", "phase", "alike", "owner", "declared")),
+    *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("parent_uid", "owner_name")),
+    *map(_number, ("min_groups", "ended")),
+    *(_number(name, Merge.FIRST) for name in ("created", "started", "removed")),
+    Index("composites_by_name", "cluster", "namespace", "name"),
+    Index("composites_by_end", "cluster", "ended"),
+    *_by_parent("composites"),
+)
+"""CompositePodGroups. Of one without a parent, `phase` to `declared` tell how all below it runs, as of a Job."""
 
 job_phases: Final = Table(
     "job_phases", METADATA, _key("cluster"), _key("job"), _number_key("at"), _key("name"), _version(), _text("message")
@@ -129,9 +159,18 @@ FLOW_ENDED: Final = "FlowEnded"
 """The name of rows of `job_phases` that say that a traced flow, whose uid is in `job`, has ended, and its span was sent."""
 
 job_alikes: Final = Table(
-    "job_alikes", METADATA, _key("cluster"), _key("job"), _version(), *map(_text, ("alike", "owner")), _number("at", Merge.FIRST)
+    "job_alikes",
+    METADATA,
+    _key("cluster"),
+    _key("job"),
+    _version(),
+    *map(_text, ("alike", "owner", "estimate")),
+    _number("at", Merge.FIRST),
 )
-"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries."""
+"""What a Job has in common with others: digests of keys with commas, and that of whose estimate it carries.
+
+`estimate`: that of its oldest pod, which counts where the Job itself has none.
+"""
 
 owners: Final = Table(
     "owners",
@@ -153,7 +192,8 @@ pods: Final = Table(
     _key("cluster"),
     _key("uid"),
     _version(),
-    *map(_text, ("namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for", "pod_group")),
+    *map(_text, ("namespace", "name", "queue", "task", "node", "requests", "phase", "reason", "evicted_for")),
+    *map(_text, ("pod_group", "estimate")),
     *(Column(name, Text, info={"merge": Merge.FIRST}) for name in ("job", "domain")),
     *map(_number, ("task_index", "job_version", "exit_code")),
     *(_number(name, Merge.FIRST) for name in ("created", "bound", "started", "finished", "released_high")),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from pyroclast.api import keys
 from pyroclast.api.enums import JobPhase, NativeConditionType, PodPhase
 from pyroclast.api.records.meta import Meta, OwnerReference
-from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
+from pyroclast.api.records.native_groups import CompositePodGroup, NativeCondition, NativePodGroup
 from pyroclast.api.run_lengths import alike_keys, digest, of_one_pod, worth_key
 from pyroclast.api.types import NATIVE_POD_GROUPS
 from pyroclast.api.waiting import Waiting, read_waiting
@@ -23,10 +23,34 @@ from pyroclast_recorder.facts.predictions import prediction_row
 from pyroclast_recorder.facts.units import LARGEST, clipped, seconds
 from pyroclast_recorder.hourly_usage import held
 
-__all__ = ["KIND", "native_alike", "native_causes", "native_facts", "native_outcome", "native_phases", "native_prediction"]
+__all__ = [
+    "KIND",
+    "GroupEnd",
+    "condition_of",
+    "group_end",
+    "native_alike",
+    "native_causes",
+    "native_facts",
+    "native_outcome",
+    "native_phases",
+    "native_prediction",
+    "oldest_pod",
+    "queue_of",
+]
 
 KIND: Final = NATIVE_POD_GROUPS.qualified
 """What rows of `jobs` have as their kind that are of such groups."""
+
+_ENDED: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED})
+
+
+class GroupEnd(NamedTuple):
+    """How and when a group ended. `seconds`: since its start."""
+
+    queue: str
+    phase: str
+    at: int
+    seconds: int
 
 
 def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[str, Any] | None:
@@ -34,13 +58,9 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
 
     None for one that shows a Job of ours, which has a row of its own, or that no scheduler of ours has looked at.
     """
-    meta, spec, queued = group.metadata, group.spec, _condition(group, NativeConditionType.QUEUED)
+    meta, spec, queued = group.metadata, group.spec, condition_of(group, NativeConditionType.QUEUED)
     if queued is None or job_of(group) is not None:
         return None
-    waiting = _waiting(group)
-    queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
-    if not queue and waiting is not None:
-        queue = waiting.queue
     waits, started = queued.status == "True", _started(group)
     gang, owner = spec.scheduling_policy.gang, meta.controller
     row: dict[str, Any] = {
@@ -48,7 +68,8 @@ def native_facts(group: NativePodGroup, now: int, *, is_deleted: bool) -> dict[s
         "kind": KIND,
         "namespace": meta.namespace,
         "name": meta.name,
-        "queue": clipped(queue, 253) if queue else None,
+        "queue": queue_of(group),
+        "parent": clipped(spec.parent_composite_pod_group_name, 253) or None,
         "submitted_by": UNKNOWN_USER,
         "owner_kind": clipped(owner.kind, 63) if owner else None,
         "owner_name": clipped(owner.name, 253) if owner else None,
@@ -78,7 +99,7 @@ def native_phases(group: NativePodGroup) -> Iterator[dict[str, Any]]:
 
 def native_causes(group: NativePodGroup) -> Iterator[dict[str, Any]]:
     """The rows of `job_causes`: why it waits."""
-    queued = _condition(group, NativeConditionType.QUEUED)
+    queued = condition_of(group, NativeConditionType.QUEUED)
     if queued is not None and queued.status == "True" and (at := seconds(queued.last_transition_time)) is not None:
         name, message = clipped(queued.reason, 63), clipped(queued.message) or None
         yield {"job": group.metadata.uid, "at": at, "name": name, "message": message}
@@ -122,8 +143,21 @@ def native_outcome(group: Row, pods: Sequence[Row], job: Row | None = None) -> d
     return {**found, "phase": str(phase), "ended": ended}
 
 
+def group_end(before: Row | None, group: Row, pods: Iterable[Row]) -> GroupEnd | None:
+    """The end of a group that had not ended by its row `before`; None where it has not, or was deleted before its end.
+
+    Its pods may end before it is written that it has started: then it began with the first of them.
+    """
+    if group["phase"] not in _ENDED or (before is not None and before["phase"] in _ENDED):
+        return None
+    started, ended = group["started"], group["ended"]
+    if started is None:
+        started = min(time.begin for pod in pods if (time := held(pod)) is not None)
+    return GroupEnd(group["queue"] or "", group["phase"], ended, max(0, ended - started))
+
+
 def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
-    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for.
+    """The row of `job_alikes`, without cluster and version: as that of a Job, by what its oldest pod asks for and declares.
 
     None before it has a pod.
 
@@ -131,7 +165,7 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
         group: its row.
         pods: the rows of its pods.
     """
-    oldest = min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
+    oldest = oldest_pod(pods)
     if oldest is None:
         return None
     owners = (OwnerReference(name=group["owner_name"], controller=True),) if group["owner_name"] else ()
@@ -139,7 +173,13 @@ def native_alike(group: Row, pods: Sequence[Row]) -> dict[str, Any] | None:
     asked = of_one_pod(orjson.loads(oldest["requests"]))
     alike = alike_keys(meta, group["namespace"], group["queue"] or "default", group["gang_size"], asked)
     owner = digest(worth_key(meta, group["namespace"]))
-    return {"job": group["uid"], "alike": ",".join(map(digest, alike)), "owner": owner, "at": group["created"]}
+    told = {"alike": ",".join(map(digest, alike)), "owner": owner, "estimate": oldest["estimate"]}
+    return {"job": group["uid"], **told, "at": group["created"]}
+
+
+def oldest_pod(pods: Iterable[Row]) -> Row | None:
+    """The pod that speaks for its group where that says nothing itself; None if there is none."""
+    return min((pod for pod in pods if pod["requests"]), key=lambda pod: (pod["created"] or 0, pod["name"]), default=None)
 
 
 def _requests(pods: Iterable[Row]) -> str | None:
@@ -164,9 +204,21 @@ def _has_completed(needed: int, ends: Sequence[tuple[Row, int]], last: int) -> b
     return is_whole and len(succeeded) >= needed and _last(end for _, end in succeeded) == last
 
 
-def _waiting(group: NativePodGroup) -> Waiting | None:
+def queue_of(group: NativePodGroup | CompositePodGroup) -> str | None:
+    """The queue that it names, else that in which the scheduler lets it wait; None where neither is known."""
+    meta, waiting = group.metadata, _waiting(group)
+    queue = meta.labels.get(keys.SCHEDULING_QUEUE_NAME) or meta.annotations.get(keys.SCHEDULING_QUEUE_NAME)
+    return clipped(queue or ("" if waiting is None else waiting.queue), 253) or None
+
+
+def condition_of(group: NativePodGroup | CompositePodGroup, kind: NativeConditionType) -> NativeCondition | None:
+    """Its condition of a type."""
+    return next((each for each in group.status.conditions if each.type == kind), None)
+
+
+def _waiting(group: NativePodGroup | CompositePodGroup) -> Waiting | None:
     """What it says of its wait."""
-    said = _condition(group, NativeConditionType.WAITING)
+    said = condition_of(group, NativeConditionType.WAITING)
     return None if said is None else read_waiting(said.message)
 
 
@@ -176,9 +228,5 @@ def _last(times: Iterable[int]) -> int:
 
 def _started(group: NativePodGroup) -> int | None:
     """When as many of its pods had places as its gang needs."""
-    scheduled = _condition(group, NativeConditionType.INITIALLY_SCHEDULED)
+    scheduled = condition_of(group, NativeConditionType.INITIALLY_SCHEDULED)
     return seconds(scheduled.last_transition_time) if scheduled is not None and scheduled.status == "True" else None
-
-
-def _condition(group: NativePodGroup, kind: NativeConditionType) -> NativeCondition | None:
-    return next((each for each in group.status.conditions if each.type == kind), None)

@@ -57,6 +57,7 @@ def pod_facts(pod: Pod, now: int, *, is_deleted: bool) -> dict[str, Any]:
         "queue": clipped(queue, 253) if queue else None,
         "task": clipped(annotations.get(keys.TASK_SPEC, ""), 253) or None,
         "task_index": _number(annotations.get(keys.TASK_INDEX) or annotations.get(COMPLETION_INDEX)),
+        "estimate": clipped(annotations.get(keys.RUNNING_ESTIMATE, ""), 63) or None,
         "job_version": _number(annotations.get(keys.JOB_VERSION)),
         "node": pod.spec.node_name or None,
         "requests": orjson.dumps(requested(pod), option=orjson.OPT_SORT_KEYS).decode(),

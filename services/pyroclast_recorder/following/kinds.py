@@ -11,11 +11,12 @@ from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.hyperjobs import HyperJob
 from pyroclast.api.records.jobs import CronJob, Job
 from pyroclast.api.records.meta import Record
-from pyroclast.api.records.native_groups import NativePodGroup
+from pyroclast.api.records.native_groups import CompositePodGroup, NativePodGroup
 from pyroclast.api.records.nodes import Node
 from pyroclast.api.records.pods import Pod
 from pyroclast.api.types import (
     BATCH_JOBS,
+    COMPOSITE_POD_GROUPS,
     CRON_JOBS,
     HYPER_JOBS,
     HYPER_NODES,
@@ -28,16 +29,16 @@ from pyroclast.api.types import (
     ResourceType,
 )
 from pyroclast.kube.http.client import Client
-from pyroclast.kube.http.native_groups import kind_served
+from pyroclast.kube.http.native_groups import composite_kind_served, kind_served
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import jobs, pods
+from pyroclast_recorder.database.tables import composites, jobs, pods
 from pyroclast_recorder.facts.native_groups import KIND
 from pyroclast_recorder.facts.owners import Owner
 from pyroclast_recorder.following.domains import Domains
 from pyroclast_recorder.following.group_sink import GroupSink
 from pyroclast_recorder.following.node_sink import NodeSink
 from pyroclast_recorder.following.owner_sink import OwnerSink
-from pyroclast_recorder.following.sinks import KindSink, group_rows, job_rows, native_rows, pod_rows
+from pyroclast_recorder.following.sinks import KindSink, composite_rows, group_rows, job_rows, native_rows, pod_rows
 from pyroclast_recorder.following.stream import Sink
 from pyroclast_recorder.following.tracing import JobTracer
 from pyroclast_recorder.following.writer import RowTaker
@@ -91,6 +92,8 @@ def followed_kinds(
     if are_natives_followed:
         natives: KindSink[NativePodGroup] = KindSink(database, takers(NATIVE_POD_GROUPS), native_rows, jobs, on_gap, kind=KIND)
         found[NATIVE_POD_GROUPS] = Followed(NativePodGroup, natives, kind_served)
+        trees: KindSink[CompositePodGroup] = KindSink(database, takers(COMPOSITE_POD_GROUPS), composite_rows, composites, on_gap)
+        found[COMPOSITE_POD_GROUPS] = Followed(CompositePodGroup, trees, composite_kind_served)
 
         def is_ours(owner: Owner) -> bool:  # a namespace may give its pods our scheduler, where the Job names another
             spec = owner.spec if isinstance(owner, batch.Job) else batch.JobSpec()

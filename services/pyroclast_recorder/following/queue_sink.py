@@ -30,9 +30,13 @@ class QueueSink:
         database: knows what Jobs ask for.
         writer: takes the rows.
         now: seconds by the clock of the API server.
+        on_gone: told the name of a queue that was deleted.
     """
 
-    def __init__(self, database: Database, writer: RowTaker, now: Callable[[], float]) -> None:
+    def __init__(
+        self, database: Database, writer: RowTaker, now: Callable[[], float], *, on_gone: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._on_gone = on_gone
         self._database, self._writer, self._now = database, writer, now
         self._queues: dict[str, tuple[int, Queue]] = {}
         self._is_listed = False
@@ -63,12 +67,14 @@ class QueueSink:
         """A queue was seen."""
         if is_deleted:
             self._queues.pop(record.metadata.uid, None)
+            self._on_gone(record.metadata.name)
         else:
             self._queues[record.metadata.uid] = version, record
 
     async def take_list(self, uids: set[str], since: int | None, began: int, now: int) -> None:  # noqa: ARG002 - a Sink
         """The list is complete: queues that are not in it have gone."""
-        self._queues = {uid: known for uid, known in self._queues.items() if uid in uids}
+        for uid in self._queues.keys() - uids:
+            self._on_gone(self._queues.pop(uid)[1].metadata.name)
         self._is_listed = True
 
     async def tell_gap(self, cursor: Cursor, now: int, why: str) -> None:

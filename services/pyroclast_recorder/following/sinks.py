@@ -11,18 +11,19 @@ from sqlalchemy import Table
 from pyroclast.api.records.groups import PodGroup
 from pyroclast.api.records.jobs import Job
 from pyroclast.api.records.meta import Record
-from pyroclast.api.records.native_groups import NativePodGroup
+from pyroclast.api.records.native_groups import CompositePodGroup, NativePodGroup
 from pyroclast.api.records.pods import Pod
 from pyroclast_recorder.database.batches import Cursor
 from pyroclast_recorder.database.database import Database
-from pyroclast_recorder.database.tables import Row, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
+from pyroclast_recorder.database.tables import Row, composites, gaps, job_alikes, job_causes, job_phases, jobs, pods, predictions
+from pyroclast_recorder.facts.composites import composite_facts
 from pyroclast_recorder.facts.jobs import alike_facts, cause_facts, group_facts, job_facts, phase_facts
 from pyroclast_recorder.facts.native_groups import native_causes, native_facts, native_phases, native_prediction
 from pyroclast_recorder.facts.pods import is_ours, pod_facts
 from pyroclast_recorder.facts.predictions import prediction_facts
 from pyroclast_recorder.following.writer import RowTaker
 
-__all__ = ["KindSink", "Seen", "group_rows", "job_rows", "native_rows", "pod_rows"]
+__all__ = ["KindSink", "Seen", "composite_rows", "group_rows", "job_rows", "native_rows", "pod_rows"]
 
 log = structlog.get_logger()
 
@@ -66,6 +67,13 @@ def native_rows(group: NativePodGroup, now: int, *, is_deleted: bool) -> Seen:
             yield predictions, None, prediction
         for cause in native_causes(group):
             yield job_causes, None, cause
+
+
+def composite_rows(group: CompositePodGroup, now: int, *, is_deleted: bool) -> Seen:
+    """The row of a CompositePodGroup."""
+    row = composite_facts(group, now, is_deleted=is_deleted)
+    if row is not None:
+        yield composites, None, row
 
 
 def pod_rows(schedulers: frozenset[str], domain_of: Callable[[str | None], str | None]) -> Callable[..., Seen]:
@@ -136,6 +144,6 @@ class KindSink(Generic[T]):
 
 def _at_list(table: Table, is_listed: bool, since: int | None, began: int, now: int) -> dict[str, int | None]:
     """What a list says of a row that was not known to have ended."""
-    if table is jobs:
-        return {} if is_listed else {"removed": now}
-    return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}
+    if table is pods:
+        return {"released_low": began} if is_listed else {"released_low": since, "released_high": now}
+    return {} if is_listed else {"removed": now}

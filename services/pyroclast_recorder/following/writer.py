@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -13,6 +13,7 @@ from pyroclast.kube.basics.deadline import loop_time
 from pyroclast_recorder.database.batches import Batch, Cursor
 from pyroclast_recorder.database.database import Database, DatabaseUnavailable, RowRefused
 from pyroclast_recorder.database.tables import Row
+from pyroclast_recorder.facts.native_groups import GroupEnd
 
 __all__ = ["RowTaker", "Writer"]
 
@@ -47,6 +48,7 @@ class Writer:
         now: seconds by the clock of the API server.
         on_write: told how many rows were written, and seconds since the oldest of them was added.
         before_write: waited for before a batch is written, with the batch.
+        on_ends: told which PodGroups of Kubernetes ended.
     """
 
     def __init__(
@@ -55,7 +57,10 @@ class Writer:
         now: Callable[[], float],
         on_write: Callable[[int, float], None],
         before_write: Callable[[Batch], Awaitable[None]] | None = None,
+        *,
+        on_ends: Callable[[Sequence[GroupEnd]], None] = lambda _: None,
     ) -> None:
+        self._on_ends = on_ends
         self._database, self._now, self._on_write, self._before_write = database, now, on_write, before_write
         self._batch = Batch(database.cluster)
         self._oldest = 0.0
@@ -144,10 +149,10 @@ class Writer:
         if self._before_write is not None:
             await self._before_write(batch)
         try:
-            await self._database.write(batch, now)
+            self._on_ends(await self._database.write(batch, now))
         except RowRefused:
             for part in batch.parts():
                 try:
-                    await self._database.write(part, now)
+                    self._on_ends(await self._database.write(part, now))
                 except RowRefused as error:
                     log.error("recorder.row_left_out", rows=part.described(), error=str(error))  # noqa: TRY400 - of one row

@@ -29,6 +29,7 @@ from pyroclast_recorder.database.tables import (
     usage_days,
 )
 from pyroclast_recorder.database.usage_rows import usage_rows
+from pyroclast_recorder.facts.native_groups import oldest_pod
 from pyroclast_recorder.hourly_usage import DAY, HOUR, held
 from pyroclast_recorder.reading.cluster_use import cluster_rows
 from pyroclast_recorder.reading.efficiency import Measured, measured_of, use_of
@@ -367,11 +368,17 @@ def _job(job: Row, of_job: Sequence[Row], now: int) -> dict[str, Any]:
         "retries": job["retries"],
         "shape": job["shape"],
         "image": job["image"],
-        "estimate": job["estimate"],
+        "estimate": job["estimate"] or (_declared(of_job) if job["kind"] else None),
         "labels": orjson.loads(job["labels"]) if job["labels"] else {},
         "asked": asked,
         "doubtful": doubtful,
     }
+
+
+def _declared(of_group: Sequence[Row]) -> str | None:
+    """The estimate of a group that has none itself."""
+    oldest = oldest_pod(of_group)
+    return None if oldest is None else oldest["estimate"]
 
 
 def _tasks(of_job: Sequence[Row], measured: Mapping[str, Mapping[str, Measured]], now: int) -> list[dict[str, Any]]:

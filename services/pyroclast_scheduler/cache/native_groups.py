@@ -302,6 +302,17 @@ class NativeGroups:
             return self._part_shown(key) or group or self._held(key)
         return self._mirror_of(key, group)
 
+    def without_pods(self, key: str) -> Group | None:
+        """The object of that key, see `shown`, as a group that has no pods; None where there is no such object."""
+        slot = composite.slot_of(key)
+        described: _Source | composite.Node | None = self._sources.get(key)
+        if slot is not None:
+            described = None if self.trees.composite(slot) is None else self.trees.alone(slot)
+        if described is None:
+            return None
+        record, kind = described.record, described.kind
+        return Group(kind=kind, key=key, metadata=record.metadata, said=record.status.conditions, keeps_phase=False)
+
     def _part_shown(self, key: str) -> Group | None:
         root = self._root_above(key)
         entry = None if root is None else self._jobs.entries.get(root)

@@ -33,6 +33,7 @@ from pyroclast_scheduler.model.reservations import Reservation, written
 from pyroclast_scheduler.model.tasks import TaskFacts
 from pyroclast_scheduler.session.outcome import Note, Outcome, WaitingTask
 from pyroclast_scheduler.shell.debounce import Debounce
+from pyroclast_scheduler.shell.evicted_groups import EvictedGroups
 from pyroclast_scheduler.shell.hold_seconds import HOLD_SECONDS, seconds_of_pod, seconds_of_reason, waiting_reason
 from pyroclast_scheduler.shell.native_conditions import conditions_patch, said_class
 from pyroclast_scheduler.shell.patches import (
@@ -110,8 +111,8 @@ class Writer:
         self._gates: Debounce[str, TaskFacts] = Debounce()
         self._conditions: dict[str, str] = {}
         self._bare: dict[str, str] = {}
-        self._evicted: dict[str, str] = {}
-        self._pruners = Pruner(), Pruner(), Pruner()
+        self._evicted = EvictedGroups(cache.natives)
+        self._pruners = Pruner(), Pruner()
         self._noted: dict[tuple[str, str], str] = {}
         self._waits: dict[str, set[str]] = {}
         self._slots: dict[str, set[tuple[str, str]]] = {}
@@ -126,8 +127,7 @@ class Writer:
     async def take(self, outcome: Outcome) -> None:
         """Note what `outcome` wants written; wishes that it no longer has are dropped."""
         now = self._now()
-        conditions, bare, evicted = self._pruners
-        evicted.prune(self._evicted, lambda key: self._cache.natives.shown(key) is not None)
+        conditions, bare = self._pruners
         conditions.prune(self._conditions, self._cache.tasks.__contains__)
         bare.prune(self._bare, lambda key: self._cache.groups.current(key) is not None)
         preempting = frozenset(waiting.task.job for waiting in outcome.waiting if waiting.nominated)
@@ -356,8 +356,7 @@ class Writer:
 
     def evicted(self, task: TaskFacts, message: str) -> None:
         """Say on a group that goes whole with `task` that it does, where its object has a condition for that."""
-        for key in self._cache.natives.gone_whole(task):
-            self._evicted[key] = message
+        for key in self._evicted.add(task, message):
             self._wish_native(key, self._now())
             self._alarm.set()
 
@@ -366,7 +365,7 @@ class Writer:
         keys = self._cache.natives.told_of(job)
         for key in keys:
             if key in self._evicted and (is_again if len(keys) == 1 else self._has_places(key)):
-                del self._evicted[key]  # its pods have their places again
+                self._evicted.remove(key)  # its pods have their places again
             self._wish_native(key, now)
 
     def _has_places(self, key: str) -> bool:
@@ -375,19 +374,18 @@ class Writer:
 
     def _wish_native(self, key: str, now: float) -> None:
         """Have the conditions of a group written whose phase is in memory alone, if they say something else by then."""
-        group = self._cache.natives.shown(key)
-        evicted = self._evicted.get(key, "")
+        group, evicted = self._evicted.shown(key), self._evicted.message(key)
         waiting = self._waiting_of(key) if key in self._numbers else None
         if group is None or conditions_patch(group, "", evicted, waiting=waiting) is None:
             self._numbers.discard(key)
             self._natives.drop(key)
         else:
             is_late = bool(evicted) and all(each.type != NativeConditionType.DISRUPTION_TARGET for each in group.said)
-            hold = 0.0 if is_late else HOLD_SECONDS  # soon it may have no pods that it could speak for
+            hold = 0.0 if is_late else HOLD_SECONDS
             self._natives.wish(key, None, now, hold=hold, mark=said_class(group, evicted))
 
     def _send_native(self, key: str, now: float) -> None:
-        group, evicted = self._cache.natives.shown(key), self._evicted.get(key, "")
+        group, evicted = self._evicted.shown(key), self._evicted.message(key)
         patch = None if group is None else conditions_patch(group, format_time(now), evicted, waiting=self._waiting_of(key))
         self._numbers.discard(key)
         if group is not None and patch is not None:

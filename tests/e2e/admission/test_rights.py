@@ -38,6 +38,8 @@ RARE = {
         ("authorization.k8s.io", "subjectaccessreviews", "create"): "asked where somebody on another machine reads history",
         ("scheduling.k8s.io", "podgroups", "list"): "asked where the API server has PodGroups of its own",
         ("scheduling.k8s.io", "podgroups", "watch"): "asked where the API server has PodGroups of its own",
+        ("scheduling.k8s.io", "compositepodgroups", "list"): "asked where the API server has groups of PodGroups",
+        ("scheduling.k8s.io", "compositepodgroups", "watch"): "asked where the API server has groups of PodGroups",
         ("batch", "jobs", "list"): "asked where the API server has PodGroups of its own",
         ("batch", "jobs", "watch"): "asked where the API server has PodGroups of its own",
         ("scheduling.volcano.sh", "queues", "patch"): "asked where a queue has a budget, or past usage is written to queues",

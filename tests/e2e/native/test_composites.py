@@ -116,6 +116,8 @@ def test_a_whole_tree_goes_or_only_what_must(own: Cluster, namespace: str, cpu: 
     low, high = composite("low", 2, disruptionMode={mode: {}}), f"high-{namespace}"
     make(own, namespace, low, part("g", "low", 2), part("h", "low", 2), *members(cpu, g=2, h=2))
     wait_until(lambda: len(nodes(own, namespace)) == 4, "the tree to start")
+    scheduled = "CompositePodGroupInitiallyScheduled"  # its next condition is written five seconds later, when its pods are gone
+    wait_until(lambda: conditions(own, namespace, "low", COMPOSITES).get(scheduled) == STARTED, "the tree to say so")
     make(own, namespace, priority_class(high, 100), group("high", gang(1, priorityClassName=high)))
     make(own, namespace, member("high-0", "high", cpu, priorityClassName=high))
     wait_until(lambda: is_scheduled(own, namespace, "high"), "the gang of higher priority to start")

@@ -45,6 +45,8 @@ def test_a_job_of_kubernetes_is_remembered_after_its_deletion(own: Cluster, name
     make(own, namespace, job("train", "10m", 3, gang(3), labels={QUEUE: queue}, pod=QUICK))
     name = group_of(own, namespace, "train")
     wait_until(lambda: states(own, namespace) == {name: "Completed"}, "the gang to have completed", seconds=SECONDS)
+    for series in (f'job_ends_total{{queue="{queue}",state="Completed"}}', f'run_seconds_count{{queue="{queue}"}}'):
+        wait_until(lambda: f"pyroclast_{series} 1.0" in own.metrics("recorder"), f"{series} to count it")  # noqa: B023
     uid = own.get(GROUPS, name, "-n", namespace)["metadata"]["uid"]
     own.kubectl("delete", "job", "train", "-n", namespace)
     wait_until(lambda: not own.get(GROUPS, "-n", namespace)["items"], "the group to go with the Job", seconds=SECONDS)
@@ -140,6 +142,7 @@ def test_a_start_is_foretold_and_the_forecast_is_judged(own: Cluster, namespace:
     own.kubectl("delete", "job", "runs", "-n", namespace)
     wait_until(lambda: states(own, namespace).get(group_name) == "Running", "the other gang to start", seconds=SECONDS)
     assert "pyroclast.dev/Waiting" not in conditions(own, namespace, group_name)
+    assert history(own, namespace, group_name)[0]["estimate"] == "10m", "its pods declare it"
     report = "vcctl", "report", "estimates", "-o", "json"
 
     def judged() -> list[int]:

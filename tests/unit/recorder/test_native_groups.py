@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 from sqlalchemy import Table, select
 
 from pyroclast.api.records import batch
@@ -18,6 +19,7 @@ from pyroclast.api.records.native_groups import NativeCondition, NativePodGroup
 from pyroclast.api.run_lengths import digest
 from pyroclast.api.types import BATCH_JOBS, CRDS, JOBS, NATIVE_POD_GROUPS, NODES, PODS, Key
 from pyroclast.kube.http.client import PatchKind
+from pyroclast.runtime.exposition import render
 from pyroclast_cli import programs
 from pyroclast_recorder.database.batches import Batch
 from pyroclast_recorder.database.database import Database
@@ -32,11 +34,13 @@ from pyroclast_recorder.database.tables import (
     predictions,
     usage_hours,
 )
-from pyroclast_recorder.facts.native_groups import KIND, native_facts, native_outcome
+from pyroclast_recorder.facts.native_groups import KIND, GroupEnd, native_facts, native_outcome
 from pyroclast_recorder.facts.pods import pod_facts
 from pyroclast_recorder.following import stream
 from pyroclast_recorder.following.kinds import followed_kinds
 from pyroclast_recorder.following.sinks import group_rows, native_rows
+from pyroclast_recorder.metrics import RecorderMetrics
+from pyroclast_recorder.reading.queries import tries
 from pyroclast_scheduler.explaining.lengths import keys_of
 from pyroclast_standalone.apiserver.kinds import pod_defaults
 from tests.unit.logs import captured
@@ -193,9 +197,57 @@ async def test_in_whatever_order_they_come_it_ended_as_its_job_says(new_database
     ]
     for order in itertools.permutations(seen):
         async with new_database() as database:
-            for rows in order:
-                await write(database, rows)
+            ends = [end for rows in order for end in await write(database, rows)]
             assert await read(database, jobs, "uid", "phase", "ended") == [("g", "Failed", T0 + 120)]
+            assert [(end.queue, end.at, end.seconds) for end in ends] == [("red", T0 + 120, 60)], "it is told once"
+
+
+async def test_its_end_is_told_once_as_its_job_says_it(new_database: NewDatabase) -> None:
+    made = {"uid": "j", "kind": "Job", "namespace": "default", "name": "train"}
+    rows = rows_of(group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version)))
+    async with new_database() as database:
+        for seen in ([(owners, 1, made)], rows, [(pods, 3, FAILED), (pods, 4, DONE[0])], [(pods, 4, DONE[1])]):
+            assert await write(database, seen) == []
+        over = (owners, 5, {**made, "phase": "Failed", "ended": T0 + 125})
+        assert await write(database, [over]) == [GroupEnd("red", "Failed", T0 + 120, 60)]
+        removed = rows_of(*[group(*STARTED, ownerReferences=owned_by(BATCH_JOBS.api_version), deletionTimestamp=DELETED)] * 2)
+        for seen in (removed, [(jobs, 0, {"uid": "g", "removed": NOW})], [(pods, 6, DONE[1])], [over]):
+            assert await write(database, seen) == []
+
+
+async def test_one_that_ends_before_it_is_written_that_it_started_began_with_its_first_pod(new_database: NewDatabase) -> None:
+    async with new_database() as database:
+        ends = await write(database, [*rows_of(group(ADMITTED)), (pods, 2, DONE[0]), (pods, 2, DONE[1])])
+        assert ends == [GroupEnd("red", "Completed", T0 + 120, 60)]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        pytest.param([(pods, 2, member("a", end=110))], id="its pods were deleted"),
+        pytest.param([(pods, 2, DONE[0]), (pods, 2, member("b"))], id="a pod of it runs"),
+    ],
+)
+async def test_one_that_was_ended_or_runs_tells_no_end(
+    new_database: NewDatabase, rows: list[tuple[Table, int, dict[str, Any]]]
+) -> None:
+    async with new_database() as database:
+        assert await write(database, [*rows_of(group(*STARTED)), *rows]) == []
+
+
+def test_ends_are_counted_by_queue_from_the_begin_of_the_process_on() -> None:
+    registry = CollectorRegistry()
+    metrics = RecorderMetrics(registry, since=T0)
+    ends = [GroupEnd("red", "Failed", T0 + 120, 60), GroupEnd("red", "Completed", T0 - 1, 5)]
+    metrics.ended([*ends, GroupEnd("blue", "Completed", T0, 7)])
+    text = render(registry).decode()
+    assert 'pyroclast_run_seconds_sum{queue="red"} 60.0' in text
+    assert 'pyroclast_job_ends_total{queue="red",state="Failed"} 1.0' in text
+    assert 'pyroclast_job_ends_total{queue="blue",state="Completed"} 1.0' in text
+    assert 'pyroclast_run_seconds_sum{queue="blue"} 7.0' in text
+    assert 'pyroclast_job_ends_total{queue="red",state="Completed"}' not in text
+    metrics.queue_gone("red")
+    assert 'queue="red"' not in render(registry).decode()
 
 
 SAYS = {"code": "NodesFull", "ahead": 1, "queue": "blue", "since": CREATED, "seen": CREATED, "start": [PLACED, PLACED, DELETED]}
@@ -260,6 +312,31 @@ async def test_how_long_it_ran_is_told_by_the_keys_that_the_scheduler_asks_for(n
         assert other == (",".join(digest(key) for key in keys_of(facts)),), "the garbage collector takes no name away"
 
 
+@pytest.mark.parametrize(
+    ("own", "want"), [("", "90m"), ("2h", "2h")], ids=["the oldest pod speaks for it", "the PodGroup itself comes first"]
+)
+async def test_its_estimate_is_judged_as_the_scheduler_takes_it(new_database: NewDatabase, own: str, want: str) -> None:
+    name = "scheduling.volcano.sh/running-estimate"
+    members = [
+        natives.pod(f"p-{age}", "gang", node="n", age=age, annotations={name: text}) for age, text in ((30, "90m"), (20, "5m"))
+    ]
+    rows = rows_of(group(*STARTED, namespace="t", annotations={name: own} if own else {}))
+    seen = [rows, *([(pods, 2, pod_facts(each, NOW, is_deleted=False))] for each in members)]
+    for order in itertools.permutations(seen):
+        async with new_database() as database:
+            for each in order:
+                await write(database, each)
+            (run,) = await database.runs(0, 9)
+            assert run["estimate"] == want
+            (shown, *_) = await tries_of(database)
+            assert shown["estimate"] == want
+
+
+async def tries_of(database: Database) -> list[dict[str, Any]]:
+    async with database.reading() as connection:
+        return await tries(connection, database.cluster, "t", "gang", NOW)
+
+
 def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
     return [
         (table, version, dict(row))
@@ -268,11 +345,11 @@ def rows_of(*groups: NativePodGroup) -> list[tuple[Table, int, dict[str, Any]]]:
     ]
 
 
-async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> None:
+async def write(database: Database, rows: Sequence[tuple[Table, int, dict[str, Any]]]) -> list[GroupEnd]:
     batch = Batch(database.cluster)
     for table, version, row in rows:
         batch.add(table, version, row)
-    await database.write(batch, NOW)
+    return await database.write(batch, NOW)
 
 
 async def read(database: Database, table: Table, *names: str) -> list[tuple[Any, ...]]:

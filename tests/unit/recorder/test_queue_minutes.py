@@ -82,7 +82,8 @@ async def test_minutes_are_written_once_however_often_they_are_looked_at(new_dat
         await database.write(batch, NOON)
         writer = Writer(database, lambda: clock[0], lambda number, seconds: None)
         running = asyncio.create_task(writer.run())
-        sink = QueueSink(database, writer, lambda: clock[0])
+        gone: list[str] = []
+        sink = QueueSink(database, writer, lambda: clock[0], on_gone=gone.append)
         await sink.write()
         await sink.take(queue(), 7, NOON, is_deleted=False)
         await sink.take(queue("gone"), 8, NOON, is_deleted=False)
@@ -94,7 +95,9 @@ async def test_minutes_are_written_once_however_often_they_are_looked_at(new_dat
             await writer.flushed()
         found = [(row["minute"] - NOON, row["allocated"], row["requested"], row["waiting"]) for row in await rows(database)]
         assert found == [(0, 3000, 8000, 4000), (60, 4000, 8000, 4000)]
+        assert gone == ["gone"]
         await sink.take(queue(), 12, NOON, is_deleted=True)
+        assert gone == ["gone", "red"]
         clock[0] = NOON + 120.0
         await sink.write()
         await writer.flushed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import pytest
 
 from pyroclast.api import records
 from pyroclast.api.enums import PodGroupPhase
-from pyroclast.api.types import NATIVE_POD_GROUPS, POD_GROUPS, Key, ResourceType
+from pyroclast.api.types import COMPOSITE_POD_GROUPS, NATIVE_POD_GROUPS, POD_GROUPS, Key, ResourceType
 from pyroclast.api.waiting_reasons import PendingReason
 from pyroclast.kube.basics.errors import ApiError as Unavailable
 from pyroclast.kube.http.client import PatchKind
@@ -142,11 +142,16 @@ async def sessions(cache: Cache, server: Server, seconds: int) -> None:
     """A session every second, with what it finds out written."""
     writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
     writing = asyncio.create_task(writer.run())
+    await taken(writer, cache, seconds)
+    await ended(writing)
+
+
+async def taken(writer: Writer, cache: Cache, seconds: int) -> None:
+    """A session every second, which the writer is told of."""
     for _ in range(seconds):
         outcome, _ = decided(cache, natives.SETTINGS)
         await writer.take(outcome)
         await asyncio.sleep(1)
-    await ended(writing)
 
 
 @pytest.mark.looptime
@@ -201,6 +206,80 @@ def test_that_it_is_evicted_is_said_until_its_pods_have_places_again():
     patch = conditions_patch(group(P.RUNNING, said=[SCHEDULED, ADMITTED, says]), NOW)
     assert patch is not None
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "DisruptionTarget"}]
+
+
+class TreeServer(Server):
+    """Takes patches of CompositePodGroups as well."""
+
+    async def patch(self, kind: ResourceType, key: Key, patch: dict[str, Any], how: PatchKind, **more: Any) -> dict[str, Any]:
+        if kind is not COMPOSITE_POD_GROUPS:
+            return await super().patch(kind, key, patch, how, **more)
+        self.patches.append((asyncio.get_running_loop().time(), key.name, made(patch)))
+        return {}
+
+
+def whole(name: str = "g", **given: Any) -> records.NativePodGroup:
+    """A gang of two that started, and of which all goes or nothing."""
+    return natives.gang(name, 2, started=True, spec={"disruptionMode": {"all": {}}}, **given)
+
+
+def evicted_alone(cache: Cache) -> list[str]:
+    cache.natives.group_changed(None, whole())
+    return ["g"]
+
+
+def evicted_as_a_tree(cache: Cache) -> list[str]:
+    part = {"parentCompositePodGroupName": "c"}
+    cache.natives.composite_changed(None, natives.composite("c", 1, spec={"disruptionMode": {"all": {}}}))
+    cache.natives.group_changed(None, natives.gang("g", 2, started=True, spec=part))
+    return ["c", "g"]
+
+
+@pytest.mark.parametrize("made_of", [evicted_alone, evicted_as_a_tree], ids=["a PodGroup", "a CompositePodGroup"])
+@pytest.mark.parametrize("refusals", [0, 2], ids=["at once", "after the API server refused it"])
+@pytest.mark.looptime
+async def test_that_it_was_evicted_is_said_when_its_pods_are_gone_before_it_may_be_written_again(
+    made_of: Callable[[Cache], list[str]], refusals: int
+):
+    cache = natives.world({"n": 3})
+    names = made_of(cache)
+    members = [natives.pod(f"p{i}", node="n") for i in range(2)]
+    for each in members:
+        cache.pod_changed(None, each)
+    server = TreeServer(cache)
+    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    await taken(writer, cache, 2)
+    assert {name for _, name, _ in server.patches} == set(names), "that it has started was written just now"
+    server.refusals = len(server.patches) + refusals
+    writer.evicted(cache.tasks[members[0].metadata.uid], "a gang of higher priority")
+    for each in members:
+        cache.pod_changed(each, None)
+    await taken(writer, cache, 20)
+    await ended(writing)
+    says = ("DisruptionTarget", "True", "PreemptionByScheduler", "a gang of higher priority")
+    assert {name for _, name, said in server.patches if says in said} == set(names)
+
+
+@pytest.mark.looptime
+async def test_one_that_is_made_again_under_the_name_of_an_evicted_one_was_not_evicted():
+    cache = natives.world({"n": 3})
+    before, member = whole(), natives.pod("p0", node="n")
+    cache.natives.group_changed(None, before)
+    cache.pod_changed(None, member)
+    server = Server(cache)
+    writer = Writer(server, cache, Silent(), now=asyncio.get_running_loop().time)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    await taken(writer, cache, 1)
+    writer.evicted(cache.tasks[member.metadata.uid], "a gang of higher priority")
+    cache.pod_changed(member, None)
+    cache.natives.group_changed(before, None)
+    cache.natives.group_changed(None, natives.gang("g", 2, uid="uid-again"))
+    cache.pod_changed(None, natives.pod("p1"))
+    server.patches.clear()
+    await taken(writer, cache, 20)
+    await ended(writing)
+    assert {each[0] for _, _, said in server.patches for each in said} == {"PodGroupInitiallyScheduled", "pyroclast.dev/Queued"}
 
 
 JOB = ("batch.volcano.sh/v1alpha1", "Job", "uid-job")

@@ -1,0 +1,23 @@
+"""Estimates that pods declare, for PodGroups of Kubernetes itself that have none."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the columns; of pods that were there before, it is not known."""
+    op.add_column("pods", sa.Column("estimate", sa.Text(), nullable=True))
+    op.add_column("job_alikes", sa.Column("estimate", sa.Text(), nullable=True))
+
+
+def downgrade() -> None:
+    """Drop them."""
+    op.drop_column("job_alikes", "estimate")
+    op.drop_column("pods", "estimate")
