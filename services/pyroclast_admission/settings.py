@@ -1,4 +1,4 @@
-"""Flags of the admission service."""
+"""The settings of the admission service, which are its flags."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pyroclast_admission.known import Options
 __all__ = ["POD_LEVEL_RESOURCES", "AdmissionSettings"]
 
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
-"""The feature gate under which pods may have resources of their own; where it is not given, the server's version tells."""
+"""The feature gate for pod-level resources. When it is not set, the version of the API server decides."""
 DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS)
 
 
 class AdmissionSettings(ServiceSettings):
-    """What the admission service understands beyond what every service does."""
+    """The flags of the admission service besides the flags that every service has."""
 
     listen_address: str = Field("", description="host or address on which the webhooks are served; empty: all")
     port: int = Field(8443, ge=1, le=65535, description="port on which the webhooks are served")
@@ -49,12 +49,12 @@ class AdmissionSettings(ServiceSettings):
 
     @property
     def metrics_listen_address(self) -> str:
-        """Where metrics are served."""
+        """The address at which metrics are served."""
         return self.metrics_address
 
     @property
     def names(self) -> frozenset[str]:
-        """The host names and addresses that the serving certificate is for."""
+        """The host names and IP addresses for which the serving certificate is valid."""
         names = {"localhost", "127.0.0.1"}
         if host := urlsplit(self.webhook_url).hostname:
             names.add(host)
@@ -65,11 +65,11 @@ class AdmissionSettings(ServiceSettings):
 
     @property
     def has_certificate_files(self) -> bool:
-        """Whether certificates come from outside."""
+        """Whether the serving certificate is read from files."""
         return bool(self.tls_cert_file)
 
     def options(self) -> Options:
-        """What the webhooks need to know of all this."""
+        """Return the options of the webhooks that follow from these flags."""
         limits = QueueLimits(
             max_depth=self.max_queue_depth,
             protect_root=self.enable_root_queue_protection,
