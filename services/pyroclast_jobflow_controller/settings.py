@@ -1,4 +1,4 @@
-"""The jobflow controller's settings: Volcano's flags, with its defaults."""
+"""The settings of the jobflow controller: Volcano's flags with Volcano's defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEMPLATE: Final = "jobtemplate-controller"
 
 
 class JobFlowSettings(LeaderElectionSettings):
-    """What can be set."""
+    """The flags of the jobflow controller."""
 
     leader_elect_resource_name: str = Field("pyroclast-jobflow-controller", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
