@@ -1,4 +1,4 @@
-"""The command `vcctl ui`, which loads Textual only when it is called."""
+"""The command `vcctl ui`. Textual is imported only when the command is called."""
 
 from __future__ import annotations
 

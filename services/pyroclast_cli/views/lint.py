@@ -1,4 +1,4 @@
-"""`vcctl lint`: checks manifests by the rules of the webhooks, without a cluster."""
+"""The command `vcctl lint`: checks manifests by the rules of the webhooks, without a cluster."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def _files(name: str) -> list[str]:
 
 
 def documents_in(file: str) -> list[dict[str, Any]]:
-    """The objects of a manifest, those of lists too.
+    """Return the objects of a manifest, including the items of lists.
 
     Raises:
-        Failure: it cannot be read, or holds something else.
+        Failure: the file cannot be read, or a document is not an object.
     """
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text()
