@@ -1,4 +1,4 @@
-"""The board's settings."""
+"""The settings of the board."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_REVIEW: Final = timedelta(minutes=5)
 
 
 class BoardSettings(ServiceSettings):
-    """What can be set."""
+    """The flags of the board."""
 
     kube_api_qps: float = Field(100.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(100, ge=0, description="requests to the API server in a burst, above --kube-api-qps")

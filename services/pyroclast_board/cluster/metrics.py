@@ -1,4 +1,4 @@
-"""What waits, for how long, and how Jobs end, as metrics per queue; of no Job, pod or user."""
+"""Metrics for each queue: waiting Jobs, waiting times, and ends of Jobs. No metric has a Job, pod or user as a label."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ __all__ = ["JobEnds", "WaitingJobs"]
 
 RUNNING: Final = str(JobPhase.RUNNING)
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
-"""Bounds of the buckets. Few, so that a queue has at most 40 series."""
+"""The bounds of the buckets. They are few, so that a queue has at most 40 series."""
 
 
 class WaitingJobs(Collector):
-    """Worked out when metrics are asked for, from the rows that pages show."""
+    """Metrics that are computed from the rows of the pages whenever the metrics are collected."""
 
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
         self._cluster = cluster
         registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without values."""
+        """Return the metrics without values."""
         return _families().values()
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics. Called in another thread, so everything is copied before it is looked at."""
+        """Return the metrics. This runs in another thread, so all data is copied before use."""
         now = self._cluster.now()
         families = _families()
         jobs: Counter[tuple[str, str]] = Counter()
@@ -77,7 +77,7 @@ class WaitingJobs(Collector):
 
 
 class JobEnds:
-    """How long Jobs waited and ran, and how they ended, counted as it is seen; the past of the process is not."""
+    """Counts how long Jobs waited and ran, and how they ended. Only changes since the start of the process are counted."""
 
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
         self._now = cluster.now
@@ -93,7 +93,7 @@ class JobEnds:
         cluster.queues.on_change(self._queue_changed)
 
     def changed(self, old: JobRow | None, new: JobRow | None) -> None:
-        """The row of a Job changed; `new` is None for one that was deleted."""
+        """Handle a changed row of a Job. `new` is None for a deleted Job."""
         if new is None or old is None:
             if old is not None:
                 self._started.pop(old.uid, None)
@@ -108,7 +108,7 @@ class JobEnds:
                 self._ran.labels(new.queue).observe(max(0.0, _seconds(new.changed, self._now()) - started))
 
     def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
-        """Forget a queue that was deleted."""
+        """Remove the series of a deleted queue."""
         if new is not None or old is None:
             return
         name = old.metadata.name
@@ -118,7 +118,7 @@ class JobEnds:
 
 
 def is_below_guarantee(queue: ShownQueue) -> bool:
-    """Whether a queue has less of some resource than it is guaranteed."""
+    """Whether the allocation of a queue is below its guarantee in any resource."""
     guarantee = (queue.spec.get("guarantee") or {}).get("resource") or {}
     allocated = queue.status.get("allocated") or {}
     return any(amount(allocated.get(name, 0)) < amount(value) for name, value in guarantee.items())
