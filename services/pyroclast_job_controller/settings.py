@@ -1,4 +1,4 @@
-"""The job controller's settings: Volcano's flags, with its defaults."""
+"""The settings of the job controller: Volcano's flags with Volcano's defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["ControllerSettings"]
 
 
 class ControllerSettings(LeaderElectionSettings):
-    """What can be set. Flags that tune what this controller does not have are accepted and have no effect, as their help says."""
+    """The flags of the job controller.
+
+    Flags for features that it does not have are accepted without effect, as their help says.
+    """
 
     leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")

@@ -12,7 +12,7 @@ __all__ = ["FlowMetrics"]
 class FlowMetrics:
     """Counters of ended flows.
 
-    They are registered as gauges, because the client library would add `_total` to Volcano's names.
+    The metrics are registered as gauges, because the client library would add `_total` to Volcano's names.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
