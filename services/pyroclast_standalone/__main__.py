@@ -1,4 +1,4 @@
-"""The command `pyroclast`: a control plane on this machine, and Jobs run on it."""
+"""The program `pyroclast`: starts a control plane on this machine and runs Jobs on it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments` (those of the process by default); the exit status."""
-    logs.set_level("critical")  # the user is told in our words
+    """Run the command line `arguments`, by default those of the process. Return the exit status."""
+    logs.set_level("critical")  # the commands print errors themselves
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -68,7 +68,7 @@ async def _serve(options: control_plane.Options, *, purge: bool) -> int:
 
 
 def _detach(options: argparse.Namespace) -> int:
-    """Start the same command in the background and pass its lines on until it is ready."""
+    """Start the same command in the background, and print its output until it is ready."""
     directory = _directory(options)
     asyncio.run(control_plane.check(_plane_options(options)))
     directory.prepare()
@@ -167,7 +167,10 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
-    """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
+    """Run `work` until it ends or a signal arrives.
+
+    SIGTERM and SIGINT cancel `work`, so that everything it started is stopped. The exit status is then `stopped`.
+    """
 
     async def guarded() -> int:
         loop = asyncio.get_running_loop()
@@ -185,7 +188,7 @@ def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell the user: our own words where there are some."""
+    """Return the error to print: a CommandError if there is one."""
     told, _ = group.split(CommandError)
     error: BaseException = told or group
     while isinstance(error, BaseExceptionGroup):
@@ -224,7 +227,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, without the usage around it."""
+        """Raise an error of one line, without the usage text."""
         raise CommandError(f"{message}; see `{self.prog} --help`", status=2)
 
 
