@@ -1,4 +1,4 @@
-"""Settings of the nodes service."""
+"""The settings of the nodes service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*)?")
 
 
 class NodesSettings(ServiceSettings):
-    """Which nodes there are and how they run pods."""
+    """The number and resources of the nodes, and how they run pods."""
 
     nodes: int = Field(4, ge=0, le=5000, description="how many nodes to register")
     name_prefix: str = Field("node-", description="prefix of the names of nodes, before a number from 0")
@@ -50,7 +50,7 @@ class NodesSettings(ServiceSettings):
     @field_validator("cpu", "memory")
     @classmethod
     def _is_quantity(cls, text: str) -> str:
-        quantity.parse(text)  # its error is a ValueError that names the text
+        quantity.parse(text)  # the ValueError of the parser names the text
         return text
 
     @field_validator("resource", "label")
@@ -90,17 +90,17 @@ class NodesSettings(ServiceSettings):
 
     @property
     def network(self) -> str:
-        """Where pods get their addresses: for processes one whose every address is this machine."""
+        """The network of pod addresses. For processes it is a network in which every address is this machine."""
         return self.pod_network or ("127.64.0.0/10" if self.mode == "process" else "10.128.0.0/9")
 
     @property
     def names(self) -> list[str]:
-        """The nodes to register."""
+        """The names of the nodes to register."""
         return [f"{self.name_prefix}{number}" for number in range(self.nodes)]
 
     @property
     def resources(self) -> dict[str, str]:
-        """What each node offers."""
+        """The resources of each node."""
         fixed = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
         return fixed | _mapping(self.resource)
 

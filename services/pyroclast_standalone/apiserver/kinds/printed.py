@@ -4,7 +4,7 @@ An entry of `data/columns.yaml` defines a column: name, type, format, priority a
 description is used instead. The entry also defines the cells, unless the rules of the kind do:
 
 * `at` is the JSONPath of the value. `as` is its format: `value` (the first value), `text`, `flag`, `count`, `list`, `few`,
-  `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`. `else` is the text without a value.
+  `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`. `else` replaces a missing value.
 * `text` is a list of templates with paths in braces. The first template whose paths all exist is used. `{.spec.replicas|0}` has
   a default value. `{.metadata.deletionTimestamp?}` must exist, but is not shown.
 """
