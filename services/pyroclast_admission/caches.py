@@ -23,7 +23,7 @@ _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critica
 
 
 def flow_view(flow: JobFlow) -> FlowView | None:
-    """Return what the rules use of a JobFlow. None for a flow that is being deleted, as it needs no template any more."""
+    """Return the name and phase of a JobFlow for the rules. None for a deleted flow, which needs no template any more."""
     return None if flow.metadata.is_terminating else FlowView(flow.metadata.name, flow.status.state.phase)
 
 

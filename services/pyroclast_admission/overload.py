@@ -11,7 +11,7 @@ SHED_ABOVE_SECONDS: Final = 2.0
 """Delay of the event loop in seconds from which reviews are refused. The API server waits 10 s at most, often only 5 s."""
 
 RECOVERED_BELOW_SECONDS: Final = 0.5
-"""Delay in seconds below which reviews are accepted again. It is well below the other limit, so that the state does not flap."""
+"""Delay in seconds below which reviews are accepted again. A limit well below the other one avoids flapping."""
 
 PERIOD_SECONDS: Final = 0.1
 

@@ -1,4 +1,4 @@
-"""The HTTPS server of the webhooks. It bounds the size and time of a request, and each of its errors has a plain message."""
+"""The HTTPS server of the webhooks, with limits on the size and time of a request and a plain message for each error."""
 
 from __future__ import annotations
 

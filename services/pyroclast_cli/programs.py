@@ -122,6 +122,6 @@ def vresume(arguments: Sequence[str] | None = None) -> int:
 
 
 def _companion(module: str, attribute: str, arguments: Sequence[str] | None) -> int:
-    """Run one of the short programs. Its command is created now, because environment variables set the defaults of its flags."""
+    """Run one of the short programs. Its flags are created now, because environment variables set their defaults."""
     leaf = cast("Leaf", getattr(import_module(module), attribute)())
     return run(leaf, sys.argv[1:] if arguments is None else arguments)

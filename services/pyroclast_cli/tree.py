@@ -73,7 +73,7 @@ Node = Leaf | Group
 
 
 def first_word(arguments: Sequence[str]) -> str | None:
-    """Return the first argument that is not a flag. It is the name of a command."""
+    """Return the first argument that is not a flag, which is the name of a command. None when all are flags."""
     return next((word for word in arguments if not word.startswith("-")), None)
 
 

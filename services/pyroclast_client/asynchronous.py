@@ -41,7 +41,7 @@ STEM: Final = "job"
 
 
 class AsyncClient:
-    """A client of one cluster with the credentials of one user. It connects on first use, in the calling process and event loop.
+    """A client of one cluster with the credentials of one user, connected on first use in the calling process and event loop.
 
     Args:
         context: the name of a kubeconfig context. The current context by default.

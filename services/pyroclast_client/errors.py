@@ -139,7 +139,7 @@ class Evicted(JobFailed):
 class TaskError(PyroclastError):
     """The function raised an exception.
 
-    The exception is `__cause__` when its class can be imported in this process. Its traceback is always available as text.
+    The exception is `__cause__` when its class can be imported in this process. The traceback is always available as text.
     """
 
     def __init__(self, message: str, *, index: int = 0, remote_traceback: str = "") -> None:

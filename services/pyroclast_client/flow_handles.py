@@ -58,7 +58,7 @@ class FlowStatus:
 
 
 class AsyncFlow(Handle, Generic[R]):
-    """The handle of a JobFlow in the cluster. It can be pickled and used in another process."""
+    """The handle of a JobFlow in the cluster. The handle can be pickled and used in another process."""
 
     async def object(self) -> dict[str, Any]:
         """Return the JobFlow as the API server stores it."""

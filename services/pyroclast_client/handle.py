@@ -47,7 +47,7 @@ class Connection(Protocol):
 
 
 class Handle:
-    """An object in the cluster, identified by namespace, name and UID. It can be pickled and used in another process."""
+    """An object in the cluster, identified by namespace, name and UID. The handle can be pickled and used in another process."""
 
     def __init__(self, client: Connection, namespace: str, name: str, uid: str) -> None:
         self.client = client

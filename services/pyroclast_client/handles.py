@@ -45,7 +45,7 @@ COMPLETED: Final = "Completed"
 
 
 class AsyncJob(Handle, Generic[R]):
-    """A Job in the cluster, identified by namespace, name and UID. It can be pickled and used in another process.
+    """A Job in the cluster, identified by namespace, name and UID. The handle can be pickled and used in another process.
 
     When another Job has the same name but another UID, the methods raise `JobReplaced`.
     """
@@ -240,7 +240,7 @@ class AsyncJob(Handle, Generic[R]):
             await end(tasks)
 
     async def cancel(self) -> None:
-        """Terminate the Job for good. Its pods are deleted; the Job object stays."""
+        """Terminate the Job for good. The pods are deleted, and the Job object stays."""
         await self._command("TerminateJob")
 
     async def suspend(self) -> None:
@@ -248,7 +248,7 @@ class AsyncJob(Handle, Generic[R]):
         await self._command("AbortJob")
 
     async def resume(self) -> None:
-        """Resume a suspended Job. Its pods start anew."""
+        """Resume a suspended Job with new pods."""
         await self._command("ResumeJob")
 
     async def scale(self, replicas: int, *, task: str | None = None) -> None:

@@ -160,7 +160,7 @@ class Job(Generic[R]):
         return run(self.handle.explain())
 
     def cancel(self) -> None:
-        """Terminate the Job for good. Its pods are deleted; the Job object stays."""
+        """Terminate the Job for good. The pods are deleted, and the Job object stays."""
         run(self.handle.cancel())
 
     def suspend(self) -> None:
@@ -168,7 +168,7 @@ class Job(Generic[R]):
         run(self.handle.suspend())
 
     def resume(self) -> None:
-        """Resume a suspended Job. Its pods start anew."""
+        """Resume a suspended Job with new pods."""
         run(self.handle.resume())
 
     def scale(self, replicas: int, *, task: str | None = None) -> None:

@@ -29,7 +29,7 @@ def orphans(secrets: Iterable[Mapping[str, Any]], now: float) -> list[Mapping[st
 
 
 async def remove_orphans(kube: Client, namespace: str, pending: PendingSecrets) -> int:
-    """Delete the orphaned Secrets without a Job, and make the Job the owner of the others. Return how many were deleted.
+    """Delete the orphaned Secrets without a Job, and make the Job the owner of the other Secrets. Return how many were deleted.
 
     An account that may list Secrets cleans up all Secrets with the label. Other accounts clean up those noted on this machine.
     """

@@ -28,7 +28,7 @@ from pyroclast_client.runner import sealing
 __all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data", "shared_modules"]
 
 MOST_BYTES: Final = 700 << 10
-"""Most bytes in a Secret. Its limit is 1 MiB, which includes the base64 encoding and the other fields."""
+"""Most bytes of payloads in a Secret. The limit of a Secret is 1 MiB, including the base64 encoding and the other fields."""
 
 KEY_BYTES: Final = 32
 

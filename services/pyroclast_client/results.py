@@ -18,7 +18,7 @@ UNSEALED: Final = "it was not unpickled"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A message whose seal was verified. Its content may have to be read from the log or the store."""
+    """A message whose seal was verified. The content may have to be read from the log or the store."""
 
     message: dict[str, Any]
 

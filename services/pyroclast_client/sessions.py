@@ -26,7 +26,7 @@ USER_AGENT: Final = "pyroclast-client"
 
 
 class Session:
-    """A connection. It starts to open in the running loop when it is created, and is open from `ready` to `close`.
+    """A connection, which starts to open in the running loop when it is created, and is open from `ready` to `close`.
 
     `owner` is the process and event loop to which the connection belongs.
     """

@@ -26,7 +26,7 @@ PLACED_BY: Final = ("nodeSelector", "tolerations", "affinity", "imagePullSecrets
 
 
 async def fetched(client: Connection, namespace: str, store: str, name: str, like: Mapping[str, Any]) -> bytes | None:
-    """Return the content of that name in the store. None when there is none.
+    """Return the content of that name in the store. None when the store does not have it.
 
     A Job with the image and queue of `like` reads a claim that this machine does not mount.
 

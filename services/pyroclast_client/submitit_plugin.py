@@ -114,7 +114,7 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
 
 
 def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], None]:
-    """Return the function that runs submitit in a pod. It runs in the program's working folder if the pod has that folder.
+    """Return the function that runs submitit in a pod. The working folder is that of the program, if the pod has it.
 
     A nested function is pickled by value, because pods do not have this module.
     """

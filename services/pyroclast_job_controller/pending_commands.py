@@ -52,7 +52,7 @@ class Stage(Enum):
     THERE = "there"
     """The Command was read from the server since this replica leads. So it was neither carried out nor deleted before."""
     DONE = "done"
-    """The Command was carried out, or an Event says why not. It only needs to be deleted."""
+    """The Command was carried out or rejected with an Event. Only its deletion remains."""
     GONE = "gone"
     """The Command was deleted. The watch will deliver the deletion."""
 

@@ -1,6 +1,6 @@
 """The program `python -m pyroclast_job_controller.selftest`: runs a gang of two pods on the installed system.
 
-`helm test` starts the program. It is not part of the controller and only shares the controller's image.
+`helm test` starts the program. The program is not part of the controller and only shares the controller's image.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ __all__ = ["ControllerSettings"]
 class ControllerSettings(LeaderElectionSettings):
     """The flags of the job controller.
 
-    Flags for features that it does not have are accepted without effect, as their help says.
+    A flag for a missing feature is accepted without effect, as its help says.
     """
 
     leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")

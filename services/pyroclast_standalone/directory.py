@@ -57,7 +57,7 @@ class DataDirectory:
 
     @property
     def lock_file(self) -> Path:
-        """The file that is locked while a control plane runs here. It contains the process id of the holder."""
+        """The file that is locked while a control plane runs here, with the process id of the holder."""
         return self.root / "pyroclast.lock"
 
     def prepare(self) -> None:

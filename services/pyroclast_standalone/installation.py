@@ -1,6 +1,6 @@
 """Installs the objects that the services need in a cluster, from the rendered chart.
 
-The services themselves are not installed. They run as local processes, which the webhook configurations reach by URL.
+The services themselves run as local processes, which the webhook configurations reach by URL.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def objects(
     With `place_before_pods`, gangs are placed before their pods exist, and no other client may set placements. With
     `publish_native_groups`, gangs of Jobs are also shown as native PodGroups.
 
-    The embedded control plane also gets a storage class, which a real cluster has already. It gets no admission policies, as the
-    embedded API server does not evaluate them.
+    The embedded control plane also gets a storage class, which a real cluster has already. Admission policies are left out, as
+    the embedded API server does not evaluate them.
     """
     found: list[Manifest] = []
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
@@ -136,7 +136,7 @@ def _is_established(crd: dict[str, Any]) -> bool:
 
 @cache
 def _documents(file: str) -> list[Manifest]:
-    """Return the objects in a file of the package data. They must not be modified."""
+    """Return the objects in a file of the package data, which must not be modified."""
     text = resources.files(__package__).joinpath("data", file).read_text()
     return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 

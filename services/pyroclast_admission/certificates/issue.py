@@ -77,8 +77,8 @@ def new_serving(
 def inspect(material: Material) -> Facts | None:
     """Return the validity periods and names of the certificates in the material.
 
-    None when the material is unusable: a key does not match its certificate, no authority of the bundle signed the serving
-    certificate, or the authority may not or cannot sign certificates.
+    None when the material is unusable. Then a key does not match its certificate, no authority in the bundle signed the serving
+    certificate, or the newest authority may not or cannot sign.
     """
     try:
         authorities = [x509.load_pem_x509_certificate(authority) for authority in material.authorities]

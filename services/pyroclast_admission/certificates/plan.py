@@ -1,7 +1,7 @@
 """Decides when each certificate is replaced. Pure: computes the next step from the present certificates and the time.
 
-An authority is replaced in three steps: the new authority is added to the bundle, the new authority issues the serving
-certificate, and the old authority is removed from the bundle. All callers and replicas have seen a step long before the next step
+An authority is replaced in three steps. The new authority is added to the bundle, then it issues the serving certificate, and
+then the old authority is removed from the bundle. All callers and replicas have seen a step long before the next step
 follows. At no moment does a server present a certificate that a caller does not trust. The next step follows from the
 certificates themselves. So no other state is stored, and every replica computes the same step.
 """

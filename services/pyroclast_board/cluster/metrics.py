@@ -24,7 +24,7 @@ __all__ = ["JobEnds", "WaitingJobs"]
 
 RUNNING: Final = str(JobPhase.RUNNING)
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
-"""The bounds of the buckets. They are few, so that a queue has at most 40 series."""
+"""The bounds of the buckets: few, so that a queue has at most 40 series."""
 
 
 class WaitingJobs(Collector):
@@ -39,7 +39,7 @@ class WaitingJobs(Collector):
         return _families().values()
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics. This runs in another thread, so all data is copied before use."""
+        """Return the metrics. The method runs in another thread, so it copies all data before use."""
         now = self._cluster.now()
         families = _families()
         jobs: Counter[tuple[str, str]] = Counter()

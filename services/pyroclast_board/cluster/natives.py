@@ -1,4 +1,4 @@
-"""Native PodGroups of Kubernetes as rows beside the Jobs. They are watched once the API server serves their kind."""
+"""Native PodGroups of Kubernetes as rows beside the Jobs. The board watches the kind once the API server serves it."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page. It is replaced as a whole, or row by row if it has `rows`.
+    """A part of a page that is replaced as a whole, or row by row if it has `rows`.
 
     Attributes:
         head: the header row of those rows.

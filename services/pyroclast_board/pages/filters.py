@@ -146,7 +146,7 @@ def cell(row: JobRow, column: str) -> str | int:
 
 
 def _start(row: JobRow) -> str:
-    """Return the interval of the estimated start in ISO 8601, which sorts by the earliest start. Empty without an estimate."""
+    """Return the interval of the estimated start in ISO 8601, which sorts by the earliest start. Empty if it is unknown."""
     if row.is_final:
         return "never"
     return f"{row.start[0]}/{row.start[2]}" if row.start else ""

@@ -23,7 +23,7 @@ SHOWN: Final = 100
 
 
 def queues(cluster: Cluster, templates: Templates) -> Page:
-    """Return the page of all queues. It names no Job, so that it is the same for all viewers."""
+    """Return the page of all queues. The page names no Job, so that all viewers see the same page."""
     found = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
     draw, row = templates.macro("queues.html", "bars"), templates.macro("queues.html", "row")
     rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in found)

@@ -52,7 +52,7 @@ class Recorder:
             await self._client.__aexit__()
 
     async def job(self, scope: Scope, uid: str) -> dict[str, Any] | None:
-        """Return the recorder's entry for a Job. None when there is none or the viewer may not see it.
+        """Return the recorder's entry for a Job. None when the recorder has no entry or the viewer may not see it.
 
         Raises:
             RecorderAway: the recorder does not answer.

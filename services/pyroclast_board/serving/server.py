@@ -162,7 +162,7 @@ class BoardServer:
         return self._shown(request, page, reader.name, note)
 
     async def _explained(self, request: web.BaseRequest, scope: Scope) -> web.Response:
-        """Return the scheduler's answer to a program. It names only objects that the viewer may see."""
+        """Return the scheduler's answer to a program. The answer names only objects that the viewer may see."""
         parts = request.path.removeprefix(EXPLAIN).split("/")
         match parts:
             case ["jobs" | "podgroups", namespace, _] if scope.sees(namespace):

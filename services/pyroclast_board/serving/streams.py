@@ -50,7 +50,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Checks periodically what a viewer may see, and also when a Job or flow appears in an empty namespace.
+    """Checks the viewer's rights periodically, and also when a Job or flow appears in an empty namespace.
 
     Attributes:
         viewer: the name of the user. Empty for a user of this machine without login.

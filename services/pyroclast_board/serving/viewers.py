@@ -22,7 +22,7 @@ PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; 
 
 
 class Viewers:
-    """Authenticates requests, and returns what a user may see.
+    """Authenticates requests, and returns the rights of users.
 
     Args:
         access: checks users and rights at the API server.
@@ -49,7 +49,7 @@ class Viewers:
         return None if self._proxy is None else self.review_seconds
 
     def address_of(self, request: web.BaseRequest) -> str:
-        """Return the address of the client. Its own headers about that are used only if they come from the proxy."""
+        """Return the address of the client. Headers with that address are used only if the proxy sent them."""
         peer = request.transport and request.transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         if self._is_proxied(request):
@@ -80,7 +80,7 @@ class Viewers:
         return await self._access.bearer(token)
 
     def _is_proxied(self, request: web.BaseRequest) -> bool:
-        """Return whether the connection is the proxy's. Its certificate was verified in the TLS handshake."""
+        """Return whether the connection is the proxy's, by the certificate that the TLS handshake has verified."""
         if self._proxy is None or request.transport is None:
             return False
         return self._proxy.trusts(request.transport.get_extra_info("peercert"))
@@ -101,7 +101,7 @@ class Viewers:
 
 
 async def scope_of(reader: Reader, namespaces: Iterable[str]) -> Scope:
-    """Return what a viewer may see of these namespaces.
+    """Return which of these namespaces a viewer may see.
 
     Raises:
         Denied: the API server does not answer.
@@ -121,7 +121,7 @@ def is_from_here(request: web.BaseRequest) -> bool:
 
 
 def _is_local_name(host: str) -> bool:
-    """Return whether a Host header names this machine. This refuses foreign pages whose DNS name resolves to this machine."""
+    """Return whether a Host header names this machine. A foreign page whose DNS name resolves to this machine is refused."""
     name = urlsplit(f"//{host}").hostname or ""
     if name == "localhost":
         return True

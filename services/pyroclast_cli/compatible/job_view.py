@@ -131,7 +131,7 @@ def _status_lines(status: Mapping[str, Any], *, with_conditions: bool) -> list[s
 
 
 def event_lines(events: Sequence[Mapping[str, Any]], now: datetime) -> list[str]:
-    """Return the table of events, or a line that there are none."""
+    """Return the table of events. Without events, return a line that says so."""
     if not events:
         return ["Events: \t<none>"]
     lines = ["Events:", _event("Type", "Reason", "Age", "Form", "Message")]

@@ -25,7 +25,7 @@ WIDTHS: Final = (25, *(8,) * 8)
 
 
 def queue_table(queues: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the table of `vcctl queue list`. Its counts are the numbers of PodGroups in each queue by phase."""
+    """Return the table of `vcctl queue list`. The counts are the numbers of PodGroups in each queue by phase."""
     counts = Counter(((each.get("spec") or {}).get("queue", ""), (each.get("status") or {}).get("phase", "")) for each in groups)
     rows = [list(COLUMNS)]
     for queue in queues:

@@ -1,4 +1,4 @@
-"""The command `vcctl budget`: what each queue may spend in a period, and what remains."""
+"""The command `vcctl budget`: the budget of each queue for a period, and the remaining part of it."""
 
 from __future__ import annotations
 

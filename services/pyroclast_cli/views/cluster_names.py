@@ -22,7 +22,7 @@ MOST: int = 500
 async def names_for(place: Place) -> Sequence[str]:
     """Return the names that can complete the word.
 
-    When the server does not answer, there are none: no error is shown while the user types.
+    When the server does not answer, the result is empty: no error is shown while the user types.
     """
     values = place.values
     kubeconfig = values.get("kubeconfig", "")

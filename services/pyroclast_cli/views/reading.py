@@ -47,7 +47,7 @@ async def entries_that_wait(client: Client, namespace: str, selector: str = "") 
 async def natives_of(context: Context) -> list[Group]:
     """Return the native PodGroups that the flags select, without those that represent a Job of Pyroclast.
 
-    Native PodGroups have no recorded submitter, so with `--user` there are none.
+    Native PodGroups have no recorded submitter, so the result is empty with `--user`.
     """
     if context.text("user"):
         return []

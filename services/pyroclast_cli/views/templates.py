@@ -54,7 +54,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 
 def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a JSON value
-    """Return the values at a path, empty when there are none."""
+    """Return the values at a path. Empty when the path does not exist."""
     found = [value]
     for step in steps:
         found = [each for one in found for each in _children(one, step)]

@@ -1,1 +1,1 @@
-"""The runner inside a pod. Its source is sent with the Job, uses only the standard library, and runs on Python 3.9 or newer."""
+"""The runner inside a pod: source code that is sent with the Job, uses only the standard library, and needs Python 3.9."""

@@ -59,7 +59,7 @@ class Run:
         return payload
 
     def modules(self) -> bytes | None:
-        """Return the archive of the project's modules, which the entries of a flow share. None when there is none."""
+        """Return the archive of the project's modules, which the entries of a flow share. None without modules."""
         shared = self.header.get("shared_modules")
         return zlib.decompress(self._carried(shared)) if shared else self.blob("modules")
 

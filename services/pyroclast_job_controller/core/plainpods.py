@@ -57,7 +57,7 @@ def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
 
 
 def group_name(pod: Pod) -> str:
-    """Return the name of the group of `pod`. It follows from the pod's controller, if there is one, so that siblings share it."""
+    """Return the name of the group of `pod`, which contains the UID of the pod's controller, so that siblings share the group."""
     return f"podgroup-{_owner_uid(pod)}"
 
 

@@ -107,7 +107,7 @@ def parent_of(queue: Queue) -> str:
 def following_parent(queue: Queue, parent: Queue | None) -> Action | None:
     """Return the action that `queue` needs because of its parent's state.
 
-    A queue closes when its parent closes. It opens again with its parent if it was closed by its parent.
+    A queue closes when its parent closes. A queue that its parent has closed opens again with its parent.
     """
     if parent is None:
         return None

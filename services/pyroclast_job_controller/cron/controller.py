@@ -46,7 +46,7 @@ class CronMemory(Memory):
 
 
 class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
-    """The controller of CronJobs. Its whole state is in the statuses of CronJobs and in their Jobs.
+    """The controller of CronJobs. All necessary state is in the statuses of CronJobs and in their Jobs.
 
     The name of a Job contains its scheduled time, so that no Job is created twice. A time counts as acted on as soon as its Job
     is seen, even if the status could not be written. Finished Jobs are deleted only after the status records them.

@@ -41,7 +41,7 @@ class HcclrankPlugin(JobPlugin):
 
 
 def _given(pod: Manifest) -> str:
-    """Return the value of the first variable RANK in a container. Empty without such a variable or without a literal value."""
+    """Return the value of the first variable RANK in a container. Empty when no such variable has a literal value."""
     for container in pod["spec"].get("containers") or ():
         for entry in container.get("env") or ():
             if entry.get("name") == "RANK":

@@ -19,7 +19,7 @@ Host = tuple[str, str]
 
 
 def address(job: Job, task: Task, index: int) -> str:
-    """Return host name and subdomain of pod `index` of `task`. They resolve inside the namespace."""
+    """Return `HOST.SUBDOMAIN` of pod `index` of `task`, a name that resolves inside the namespace."""
     return _joined(_host(job, task, index, template_of(task).get("spec") or {}))
 
 

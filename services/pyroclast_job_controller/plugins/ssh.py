@@ -37,7 +37,7 @@ class SshPlugin(JobPlugin):
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ssh"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """Return the Secret. Its keys are generated when it is created."""
+        """Return the Secret. A key pair is generated when the Secret is created."""
         body = {"data": {"config": _encoded(self._configuration(job).encode())}}
         private = self.flags.text("ssh-private-key")
         if private:

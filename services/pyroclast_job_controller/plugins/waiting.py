@@ -64,7 +64,7 @@ def workers(job: Job, task: Task) -> list[Task]:
 
 
 def init_container(job: Job, task: Task, image: str) -> Manifest:
-    """Return the init container. It ends when, for each task of workers, as many names resolve as the gang needs pods."""
+    """Return an init container that ends when, for each task of workers, as many names resolve as the gang needs pods."""
     scripts = [_script(other, addresses(job, other)) for other in workers(job, task)]
     return {"name": NAME, "image": image, "command": ["sh", "-c", "".join(scripts) or "true"]}
 

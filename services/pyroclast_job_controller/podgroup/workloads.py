@@ -47,7 +47,7 @@ class Owners:
         return found if found is not None and found.metadata.uid == owner.uid else None
 
     def about(self, key: Key) -> Reference | None:
-        """Return a reference to the workload with that key, of any kind. None when there is none."""
+        """Return a reference to the workload with that key, of any kind. None when it is not cached."""
         found = ((kind, informer.get(key)) for kind, informer in self.informers.items())
         return next((Reference.of(workload, kind) for kind, workload in found if workload is not None), None)
 
@@ -56,7 +56,7 @@ class Owners:
         return plainpods.merged([await self._annotations(meta.namespace, owner) for owner in meta.owner_references])
 
     async def gang(self, meta: Meta) -> int | None:
-        """Return how many pods must start together by the `scheduling` of the Job that controls an object. None without one."""
+        """Return how many pods must start together by the `scheduling` of the object's Job. None when the Job does not say so."""
         owner = meta.controller
         if owner is None or (owner.api_version, owner.kind) != (BATCH_JOBS.api_version, BATCH_JOBS.kind):
             return None

@@ -118,7 +118,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         return written
 
     def _give_up(self, flow: JobFlow, memory: FlowMemory) -> None:
-        """Record an Event for each Job that was refused too often. Its creation is still tried again, but rarely."""
+        """Record an Event for each Job that was refused too often. The creation is still tried again, but rarely."""
         for name, refused in memory.refused.items():
             if memory.refusals.get(name) == self._most_requeues + 1 and self._most_requeues >= 0:
                 memory.refusals[name] += 1

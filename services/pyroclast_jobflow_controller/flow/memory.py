@@ -21,7 +21,7 @@ class FlowMemory(Memory):
     spec: FlowSpec = field(default_factory=FlowSpec)
     graph: Graph = field(default_factory=lambda: graph.build(FlowSpec()))
     ghosts: dict[str, Job] = field(default_factory=dict)
-    """Jobs that had ended when they were deleted. They are kept until the status records their end."""
+    """Jobs that had ended when they were deleted, until the status records their end."""
     refused: dict[str, Refused] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     """The number of consecutive refusals by Job name."""
@@ -31,7 +31,7 @@ class FlowMemory(Memory):
     cancelled: set[str] = field(default_factory=set)
     """UIDs of the Jobs for which a termination Command was created."""
     written: str = ""
-    """The resourceVersion after the last status write. Its watch event needs no reconcile."""
+    """The resourceVersion after the last status write. The watch event of that version needs no reconcile."""
 
     def forget_ghosts(self, told: Mapping[str, Job]) -> bool:
         """Remove the deleted Jobs whose end the status records, or that a new Job replaces. `told` are the Jobs in the status.
@@ -67,7 +67,7 @@ class FlowMemory(Memory):
 def _is_news(ghost: Job, told: Job | None) -> bool:
     """Whether the status does not record the end of `ghost` yet.
 
-    `told` is the Job of that name in the status, None when absent.
+    `told` is the Job of that name in the status, None when the status has no such Job.
     """
     return told is None or (told is not ghost and told.metadata.uid == ghost.metadata.uid)
 

@@ -39,7 +39,7 @@ class Reach:
             await self._session.close()
 
     async def get(self, ip: str, probe: HttpGetProbe) -> str:
-        """Send a GET request. It succeeds with a status from 200 to 399.
+        """Send a GET request. A status from 200 to 399 is a success.
 
         Redirections are not followed and the body is not read.
         """
@@ -57,7 +57,7 @@ class Reach:
             return f"{url}: {_words(error)}"
 
     async def connect(self, ip: str, port: int) -> str:
-        """Open a TCP connection. It succeeds when the pod accepts the connection."""
+        """Open a TCP connection. A connection that the pod accepts is a success."""
         problem = self._forbidden(ip)
         if problem:
             return problem

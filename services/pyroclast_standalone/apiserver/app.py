@@ -51,7 +51,7 @@ _SHUTDOWN_SECONDS: Final = 2.0
 
 
 class Server:
-    """The parts of a server. It does not listen yet."""
+    """The parts of a server that does not listen yet."""
 
     def __init__(
         self,

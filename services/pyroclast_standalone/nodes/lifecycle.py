@@ -53,9 +53,9 @@ def grace_seconds(pod: records.Pod) -> int:
 
 
 def advance(pod: records.Pod, life: PodLife, now: float, injection: Injection, backoff: Backoff) -> list[Effect]:
-    """Update `life` to the time `now`. Return the effects to carry out, then call again until there are none.
+    """Update `life` to the time `now`. Return the effects to carry out. Call again until the result is empty.
 
-    Afterwards `life.wake_at` is the time of the next call without any event. `life.may_be_deleted` says whether the object can be
+    Afterwards `life.wake_at` is the time of the next call without any event. `life.may_be_deleted` is true when the object can be
     removed.
     """
     return _Step(pod, life, now, injection, backoff).take()

@@ -51,7 +51,7 @@ class Sources:
         return await asyncio.shield(known[1])
 
     async def token(self, namespace: str, account: str, *, audience: str, seconds: int, pod: tuple[str, str]) -> str:
-        """Return a token of a ServiceAccount for `pod` (name, UID). It is renewed when most of its lifetime is over."""
+        """Return a token of a ServiceAccount for `pod` (name, UID), renewed when most of its lifetime is over."""
         known = self._tokens.get((pod[1], audience, seconds))
         if known is not None and self.now() < known[0]:
             return known[1]

@@ -30,13 +30,13 @@ class Clock:
     zone: tzinfo = UTC
 
     def next(self, after: float) -> float | None:
-        """Return the first time later than `after`. None when there is none in the next five years."""
+        """Return the first time later than `after`. None when no time follows in the next five years."""
         if isinstance(self.schedule, Every):
             return float(math.floor(after) + self.schedule.seconds)
         return _next(self.schedule, self.zone, after)
 
     def latest(self, after: float, until: float) -> float | None:
-        """Return the last time later than `after` and not later than `until`. None when there is none."""
+        """Return the last time later than `after` and not later than `until`. None when no time is in between."""
         first = self.next(after)
         if first is None or first > until:
             return None
@@ -97,7 +97,7 @@ def _is_irregular(day: date, zone: tzinfo) -> bool:
 
 
 def _on(fields: Fields, day: date, zone: tzinfo, after: float) -> float | None:
-    """Return the first time on `day` that is later than `after`. None when there is none."""
+    """Return the first time on `day` that is later than `after`. None when the day has no such time."""
     if _is_irregular(day, zone):
         return min((moment for moment in _all_on(fields, day, zone) if moment > after), default=None)
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

@@ -69,7 +69,7 @@ class AuditLog:
 
 
 def _outcome(failure: bytes) -> dict[str, Any]:
-    """Return the fields of a Status that belong into the event. Empty without a failure, or if the Status is not JSON."""
+    """Return the fields of a Status that belong into the event. Empty if the request succeeded or the Status is not JSON."""
     try:
         status = orjson.loads(failure) if failure else {}
     except orjson.JSONDecodeError:

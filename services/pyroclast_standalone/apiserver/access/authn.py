@@ -65,7 +65,7 @@ class Authenticator:
         return found
 
     def _certified_peer(self, tls: Peer) -> User | None:
-        """Return the user of the connection's certificate, None without one. The result is cached for each connection."""
+        """Return the user of the connection's certificate, None without a certificate. The result is cached."""
         try:
             return self._peers[tls]
         except KeyError:

@@ -55,7 +55,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
-    """Write the administrator's kubeconfig for the server at `url`. It refers to the certificates and the key by their paths."""
+    """Write the administrator's kubeconfig for the server at `url`, with the paths of the certificates and the key."""
     certificate, key = identity.admin
     cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
     user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}

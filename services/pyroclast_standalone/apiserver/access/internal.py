@@ -1,4 +1,4 @@
-"""Requests of the server's own controllers. They pass the same steps as client requests, under the controllers' user names."""
+"""Requests of the server's own controllers, which pass the same steps as client requests, under the controllers' user names."""
 
 from __future__ import annotations
 

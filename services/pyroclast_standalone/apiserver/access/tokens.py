@@ -47,7 +47,7 @@ class TokenSigner:
     ) -> str:
         """Return a token for the ServiceAccount `account` that is valid for `seconds`.
 
-        It becomes invalid when `bound` is deleted.
+        The deletion of the object `bound` invalidates the token.
         """
         metadata = account["metadata"]
         private: dict[str, Any] = {

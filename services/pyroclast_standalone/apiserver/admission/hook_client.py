@@ -34,7 +34,7 @@ Seen = tuple["dict[str, Any] | None", "dict[str, Any] | None"]
 
 
 class CallFailed(Exception):
-    """The webhook gave no usable answer. Its failure policy decides the result."""
+    """The webhook gave no usable answer. The failure policy of the webhook decides the result."""
 
 
 class HookClient:

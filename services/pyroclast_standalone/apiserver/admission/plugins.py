@@ -1,6 +1,6 @@
 """The built-in admission plugins of every cluster.
 
-They are synchronous and fast, and run in the order of kube-apiserver. Admission that calls other servers is in `webhooks`.
+The plugins are synchronous and fast, and run in the order of kube-apiserver. Admission that calls other servers is in `webhooks`.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Plugins:
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _default_class(self) -> dict[str, Any]:
-        """Return the PriorityClass of pods that name none: the default with the lowest value. Empty without a default."""
+        """Return the PriorityClass of pods that name none: the default with the lowest value. Empty if no class is a default."""
         if self._default is None:
             classes = [found for found in (each.load() for each in self._priorities.select()) if found.get("globalDefault")]
             self._default = min(classes, key=lambda each: int(each["value"])) if classes else {}

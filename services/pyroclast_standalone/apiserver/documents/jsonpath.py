@@ -156,7 +156,7 @@ def is_readable(path: str) -> bool:
 
 
 def reader(path: str) -> Callable[[Mapping[str, Json]], str]:
-    """Return a reader of a selectable field: the first value as text, empty when there is none."""
+    """Return a reader of a selectable field: the first value as text, empty when the path has no value."""
     find_all = compile_path(path)
 
     def read(document: Mapping[str, Json]) -> str:

@@ -170,8 +170,8 @@ def track_update(
     """Set `new["metadata"]["managedFields"]` for a write by `manager` that changed `old` (None on create) to `new`.
 
     Other managers lose the changed and removed fields. `manager` gains the fields that it changed. `now` is the RFC 3339 time in
-    whole seconds to record, or None. Only `metadata` of `new` is modified. The managedFields in the request count only if they
-    clear the entries (an empty list, or a list with one empty entry), or if they repeat what the client has read.
+    whole seconds to record, or None. Only `metadata` of `new` is modified. Valid managedFields in the request replace the
+    stored ones, except on a subresource. No entry, or one empty entry, clears the stored ones.
     """
     owners = _given(new, old, subresource)
     metadata = new["metadata"]

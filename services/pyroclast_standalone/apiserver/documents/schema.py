@@ -1,7 +1,7 @@
 """Schemas as trees of nodes, in one form for built-in kinds and custom resources. All other document functions use them.
 
-Schemas are separate from validation, because patches, apply, pruning and decoding ask the same questions: which fields exist, how
-items of a list are identified, and which values are merged or replaced.
+Schemas are separate from validation, because patches, apply, pruning and decoding need the same facts: the existing fields, the
+keys of list items, and which values are merged or replaced.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def _needed(schema: Json) -> _Place | None:
 
 
 class Rules:
-    """All rules of a schema. The object is false when there are none."""
+    """All rules of a schema. In a condition, the object is false if the schema has no rules."""
 
     def __init__(self, root: _Place) -> None:
         self._root = root

@@ -15,7 +15,7 @@ from .values import Json
 __all__ = ["NO_OLD", "Validator", "compile_schema", "correlated_items"]
 
 NO_OLD: Final = object()
-"""The old value when there is none to compare with."""
+"""Marks that no old value exists to compare with."""
 
 Errors: TypeAlias = list[FieldError]
 Validator: TypeAlias = Callable[[Json, str, Json, Errors], None]
@@ -281,7 +281,10 @@ _EMPTY: Final[Mapping[str, Json]] = {}
 
 
 def correlated_items(schema: Mapping[str, Json]) -> Callable[[Json, Json], Json]:
-    """Return a function that finds the item which a list item replaces: by its keys in an associative list, otherwise none."""
+    """Return a function that finds the old item which a list item replaces, by the keys of an associative list.
+
+    In other lists, no item replaces another.
+    """
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if schema.get("x-kubernetes-list-type") != "map" or not keys:
         return lambda _item, _old: NO_OLD

@@ -28,7 +28,7 @@ class Broken:
 
 
 def compile_stored(source: str, variables: Mapping[str, Type]) -> Program | Broken:
-    """Compile `source`. It was checked when it was stored, but perhaps by another version."""
+    """Compile `source`, which was checked when it was stored, perhaps by another version of this server."""
     try:
         return compile_expression(source, variables)
     except ExpressionError as error:

@@ -1,7 +1,7 @@
 """Decodes built-in kinds as the API does: drops unknown fields, checks types, and keeps or omits empty values.
 
-This is separate from the schemas of custom resources. A built-in kind has a fixed set of fields, whose wire form defines the
-meaning of an empty text, a zero and a null. Each message's decoder is compiled once to closures over tables of fields.
+The decoders are separate from the schemas of custom resources. A built-in kind has a fixed set of fields, whose wire form
+defines the meaning of an empty text, a zero and a null. The decoder of a message is compiled once to closures over tables.
 """
 
 from __future__ import annotations

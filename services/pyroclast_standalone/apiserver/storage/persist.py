@@ -40,7 +40,7 @@ class JournalFailed(Exception):
 
 
 class SqliteJournal:
-    """The journal in the SQLite file `path`. Its integrity is checked when it is opened.
+    """The journal in the SQLite file `path`. The constructor checks the integrity of the file.
 
     Raises:
         DamagedData: the file is not such a journal, or is corrupt.
@@ -76,7 +76,7 @@ class SqliteJournal:
             raise sqlite3.DatabaseError(verdict)
 
     def revision(self) -> int:
-        """Return the last written revision, 0 when there is none."""
+        """Return the last written revision, 0 for an empty journal."""
         row = self._connection.execute("SELECT value FROM revision").fetchone()
         return int(row[0]) if row else 0
 

@@ -18,7 +18,7 @@ from pyroclast_standalone.apiserver.storage.store import Collection, Store
 __all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Converts an object of one version to another. It may modify its argument."""
+"""A function that converts an object of one version to another, and may modify its argument."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +95,7 @@ class Resource:
         return "get" in self.strategy.verbs
 
     def subresource(self, name: str) -> Subresource | None:
-        """Return the subresource of that name. None when there is none."""
+        """Return the subresource of that name. None when it does not exist."""
         return next((each for each in self.strategy.subresources if each.name == name), None)
 
 

@@ -218,7 +218,7 @@ class Deleter:
     def _delete_later(
         self, resource: Resource, current: Stored, body: dict[str, Any], options: DeleteOptions
     ) -> tuple[Stored | dict[str, Any], bool]:
-        """Mark a namespace or a definition as deleted. Its controller removes it after its content is gone."""
+        """Mark a namespace or a definition as deleted. The controller of the kind removes the object after its content."""
         metadata = body["metadata"]
         if "deletionTimestamp" in metadata:
             return current, False

@@ -1,4 +1,4 @@
-"""Discovery documents, legacy and aggregated. They are cached until the served resources change."""
+"""Discovery documents, legacy and aggregated, cached until the served resources change."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str
 
 
 def _configuration(body: bytes) -> tuple[Any, list[str]]:
-    """Parse the applied configuration. It is YAML, which most clients write as JSON. Also return a sentence per duplicate key."""
+    """Parse the applied configuration, which is YAML or, from most clients, JSON. Also return a sentence per duplicate key."""
     if body.lstrip()[:1] == b"{":
         with contextlib.suppress(DocumentError):
             value, twice = strict.parse_json(body)

@@ -30,7 +30,7 @@ from pyroclast_standalone.apiserver.verbs.listing import revision_of
 __all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
-"""HTTP code, and the object for the answer: the stored one, or for a dry run what would have been stored."""
+"""HTTP code, and the object for the answer: the stored object, or the unstored object of a dry run."""
 
 Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
 """Returns the requested object for the present one."""

@@ -1,1 +1,1 @@
-"""A small shell in virtual time. It computes the output, duration and exit code of a container's command without running it."""
+"""A small shell in virtual time, which computes the output, duration and exit code of a command without running it."""

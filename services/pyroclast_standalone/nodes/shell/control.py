@@ -116,7 +116,7 @@ def wait(shell: Shell, _words: list[str], _: str) -> int:
 
 
 def kill(_shell: Shell, words: list[str], _: str) -> int:
-    """Simulate `kill [-SIGNAL] TARGET`. It ends the shell if the shell is the target, and has no other effect."""
+    """Simulate `kill [-SIGNAL] TARGET`. The shell ends if it is the target. Other targets are ignored."""
     if words[-1:] not in (["0"], ["1"], ["$"]):  # its group or itself; $$ has become $ before a shell sees it
         return 0
     name = next((word.strip("-") for word in words if word.startswith("-")), "TERM").removeprefix("SIG")
