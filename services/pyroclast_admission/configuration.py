@@ -13,7 +13,7 @@ def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
     Raises:
         ConfigurationError: the content is not YAML, or not an admission configuration.
     """
-    import yaml  # noqa: PLC0415 - few have such a file
+    import yaml  # noqa: PLC0415 - most installations have no such file
 
     try:
         document = yaml.safe_load(content)

@@ -31,7 +31,7 @@ log = structlog.get_logger()
 LARGE_BODY: Final = 128 * 1024
 """Size in bytes from which a review is handled in a thread.
 
-It may take tens of milliseconds, during which other reviews are answered.
+Such a review may take tens of milliseconds, and other reviews are answered meanwhile.
 """
 
 MAX_LARGE: Final = 8

@@ -65,7 +65,7 @@ LIST: Final = Leaf(
 
 def all_commands() -> tuple[Node, ...]:
     """Return all commands."""
-    from pyroclast_cli.views.completion import complete  # noqa: PLC0415 - commands that run need not load it
+    from pyroclast_cli.views.completion import complete  # noqa: PLC0415 - most commands do not need it
 
     return (*map(_command, PLACES), LIST, complete(lambda: Group("vcctl", "", all_commands())))
 

@@ -151,7 +151,7 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
 async def _work(leaf: Leaf, context: Context) -> int | None:
     if not leaf.needs_cluster:
         return await leaf.work(context)
-    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - takes half of the time of a command without a cluster
+    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - half of the run time of a command without a cluster
 
     name = context.text("context") if "context" in context.values else ""
     async with connected(context.text("kubeconfig"), context.text("master"), name) as client:

@@ -24,7 +24,7 @@ class _AnyQueue:
     def get(self, name: str) -> QueueView | None:
         return QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
 
-    def children(self, name: str) -> Sequence[QueueView]:  # noqa: ARG002 - none is known
+    def children(self, name: str) -> Sequence[QueueView]:  # noqa: ARG002 - no queue is known
         return ()
 
     def all(self) -> Sequence[QueueView]:

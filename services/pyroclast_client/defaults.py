@@ -26,7 +26,7 @@ _usual: Final[list[Client]] = []
 
 def client() -> Client:
     """Return the default client."""
-    from pyroclast_client.synchronous import Client, entered  # noqa: PLC0415 - heavy, and a module with a task loads this one
+    from pyroclast_client.synchronous import Client, entered  # noqa: PLC0415 - slow, and a module with a task imports this one
 
     if found := entered():
         return found

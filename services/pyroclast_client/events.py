@@ -72,7 +72,7 @@ async def _reported(told: asyncio.Queue[JobEvent | Exception | None], work: Awai
     """Await `work`. An error is put into the queue, so that the reader of the stream raises it."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - it is raised where the stream is read
+    except Exception as error:  # noqa: BLE001 - raised for the reader of the stream
         told.put_nowait(error)
 
 

@@ -91,7 +91,7 @@ class Executor(concurrent.futures.Executor):
                 raise RuntimeError("cannot schedule new futures after shutdown")
         try:
             blob = cloudpickle.dumps((fn, args, kwargs))
-        except Exception as error:  # noqa: BLE001 - as of a process pool: the future tells
+        except Exception as error:  # noqa: BLE001 - the future has the exception, as for a process pool
             future.set_exception(error)
             return future
         with self._lock:
@@ -163,7 +163,7 @@ class Executor(concurrent.futures.Executor):
                 self._drop(batch, index)
         try:
             await self._follow(batch)
-        except Exception as error:  # noqa: BLE001 - the futures tell
+        except Exception as error:  # noqa: BLE001 - the futures have the exception
             for index in sorted(batch.left):
                 self._finish(batch, Outcome(index), error)
         finally:

@@ -54,7 +54,7 @@ class Task(Definition[P, R]):
         """Return the same function with other options."""
         return Task(self.function, self.options.changed(options), self.order)
 
-    def after(self, *nodes: object, any: bool = False) -> Task[P, R]:  # noqa: A002 - the word of the API
+    def after(self, *nodes: object, any: bool = False) -> Task[P, R]:  # noqa: A002 - the name in the API
         """Inside a flow, return the function so that it is called after all `nodes` have completed.
 
         With `any`, the first completed node is enough. For `node.when_listening(PORT)` the call needs no completion: it starts

@@ -82,7 +82,7 @@ class AsyncJob(Handle, Generic[R]):
 
     async def wait(
         self,
-        timeout: float | None = None,  # noqa: ASYNC109 - the word of the standard library, and of the synchronous handle
+        timeout: float | None = None,  # noqa: ASYNC109 - the name in the standard library, and of the synchronous handle
         until: Until = "finished",
         *,
         fail_if_never: bool = False,

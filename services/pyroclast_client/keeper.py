@@ -30,11 +30,11 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent process handles an interrupt of the terminal
         signal.signal(number, signal.SIG_IGN)
     command = [sys.executable, "-m", "pyroclast_standalone", "up", "--data-dir", str(folder), *arguments[1:]]
-    plane = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - ours
+    plane = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - a fixed command
     threading.Thread(target=_stop_with_parent, args=(plane,), daemon=True).start()
     status = plane.wait()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(plane.pid, signal.SIGKILL)  # kill the processes that the control plane did not stop
+        os.killpg(plane.pid, signal.SIGKILL)  # the processes that the control plane did not stop
     shutil.rmtree(folder, ignore_errors=True)
     return status
 

@@ -65,7 +65,7 @@ async def _next(stream: AsyncGenerator[T]) -> T:
 
 
 def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - another thread of the parent may have held it
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held the lock
     _lock = threading.Lock()
 
 

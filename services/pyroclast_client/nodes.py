@@ -140,10 +140,10 @@ class Node:
         """Return this node for `after`, satisfied as soon as the node's pods accept connections on the port."""
         return Listening(self, port)
 
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - it always raises
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
         refuse(f"`if` on {self.name}, which has no value yet", "with pc.when(node.succeeded):")
 
-    def __len__(self) -> NoReturn:  # noqa: PLE0303 - it always raises
+    def __len__(self) -> NoReturn:  # noqa: PLE0303 - always raises
         refuse(f"`len` of {self.name}, which has no value yet", "node.items(COUNT)")
 
     def __iter__(self) -> NoReturn:
@@ -183,7 +183,7 @@ class ExitCode:
 
     node: Node
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # a condition, not a truth
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
         """Return the condition that the exit code equals `other`."""
         return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode == {other}')
 
@@ -213,7 +213,7 @@ class Condition:
     def __invert__(self) -> Condition:
         return Condition(self.nodes, f"!({self.text})")
 
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - it always raises
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
         refuse("`if` on an outcome that is not known yet", "with pc.when(node.succeeded):")
 
 

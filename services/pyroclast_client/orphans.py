@@ -1,4 +1,4 @@
-"""Cleans up the Secrets of clients that died before the Job existed or owned its Secret. Later submissions do this."""
+"""Cleans up, with a later submission, the Secrets of clients that died before the Job existed or owned its Secret."""
 
 from __future__ import annotations
 

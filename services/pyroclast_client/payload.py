@@ -190,7 +190,7 @@ def runner_archive() -> bytes:
     return buffer.getvalue()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """A pickler that writes references in place of the values of other entries."""
 
     def __init__(self, file: io.BytesIO, reference: Callable[[object], object | None]) -> None:

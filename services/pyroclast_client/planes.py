@@ -38,7 +38,7 @@ class LocalClient(Client):
         for name, amount in self._resources.items():
             arguments += ["--node-resource", f"{name}={amount}"]
         command = [sys.executable, "-m", "pyroclast_client.keeper", str(folder), *arguments]
-        self._keeper = subprocess.Popen(  # noqa: S603 - ours
+        self._keeper = subprocess.Popen(  # noqa: S603 - a fixed command
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
         try:

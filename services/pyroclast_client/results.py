@@ -123,8 +123,8 @@ def _value(message: dict[str, Any], payload: bytes, index: int, what: str) -> Ou
     if message["encoding"] == "json":
         return Outcome(index, json.loads(payload))
     try:
-        return Outcome(index, pickle.loads(payload))  # noqa: S301 - its seal is right
-    except Exception as error:  # noqa: BLE001 - whatever a class raises when it is made anew
+        return Outcome(index, pickle.loads(payload))  # noqa: S301 - its seal was verified
+    except Exception as error:  # noqa: BLE001 - any exception of a class's unpickling
         told = errors.TaskError(
             f"{what}: the result cannot be unpickled here: {error!r}; install its class here, or return plain values", index=index
         )
@@ -137,7 +137,7 @@ def _exception(text: str | None) -> BaseException | None:
     if text is None:
         return None
     try:
-        found = pickle.loads(base64.b64decode(text))  # noqa: S301 - the seal of what it came in is right
-    except Exception:  # noqa: BLE001 - its class is missing here, or does not come back from a pickle: words tell of it
+        found = pickle.loads(base64.b64decode(text))  # noqa: S301 - the seal of its message was verified
+    except Exception:  # noqa: BLE001 - the class cannot be imported or unpickled: the text remains
         return None
     return found if isinstance(found, BaseException) else None

@@ -55,7 +55,7 @@ class AsyncSweep(Generic[R]):
             part = name if len(chunks) == 1 else f"{name}-{number}"
             self.parts.append((await self.client.submit_part(self.call, chunk, part, dry_run=dry_run), tuple(chunk)))
 
-    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the word of the standard library
+    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the name in the standard library
         """Wait until all calls have ended. Failures are not raised."""
         try:
             async with asyncio.timeout(timeout):

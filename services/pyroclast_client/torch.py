@@ -57,7 +57,7 @@ def torchrun_call(
     return Call(launched, Arguments(), options_of({"gang": nodes, **options}), name)
 
 
-def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: int, port: int) -> Callable[[], None]:  # noqa: PLR0917 - all of them travel
+def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: int, port: int) -> Callable[[], None]:  # noqa: PLR0917 - all arguments are pickled
     """Return the function that starts torchrun in a pod. A nested function is pickled by value: pods do not have this module."""
 
     def launch() -> None:
@@ -77,7 +77,7 @@ def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: i
                 f"--nproc_per_node={per_node}",
             ]
             command += [f"--master_addr={hosts.split(',')[0]}", f"--master_port={port}", script, *args]
-            process = subprocess.Popen(command)  # noqa: S603 - what the user asks for
+            process = subprocess.Popen(command)  # noqa: S603 - the user's command
             try:
                 code = process.wait()
             except BaseException:

@@ -89,7 +89,7 @@ class CommandController(Generic[T]):
     async def _find(self, command: Command) -> T | None:
         """Return the target.
 
-        It is read from the server if the cache has no matching object, as it may be newer than the cache.
+        When the cache has no matching object, the target is read from the server: it may be created just before its Command.
         """
         key = target_of(command, self._targets.kind)
         known = self._targets.objects.get(key)

@@ -75,7 +75,7 @@ def _detach(options: argparse.Namespace) -> int:
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     log = directory.logs / "pyroclast.log"
     with log.open("wb") as out:
-        child = subprocess.Popen(  # noqa: S603 - ourselves
+        child = subprocess.Popen(  # noqa: S603 - this program
             [sys.executable, "-m", __package__, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -122,7 +122,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
-    from pyroclast_standalone import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+    from pyroclast_standalone import run  # noqa: PLC0415 - only this verb needs the records of all kinds
 
     from .display import Display  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ async def _submit(options: argparse.Namespace, directory: DataDirectory, objects
 
 
 def _crds(_options: argparse.Namespace) -> int:
-    import yaml  # noqa: PLC0415 - generating CRDs loads the models of all kinds
+    import yaml  # noqa: PLC0415 - generating CRDs imports the models of all kinds
 
     from pyroclast.api.crds import custom_resource_definitions  # noqa: PLC0415
 
@@ -154,14 +154,14 @@ def _crds(_options: argparse.Namespace) -> int:
 
 
 def _takeover(options: argparse.Namespace) -> int:
-    from .takeover import command  # noqa: PLC0415 - few move from Volcano
+    from .takeover import command  # noqa: PLC0415 - rarely used
 
     work = command.check if options.check else command.back if options.back else command.take_over
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
 def _release(options: argparse.Namespace) -> int:
-    from .release import release  # noqa: PLC0415 - few uninstall
+    from .release import release  # noqa: PLC0415 - rarely used
 
     return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
 

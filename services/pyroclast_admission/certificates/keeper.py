@@ -40,7 +40,7 @@ class CertificateKeeper:
         key: the namespace and name of the Secret.
         policy: names, lifetimes and overlap of the certificates.
         now: returns the current time in UTC.
-        use: serves with new material. It is called before a bundle is published from which an authority was removed.
+        use: serves with new material; called before a bundle is published from which an authority was removed.
         known_since: returns the time since which every caller trusts an authority (PEM), None while some do not. A certificate of
             an authority is served only after that time, unless no other certificate exists.
     """

@@ -70,7 +70,7 @@ def _picture(resources: list[dict[str, Any]]) -> Picture:
 
 
 def _resources(cluster: Cluster) -> list[dict[str, Any]]:
-    """Sum the resources of all nodes: allocated, idle, reserved and away. The four amounts add up to the total."""
+    """Sum the resources of all nodes: allocated, idle, reserved, and away (on nodes that accept no pods)."""
     kept = cluster.kept_nodes
     sums: dict[str, dict[str, Quantity]] = {}
     for node in cluster.nodes.values():

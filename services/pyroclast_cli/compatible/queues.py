@@ -57,7 +57,7 @@ async def _operate(context: Context) -> None:
         case "update":
             if weight == 0:
                 raise Failure(f"when update queue {key.name}, weight must be specified, the value must be greater than 0")
-            from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - loads what only commands with a cluster need
+            from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - only commands with a cluster need it
 
             await context.client.patch(QUEUES, key, {"spec": {"weight": weight}}, PatchKind.MERGE)
         case "open":

@@ -69,6 +69,6 @@ async def _names(place: Place) -> Sequence[str]:
     """Return the names in the cluster that complete the word. Empty when the server does not answer."""
     if place.kind is None and not place.wants_context and not place.label_of_nodes:
         return ()
-    from pyroclast_cli.views.cluster_names import names_for  # noqa: PLC0415 - words are completed without a cluster
+    from pyroclast_cli.views.cluster_names import names_for  # noqa: PLC0415 - completion of plain words needs no cluster
 
     return await names_for(place)

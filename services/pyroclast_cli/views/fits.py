@@ -65,7 +65,7 @@ def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any
     Raises:
         Failure: the webhooks would deny it.
     """
-    from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - draws the schemas, which other commands need not
+    from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - imports the schemas, which other commands do not need
 
     result, faults = admitted(job, queues)
     if faults:

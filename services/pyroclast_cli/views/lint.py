@@ -19,7 +19,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 async def _lint(context: Context) -> int:
-    from pyroclast_cli.views.manifests import check_manifests  # noqa: PLC0415 - draws the schemas, which other commands need not
+    from pyroclast_cli.views.manifests import check_manifests  # noqa: PLC0415 - imports the schemas, which other commands do not need
 
     files = [context.text("filename"), *context.arguments] if context.text("filename") else list(context.arguments)
     if not files:

@@ -93,7 +93,7 @@ class Server:
             KubeError: as for the API server.
             JSONDecodeError: the answer is not JSON, so that another server has this address.
         """
-        from pyroclast.kube.http.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
+        from pyroclast.kube.http.client import Client  # noqa: PLC0415 - commands without requests do not need it
 
         config = ClusterConfig(server, credentials=context.client.config.credentials)
         if not server.startswith("https:"):  # without TLS, a token could be read on the way

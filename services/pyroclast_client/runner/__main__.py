@@ -111,7 +111,7 @@ class Run:
         text, _, data = kept.partition(b"\n")
         message = sealing.opened(self.key, text.decode(), number, entry)
         payload = sealing.content(message, data)
-        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal is right
+        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal was verified
 
     def value_name(self, entry: str, number: int) -> str:
         """Return the name in the store for the value of an entry."""
@@ -143,7 +143,7 @@ def main() -> int:
         sys.stderr.write(f"pyroclast: {each}\n")
     try:
         function, arguments, keywords = load(run)
-    except BaseException as error:  # noqa: BLE001 - whatever an import raises is told to the client
+    except BaseException as error:  # noqa: BLE001 - the client gets any exception of an import
         run.finish("unloadable", "json", described(error, skip=1, packages=others))
         traceback.print_exc()
         return UNLOADABLE
@@ -177,7 +177,7 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         with zipfile.ZipFile(io.BytesIO(modules)) as archive:
             archive.extractall(folder)
         sys.path.insert(0, folder)
-    function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - to run what the Job's owner sent is what this is for
+    function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - the runner runs what the Job's owner sent
     arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
     checkpoint = pickle.loads(run.blob("checkpoint") or b"") if run.header.get("checkpoint") else None  # noqa: S301 - see above
     if checkpoint is not None:
@@ -211,7 +211,7 @@ def restored(
         return function, arguments, keywords
     text, _, data = payload.partition(b"\n")
     message = sealing.opened(run.key, text.decode(), run.index, "checkpoint")
-    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal is right
+    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal was verified
     sys.stderr.write("pyroclast: starting from the checkpoint of an earlier pod\n")
     if callable(kept):
         return kept, arguments, keywords

@@ -14,7 +14,7 @@ __all__ = ["configuration_for", "patch", "selects", "written"]
 
 
 def selects(configuration: ColocationConfiguration, labels: Mapping[str, str]) -> bool:
-    """Return whether the configuration selects pods with these labels. Without a valid selector, it selects none."""
+    """Return whether the configuration has a valid selector that matches these labels."""
     selector = configuration.spec.selector
     return selector is not None and selectors.is_valid(selector) and selectors.matches(selector, labels)
 

@@ -49,7 +49,7 @@ def status_patch(hyper_job: HyperJob, body: Mapping[str, Any]) -> list[dict[str,
     rows = body["replicatedJobsStatus"]
     if [row["name"] for row in rows] != [row.name for row in status.replicated_jobs_status]:
         return None
-    # a test operation: another version causes a conflict
+    # the API server answers with a conflict if the object has another version
     found = [_set("/metadata/resourceVersion", hyper_job.metadata.resource_version)]
     for place, (row, before) in enumerate(zip(rows, status.replicated_jobs_status, strict=True)):
         path = f"/status/replicatedJobsStatus/{place}"

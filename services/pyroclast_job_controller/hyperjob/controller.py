@@ -54,7 +54,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         self._jobs.informer.on_change(self._job)
         self._namespaces.on_change(self._namespace)
 
-    def _facts(self, record: HyperJob, memory: Memory) -> HyperFacts:  # noqa: ARG002 - its pace is for writes
+    def _facts(self, record: HyperJob, memory: Memory) -> HyperFacts:  # noqa: ARG002 - its pace only limits writes
         names = {name for entry in record.spec.replicated_jobs for name in entry.cluster_names}
         is_empty = not self._jobs.informer.by_index(HYPER_JOB, record.metadata.uid)
         namespaces = {name: self._namespaces.get(Key("", name)) for name in names}

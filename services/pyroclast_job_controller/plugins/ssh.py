@@ -91,7 +91,7 @@ def _secret(job: Job) -> str:
 
 def _fresh_keys() -> Manifest:
     """Return the data of a Secret with a new RSA key pair, in formats that every ssh reads: PEM (PKCS#1) and one line."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - takes its time, and few Jobs need it
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - slow, and few Jobs need it
     from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415
 
     key = rsa.generate_private_key(public_exponent=_EXPONENT, key_size=_KEY_BITS)

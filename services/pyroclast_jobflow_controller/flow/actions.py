@@ -241,7 +241,7 @@ class FlowActions:
     async def _cancel(self, flow: JobFlow, memory: FlowMemory, effect: CancelJob) -> None:
         """Create the Command that terminates a Job.
 
-        Its name follows from the UID of the Job, so no second Command is created meanwhile.
+        The name of the Command contains the UID of the Job, so that at most one such Command exists at a time.
         """
         target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": effect.name, "uid": effect.uid}
         meta = {"name": f"cancel-{effect.uid}", "namespace": flow.metadata.namespace, "ownerReferences": [target]}

@@ -58,7 +58,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         self._caches, self._metrics = shared.caches, shared.metrics
         self._actions, self._probes, self._most_requeues = actions, probes, most_requeues
 
-    def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - it is that of the current spec
+    def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - `of` returns the memory for the current spec
         return facts_of(self._caches, record, self._memories.of(record), self._now())
 
     async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> float | None:

@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
     """Serve until a signal arrives. When the server cannot start or continue, print one line and return exit status 1."""
     arguments = _arguments(argv)
     try:
-        import uvloop  # noqa: PLC0415 - where it exists
+        import uvloop  # noqa: PLC0415 - optional
 
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:

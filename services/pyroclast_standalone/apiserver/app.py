@@ -188,7 +188,7 @@ async def serving(
     """
     identity = Identity(directory)
     if not identity.is_complete:
-        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
+        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB, only at the first start
 
         certificates.make(identity)
     journal = None if in_memory else SqliteJournal(directory / "state.db")

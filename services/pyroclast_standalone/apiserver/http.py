@@ -76,7 +76,7 @@ class Front:
             answer = _failure(status.of_document(error))
         except ConnectionError:
             raise
-        except Exception:  # noqa: BLE001 - the top of a request: told in the log and as a Status
+        except Exception:  # noqa: BLE001 - top level of a request: logged and returned as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
             answer = _failure(status.internal("see the server's log"))
         if isinstance(answer, Streamed):

@@ -168,9 +168,10 @@ class Fleet:
         log.info("node.registered", node=name)
 
     async def _taint(self, node: records.Node, taints: Sequence[Mapping[str, Any]]) -> None:
-        """Set the taints. The API server taints every new node, although simulated nodes are ready at once.
+        """Write the taints of a node.
 
-        Other taints block new pods.
+        A ready node loses the taint that the API server sets on every new node. A node that is not ready gets a taint against
+        new pods.
         """
         body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": list(taints) or None}}
         try:

@@ -116,7 +116,7 @@ class _Step:
     def _end(self, container: ContainerLife, started_at: float) -> tuple[float | None, int, bool]:
         """Return when the run ends, with which code, and whether an annotation determines that."""
         execution = container.execution
-        assert execution is not None  # noqa: S101 - the caller has looked
+        assert execution is not None  # noqa: S101 - the caller has checked
         asked = None if container.role is not Role.MAIN else self._injection.ending(container.name, container.restarts)
         if asked is None or container.terminating_since is not None:
             return execution.ends_at, execution.exit_code, False

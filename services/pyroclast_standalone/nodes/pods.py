@@ -123,7 +123,7 @@ class PodKeeper:
 
     async def reconcile(self, key: Key) -> None:
         """Reconcile one pod."""
-        assert self.fleet is not None  # noqa: S101 - set before the queue is worked on
+        assert self.fleet is not None  # noqa: S101 - set before the queue is processed
         pod, entry = self._pods.get(key), self._entries.get(key)
         node = self.fleet.get(pod.spec.node_name) if pod is not None else None
         is_homeless = pod is not None and node is None and not self.fleet.is_known(pod.spec.node_name)

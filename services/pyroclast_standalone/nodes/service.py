@@ -98,7 +98,7 @@ async def _runtime(
         unknown = settings.unknown_command / timedelta(seconds=1)
         yield SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
         return
-    from .processes.launcher import find_isolation  # noqa: PLC0415 - of no use to the other mode
+    from .processes.launcher import find_isolation  # noqa: PLC0415 - the other mode does not need it
     from .processes.runtime import ProcessRuntime  # noqa: PLC0415
 
     isolation = await asyncio.to_thread(find_isolation)

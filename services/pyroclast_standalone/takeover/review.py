@@ -42,7 +42,7 @@ EXTRA: Final = {
 
 
 class Effect(StrEnum):
-    """What happens to a part. A check with any `LOST` fails."""
+    """The effect of a takeover on a part. A check with any `LOST` fails."""
 
     KEPT = "kept"
     REPLACED = "replaced"
@@ -52,7 +52,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of the table: a part of the installation, what happens to it, and details."""
+    """One row of the table: a part of the installation, the effect of the takeover on it, and details."""
 
     part: str
     name: str

@@ -36,8 +36,8 @@ _SET_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "crea
 async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], None], *, seconds: float = STOP_SECONDS) -> None:
     """Save and delete Volcano's webhook configurations, then scale its Deployments to 0 and wait for their last pods.
 
-    The webhooks are deleted first: without a running webhook manager, the API server would reject every Job. They are deleted
-    again at the end, because a webhook manager that started meanwhile has created them again.
+    The webhooks are deleted first: without a running webhook manager, the API server would reject every Job. A second
+    deletion follows at the end, because a webhook manager that started meanwhile has created the webhooks again.
 
     Raises:
         CommandError: a program still has pods after `seconds`.

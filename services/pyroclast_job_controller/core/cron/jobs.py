@@ -43,7 +43,7 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
 
 
 def _passed_on(cron_job: CronJob) -> dict[str, str]:
-    """Return the annotations of the template. The submitter of the Job is always the submitter of the CronJob."""
+    """Return the annotations of a Job: those of the template, with the submitter of the CronJob as the Job's submitter."""
     annotations = {**cron_job.spec.job_template.metadata.annotations}
     annotations.pop(keys.SUBMITTED_BY, None)
     by = cron_job.metadata.annotations.get(keys.SUBMITTED_BY)

@@ -84,7 +84,7 @@ def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
     Raises:
         ShardingError: the configuration is invalid.
     """
-    import yaml  # noqa: PLC0415 - few have such a configuration
+    import yaml  # noqa: PLC0415 - most installations have no such configuration
 
     try:
         document = yaml.safe_load(data.get(KEY, ""))

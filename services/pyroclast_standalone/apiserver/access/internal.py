@@ -67,7 +67,7 @@ class KeyedWorker(Generic[K]):
                 try:
                     await self._work(key)
                     self._failures.pop(key, None)
-                except Exception as error:  # noqa: BLE001 - the top of a task: told, and tried again
+                except Exception as error:  # noqa: BLE001 - top level of a task: logged, and tried again
                     self._retry(key, error)
                 finally:
                     self._is_working = False

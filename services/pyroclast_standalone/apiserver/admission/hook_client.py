@@ -173,7 +173,7 @@ def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN
         raise ValueError(f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise ValueError("webhook response is absent")  # noqa: TRY004 - one kind of failure for all of them
+        raise ValueError("webhook response is absent")  # noqa: TRY004 - all failures have one type
     if response.get("uid") != uid:
         raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
     patch, patch_type = response.get("patch"), response.get("patchType")

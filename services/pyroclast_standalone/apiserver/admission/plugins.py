@@ -180,7 +180,7 @@ class Plugins:
                 raise review.refusal(f"PriorityClass {stored.name} is already marked as default. Only one default can exist")
 
 
-_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 _TOKEN_SECONDS: Final = 3607
 
 

@@ -68,7 +68,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _utf8(value: Any) -> str:  # noqa: ANN401 - what `_parts` gives
+def _utf8(value: Any) -> str:  # noqa: ANN401 - a result of `_parts`
     if not isinstance(value, bytes):
         raise TypeError("a number where a text should be")
     return value.decode()
@@ -113,7 +113,7 @@ def _resolved(field: Field) -> tuple[str, str]:
     return "string" if kind in _TEXTS else kind, container
 
 
-def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - what `_parts` gives
+def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - a result of `_parts`
     if kind == "bool":
         return bool(value)
     if kind in _NUMBERS:

@@ -265,7 +265,7 @@ def of_openapi(schema: Mapping[str, Any]) -> Node:
     root = {**schema, "type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, **properties}}
     node = _make(root, None, name="root")
     node.type = "object"
-    node.fields  # noqa: B018  # made now, so that the metadata below replaces the schema's
+    node.fields  # noqa: B018  # created now, so that the metadata below replaces the schema's
     if node._fields is not None:  # same module
         node._fields["metadata"] = object_meta()
     return node

@@ -41,7 +41,7 @@ class CustomStrategy(Strategy):
     needs_version = True
 
     def __init__(self, definition: Mapping[str, Any], version: str) -> None:
-        """Compiles the schema.
+        """Compile the schema of a version.
 
         Raises:
             StopIteration: the definition has no such version.

@@ -62,7 +62,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
         if content_type == JSON:
             return strict.parse_json(context.body, duplicates=duplicates)
         if content_type in {YAML, "application/x-yaml", "text/yaml"}:
-            from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - few send it
+            from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
 
             return yaml.parse_yaml(context.body, duplicates=duplicates)
         if content_type == PROTOBUF:

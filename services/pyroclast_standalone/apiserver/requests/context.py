@@ -142,7 +142,7 @@ _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch"
 
 
 class Answer(msgspec.Struct):
-    """An answer: a complete body."""
+    """A complete answer: status code, body, content type and headers."""
 
     code: int
     body: bytes
@@ -152,7 +152,7 @@ class Answer(msgspec.Struct):
 
 @dataclass(slots=True)
 class Streamed:
-    """A streamed answer: chunks of bytes until the iterator ends."""
+    """A streamed answer: chunks of bytes until the iterator `chunks` ends."""
 
     chunks: AsyncIterator[bytes]
     content_type: str = "application/json"

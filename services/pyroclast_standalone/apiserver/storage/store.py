@@ -365,7 +365,7 @@ class Store:
                 (collection.name, change.current.key, change.revision, None if change.kind is DELETED else change.current.data)
                 for collection, change in batch
             )
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
+        except Exception as error:  # noqa: BLE001 - raised to the waiting callers, and the server stops
             self.failure = error
             self.broken.set()
             for waiter in waiting:
@@ -382,7 +382,7 @@ class Store:
         for listener in self.listeners:
             try:
                 listener(collection, change)
-            except Exception:  # noqa: BLE001 - the write is done; who follows it must not undo the others
+            except Exception:  # noqa: BLE001 - the write is committed; a failing listener must not affect the others
                 _log.exception("listener.failed: collection=%s key=%s", collection.name, change.current.key)
 
 

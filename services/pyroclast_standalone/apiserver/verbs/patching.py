@@ -175,7 +175,7 @@ def _configuration(body: bytes) -> tuple[Any, list[str]]:
             value, twice = strict.parse_json(body)
             if not twice:
                 return value, []
-    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - few send it
+    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
 
     return yaml.parse_yaml(body)
 

@@ -185,7 +185,7 @@ class Writer:
         is_put: bool = False,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Outcome:
-        """Change the object under `key`. After a conflict with another write, it is tried again up to `retries` times."""
+        """Change the object under `key`. After a conflict with another write, the change is tried again up to `retries` times."""
         for _ in range(retries + 1):
             outcome = await self._change_once(
                 context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show

@@ -46,7 +46,7 @@ class Launcher:
             json.dump(self._specification(pod, container, work, folder), file)
         command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
         with (folder / "shim.log").open("ab") as output:
-            return subprocess.Popen(  # noqa: S603 - running what pods ask for is what this mode is for
+            return subprocess.Popen(  # noqa: S603 - this mode runs the commands of pods
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
