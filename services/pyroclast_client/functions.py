@@ -71,7 +71,7 @@ class Task(Definition[P, R]):
 
         Args:
             items: a list, or a node whose value will be a sequence.
-            count: the length of the sequence. It is required for a node, because the flow must know the length.
+            count: the length of the sequence, which is required for a node.
             parallel: how many rounds run at the same time.
             until: a CEL expression that ends the loop early. It may use the ended `rounds` and the `last` round.
         """

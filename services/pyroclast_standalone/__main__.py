@@ -236,7 +236,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pyroclast {_version()}")
     verbs = parser.add_subparsers(title="commands", required=True, parser_class=_Parser, metavar="COMMAND")
 
-    up = verbs.add_parser("up", help="run a control plane, or our services against an existing cluster")
+    up = verbs.add_parser("up", help="run a control plane, or only Pyroclast's services for an existing cluster")
     up.set_defaults(command=_up)
     _where(up)
     up.add_argument(
@@ -244,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_port,
         default=0,
         metavar="N",
-        help="port of the embedded API server (default: that of the last start, else any)",
+        help="port of the embedded API server (default: the port of the last start, otherwise any free port)",
     )
     up.add_argument("--nodes", type=_count, metavar="N", help="simulated nodes (default: 4, and none with --kubeconfig)")
     up.add_argument(
@@ -253,17 +253,17 @@ def _parser() -> argparse.ArgumentParser:
         default="simulated",
         help="simulate pods, or run their commands as local processes",
     )
-    up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
+    up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="prefix of node names; a number from 0 follows")
     up.add_argument(
         "--node-resource",
         action="append",
         default=[],
         type=_pair,
         metavar="NAME=N",
-        help="what each node offers besides cpu and memory, as nvidia.com/gpu=8; may be repeated",
+        help="further resource of each node, such as nvidia.com/gpu=8; may be repeated",
     )
     up.add_argument(
-        "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
+        "--audit-log", type=Path, metavar="FILE", help="file for a JSON line about each request to the embedded API server"
     )
     up.add_argument(
         "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
@@ -271,12 +271,12 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--publish-native-groups",
         action="store_true",
-        help="show the gang of each Job as a PodGroup of scheduling.k8s.io too, where that is served",
+        help="also show the gang of each Job as a PodGroup of scheduling.k8s.io, if the cluster serves that kind",
     )
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
-    up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")
+    up.add_argument("--purge", action="store_true", help="at the end, remove everything that was installed")
 
-    run = verbs.add_parser("run", help="submit manifests and follow what they describe to its end")
+    run = verbs.add_parser("run", help="submit manifests and follow the objects to their end")
     run.set_defaults(command=_run)
     _where(run)
     run.add_argument("manifest", nargs="+", type=Path, metavar="MANIFEST", help="file or folder, YAML or JSON")
@@ -289,10 +289,12 @@ def _parser() -> argparse.ArgumentParser:
     takeover.set_defaults(command=_takeover)
     _where(takeover)
     only = takeover.add_mutually_exclusive_group()
-    only.add_argument("--check", action="store_true", help="only tell what becomes of each part; 1 if something would be lost")
+    only.add_argument(
+        "--check", action="store_true", help="only report the effect on each part; exit status 1 if something would be lost"
+    )
     only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
 
-    release = verbs.add_parser("release", help="after helm uninstall: take our finalizers off flows and HyperJobs")
+    release = verbs.add_parser("release", help="after helm uninstall: remove Pyroclast's finalizers from flows and HyperJobs")
     release.set_defaults(command=_release)
     _where(release)
 

@@ -151,7 +151,7 @@ def _in(domains: Sequence[str]) -> str:
 
 
 def _told_of(owner: Mapping[str, Any] | None) -> str:
-    """Return the end of the object that created a Job, such as a flow, as text."""
+    """Return the phase and the end, as text, of the object that created a Job, such as a flow."""
     if owner is None:
         return ""
     told = [owner["phase"], *(f"{word} {owner[word]}" for word in ("ended", "removed") if owner[word])]
