@@ -1,1 +1,1 @@
-"""The admission service: webhooks that default and check objects before they are stored."""
+"""The admission service: webhooks that set defaults in objects and validate objects before the API server stores them."""

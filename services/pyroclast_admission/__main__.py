@@ -1,4 +1,4 @@
-"""`python -m pyroclast_admission`: the webhook server."""
+"""The program `python -m pyroclast_admission`: the webhook server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the service with these arguments (by default those of the process); the exit status."""
+    """Run the service with these arguments (by default those of the process). Return the exit status."""
     settings = parse(AdmissionSettings, sys.argv[1:] if arguments is None else arguments, "pyroclast-admission")
     return run_service("pyroclast-admission", settings, partial(AdmissionService.serve, settings))
 

@@ -1,4 +1,4 @@
-"""What the service keeps of the cluster beside queues, so that no request waits for the API server."""
+"""The informers of the admission service, except those of queues. With them, no review waits for the API server."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OWN_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critica
 
 
 def flow_view(flow: JobFlow) -> FlowView | None:
-    """What the rules see of a flow that an informer holds; None of one that is going, as it needs no template any more."""
+    """Return the name and phase of a JobFlow for the rules. None for a deleted flow, which needs no template any more."""
     return None if flow.metadata.is_terminating else FlowView(flow.metadata.name, flow.status.state.phase)
 
 
 class FlowCache:
-    """The JobFlows, by the templates that they name."""
+    """An informer of JobFlows with an index by the templates that their entries name."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(
@@ -39,22 +39,22 @@ class FlowCache:
         )
 
     def using(self, namespace: str, template: str) -> Sequence[FlowView]:
-        """The flows of the namespace with an entry of that name that are not going."""
+        """Return the flows in `namespace` that have an entry with the name `template` and are not being deleted."""
         flows = self.informer.by_index("template", f"{namespace}/{template}")
         return [view for flow in flows if (view := flow_view(flow)) is not None]
 
 
 class TemplateCache:
-    """The JobTemplates, and what flows make of them."""
+    """An informer of JobTemplates, with which the rules check the entries of flows."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(client, JOB_TEMPLATES, JobTemplate)
 
     def patched(self, namespace: str, entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The spec of the Job of an entry; None when its template is not known.
+        """Return the spec of the Job that a flow entry makes from its template. None when the template does not exist.
 
         Raises:
-            PatchError: the patch of the entry does not fit.
+            PatchError: the patch of the entry cannot be applied to the template.
         """
         template = self.informer.get(Key(namespace, str(entry.get("name") or "")))
         if template is None or not bytes(template.spec):
@@ -62,12 +62,12 @@ class TemplateCache:
         return patched(msgspec.json.decode(bytes(template.spec)), mapping(entry.get("patch")))
 
     def expression_fault(self, source: str, *, in_loop: bool) -> str:
-        """What is wrong with an expression; empty when nothing is."""
+        """Return the fault of an expression in a flow entry. The text is empty when the expression is valid."""
         return expressions.check(source, in_loop=in_loop)
 
 
 class PriorityCache:
-    """The names of the PriorityClasses. Kubernetes' own are there on every cluster."""
+    """The names of the PriorityClasses. The two `system-` classes of Kubernetes exist on every cluster."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(client, PRIORITY_CLASSES, PriorityClass)
@@ -77,13 +77,13 @@ class PriorityCache:
 
 
 class NamespaceCache:
-    """Namespaces: their annotations, and whether they are going."""
+    """An informer of Namespaces, for their annotations and for whether they are being deleted."""
 
     def __init__(self, client: Client) -> None:
         self.informer = Informer(client, NAMESPACES, Namespace)
 
     def annotations(self, name: str) -> Mapping[str, Any]:
-        """The annotations of the namespace; none when it is not known."""
+        """Return the annotations of the namespace, empty when the namespace does not exist."""
         namespace = self.informer.get(Key("", name))
         return namespace.metadata.annotations if namespace is not None else {}
 

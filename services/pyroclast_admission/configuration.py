@@ -1,4 +1,4 @@
-"""The admission configuration file: read at start, and again when it changes."""
+"""The admission configuration file, which is read at the start and after each change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["parse_configuration"]
 
 
 def parse_configuration(content: bytes) -> tuple[ResourceGroup, ...]:
-    """The resource groups in the file.
+    """Return the resource groups of the file.
 
     Raises:
-        ConfigurationError: It is no YAML, or no admission configuration.
+        ConfigurationError: the content is not YAML, or not an admission configuration.
     """
-    import yaml  # noqa: PLC0415 - few have such a file
+    import yaml  # noqa: PLC0415 - most installations have no such file
 
     try:
         document = yaml.safe_load(content)

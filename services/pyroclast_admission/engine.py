@@ -1,4 +1,7 @@
-"""From a body to an answer: reads the review, asks the rules, and where the caches may lag behind, the API server."""
+"""Answers admission reviews: decodes the review and applies the rules.
+
+Where a denial depends on cached objects that may be out of date, the engine first reads the objects from the API server.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +29,24 @@ __all__ = ["Engine", "Fetch", "Reply"]
 log = structlog.get_logger()
 
 LARGE_BODY: Final = 128 * 1024
-"""Bytes from which a review is worked on in a thread: it may take tens of milliseconds, in which others get their answers."""
+"""Size in bytes from which a review is handled in a thread.
+
+Such a review may take tens of milliseconds, and other reviews are answered meanwhile.
+"""
 
 MAX_LARGE: Final = 8
-"""Large reviews waiting for that thread; more are sent away to come again."""
+"""Most large reviews that wait for the thread. A further large review is refused, and its client is asked to try again."""
 
 MAX_READ: Final = 32
-"""Objects that are read before a denial; where it may rest on more, the caches decide."""
+"""Most objects that are read before a denial. A denial that depends on more objects is decided from the caches."""
 
 RETRY_SECONDS: Final = 1
 
 BEGINS_TRACE: Final = "/jobs/mutate"
-"""The webhook with which the trace of a Job begins."""
+"""The path of the webhook that begins the trace of a Job."""
 
 TRACED: Final = {BEGINS_TRACE: "admission.mutate", "/jobs/validate": "admission.validate"}
-"""The span of the review of a new Job, by webhook."""
+"""The name of the span for the review of a new Job, by webhook path."""
 
 Fetch = Callable[[Doubt], Awaitable[View | None]]
 
@@ -54,15 +60,15 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """Answers reviews. Everything but reading what a denial rests on is synchronous.
+    """Answers admission reviews. The only asynchronous steps are the reads before a denial and the thread for large reviews.
 
     Args:
-        webhooks: those that are served.
-        known: gives what the rules may look at, at each review.
+        webhooks: the webhooks that are served.
+        known: returns the current objects and options for the rules; called for each review.
         fetch: reads one object from the API server.
-        overload: tells when to send requests away.
-        metrics: counts what is answered.
-        traces: takes a span per review.
+        overload: decides whether requests are refused because the service is late.
+        metrics: counts the answers.
+        traces: records a span for each review of a new Job.
     """
 
     def __init__(
@@ -82,11 +88,11 @@ class Engine:
         self._large = 0
 
     def serves(self, path: str) -> bool:
-        """Whether there is a webhook at `path`."""
+        """Whether a webhook is served at `path`."""
         return path in self._webhooks
 
     async def reply(self, path: str, body: bytes) -> Reply:
-        """The answer to `body`, posted to `path`."""
+        """Return the answer to the AdmissionReview `body` that was posted to `path`."""
         webhook = self._webhooks[path]
         is_large = len(body) >= LARGE_BODY
         try:
@@ -100,7 +106,7 @@ class Engine:
             return Reply(400, f"{bad}\n".encode(), "text/plain; charset=utf-8")
 
     def close(self) -> None:
-        """Give up the thread for large reviews."""
+        """Shut down the thread for large reviews."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _reply(self, webhook: Webhook, review: Review) -> Reply:
@@ -123,7 +129,7 @@ class Engine:
         return await self._answer_afresh(webhook, review, sorted(doubts, key=itemgetter(1)))
 
     async def _answer_afresh(self, webhook: Webhook, review: Review, doubts: Sequence[Doubt]) -> Answer:
-        """The answer once what the caches may only lag behind of has been read."""
+        """Read the objects in `doubts` from the API server, then return the answer that follows from them."""
         try:
             read = dict(zip(doubts, await asyncio.gather(*map(self._fetch, doubts)), strict=True))
         except KubeError as error:
@@ -135,7 +141,7 @@ class Engine:
         return answer(webhook, review, with_read(self._known(), read))
 
     async def _reply_large(self, webhook: Webhook, body: bytes) -> Reply:
-        """The answer from the caches alone, worked out in the thread."""
+        """Return an answer that the thread computes from the caches alone."""
 
         def work() -> tuple[Answer, Reply]:
             review = decode(body)

@@ -1,4 +1,4 @@
-"""A file that somebody else keeps current."""
+"""Watches a file that another program changes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["FileWatcher"]
 log = structlog.get_logger()
 
 LOOK_EVERY_SECONDS: Final = 2.0
-"""How often the file is read. A mounted ConfigMap follows its object within a minute, so this adds little."""
+"""How often the file is read. The kubelet updates a mounted ConfigMap within about a minute, so this period adds little."""
 
 
 class FileWatcher:
-    """Hands on the content of a file whenever it changes. Mounted volumes swap links, so contents are compared.
+    """Passes on the content of a file whenever it changes. A mounted volume swaps symbolic links, so the contents are compared.
 
     Args:
-        path: the file.
-        use: takes the content into service; when it raises ValueError, what is in service stays.
+        path: the path of the file.
+        use: applies new content. When `use` raises ValueError, the previous content stays in effect.
     """
 
     def __init__(self, path: Path, use: Callable[[bytes], None]) -> None:
@@ -33,8 +33,8 @@ class FileWatcher:
         """Read the file now.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: `use` does not take it.
+            OSError: the file cannot be read.
+            ValueError: `use` rejects the content.
         """
         content = self._path.read_bytes()
         if content != self._content:
@@ -42,7 +42,7 @@ class FileWatcher:
             self._content = content
 
     async def run(self) -> None:
-        """Check the file again and again until cancelled; each new problem is logged once."""
+        """Read the file periodically until cancelled. Each new problem is logged once."""
         complaint = ""
         while True:
             await asyncio.sleep(LOOK_EVERY_SECONDS)

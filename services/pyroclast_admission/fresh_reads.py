@@ -1,4 +1,4 @@
-"""What a denial may rest on that the caches show as it was a moment ago: noted first, then read, then answered by."""
+"""Notes which cached queues and flows speak for a denial, so that they are read afresh before the denial is sent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ View: TypeAlias = QueueView | FlowView
 
 
 def noting(known: Known, doubts: set[Doubt]) -> Known:
-    """`known`, with a note in `doubts` of what is asked for and speaks against a request, or is not there."""
+    """Return `known` with lookups that add to `doubts` each queue or flow that is missing or speaks against the request."""
 
     def note(queue: str) -> None:
         doubts.add((QUEUES, Key("", queue)))
@@ -28,7 +28,10 @@ def noting(known: Known, doubts: set[Doubt]) -> Known:
 
 
 def with_read(known: Known, read: Mapping[Doubt, View | None]) -> Known:
-    """`known` with what was read since in its place; an object that was read as None is not there."""
+    """Return `known` with the objects in `read` in place of the cached ones.
+
+    None in `read` means that the object does not exist.
+    """
     queues = {key.name: view for (kind, key), view in read.items() if kind is QUEUES and not isinstance(view, FlowView)}
     flows = {key: view for (kind, key), view in read.items() if kind is JOB_FLOWS and not isinstance(view, QueueView)}
     return replace(known, queues=ReadQueues(known.queues, queues), flows=_ReadFlows(known.flows, flows))
@@ -47,7 +50,7 @@ class _NotedFlows:
 
 
 class _ReadFlows:
-    """Flows that use another template by now count as before: names tell who uses what, and they hardly ever change."""
+    """Flow lookup with fresh phases. Which template a flow names is still read from the cache, because it hardly ever changes."""
 
     __slots__ = ("_flows", "_read")
 

@@ -1,4 +1,4 @@
-"""From a request to the rules that decide it: one small function per webhook."""
+"""The webhooks: one small function for each, which passes a request to its rules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Handler: TypeAlias = Callable[[Review, Known], Answer]
 
 
 class Mode(Enum):
-    """What a webhook may do to a request."""
+    """Whether a webhook changes objects or only accepts and denies them."""
 
     MUTATING = "mutating"
     VALIDATING = "validating"
@@ -46,8 +46,15 @@ class Mode(Enum):
 class Webhook:
     """One webhook.
 
-    `name` is what the API server calls it in its messages; `operations` are those it is asked about; `unexpected` denies
-    any other one, which is allowed where it is empty. `is_advice`: it only warns, and so must hold nothing up.
+    Attributes:
+        path: the URL path at which the webhook is served.
+        name: the name that the API server uses in its messages.
+        mode: mutating or validating.
+        resource: the resource type of the objects.
+        operations: the operations for which the API server calls the webhook.
+        unexpected: the message that denies any other operation. When it is empty, other operations are allowed.
+        handle: returns the answer to a review.
+        is_advice: whether the webhook only warns, so that it must never delay or deny a request.
     """
 
     path: str
@@ -61,12 +68,12 @@ class Webhook:
 
     @property
     def configuration(self) -> str:
-        """Name of the webhook configuration object."""
+        """The name of the webhook configuration object."""
         return f"volcano-admission-service{self.path.replace('/', '-')}"
 
 
 def answer(webhook: Webhook, review: Review, known: Known) -> Answer:
-    """The answer of `webhook`; requests about another resource or operation are denied in Volcano's words."""
+    """Return the answer of `webhook`. A request for another resource or operation is denied with Volcano's message."""
     resource = webhook.resource
     expected = f"{resource.group} {resource.version} {resource.plural}"
     if review.resource != expected:
@@ -101,7 +108,7 @@ def _stamp(review: Review, known: Known) -> Patch:
 
 
 def _guarded(handler: Handler) -> Handler:
-    """The handler, behind the check that nobody changes who submitted an object."""
+    """Return `handler` behind the check that a user does not change the recorded submitter of an object."""
 
     def handle(review: Review, known: Known) -> Answer:
         if review.operation != "DELETE":
@@ -131,7 +138,7 @@ def _check_job(review: Review, known: Known) -> Answer:
 
 
 def _with_schedulers(verdict: Verdict, spec: Json, path: str, known: Known) -> Verdict:
-    """The verdict on a Job or on what Jobs are made from, with a warning for each scheduler that is not at work."""
+    """Return the verdict on a Job, or on a template of Jobs, with a warning for each scheduler that is not running."""
     lines = scheduler_warnings(mapping(spec), path, known.schedulers, known.options.scheduler_names)
     return replace(verdict, warnings=(*verdict.warnings, *lines))
 
@@ -223,7 +230,7 @@ def _warn_of_queues(review: Review, known: Known) -> Answer:
 
 
 def _is_guarded(review: Review, known: Known) -> bool:
-    """Whether a deletion is to be looked at: never one by which the cluster cleans up."""
+    """Whether the deletion must be checked. Deletions by the garbage collector and the namespace controller are never checked."""
     return known.options.guard_flows and review.user not in _CLEANERS
 
 

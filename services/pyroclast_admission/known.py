@@ -1,4 +1,4 @@
-"""What the webhooks know besides the request: other objects, and how they were set up."""
+"""The data that webhooks use besides the request: other objects, and the options of the service."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class NamespaceLookup(Protocol):
     """The namespaces of the cluster."""
 
     def annotations(self, name: str) -> Mapping[str, Any]:
-        """The annotations of the namespace; none when it is not known."""
+        """Return the annotations of the namespace, empty when the namespace does not exist."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How the service was set up. `namespace` is where our own programs run."""
+    """The options of the service. `namespace` is the namespace of our own programs."""
 
     scheduler_names: tuple[str, ...] = ("volcano",)
     queue_limits: QueueLimits = field(default_factory=QueueLimits)
@@ -39,9 +39,11 @@ class Options:
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Everything a webhook may look at. `resource_groups` is the current admission configuration.
+    """All objects and options that a webhook may use.
 
-    `schedulers` are those at work; None where that is not known.
+    Attributes:
+        resource_groups: the resource groups of the current admission configuration.
+        schedulers: the schedulers that are running. None when they are unknown.
     """
 
     queues: QueueLookup

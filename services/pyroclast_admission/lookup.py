@@ -1,4 +1,4 @@
-"""Reading one object from the API server, for when the caches may lag behind."""
+"""Reads one object from the API server, for reviews whose cached objects may be out of date."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from pyroclast_admission.fresh_reads import Doubt, View
 __all__ = ["Fetcher"]
 
 SECONDS: Final = 2.0
-"""How long a lookup may take: the caller waits for its answer."""
+"""Time limit of a lookup in seconds. The API server waits for the review meanwhile."""
 
 REMEMBERED_SECONDS: Final = 0.5
-"""For how long a queue that is nowhere is not asked for again: many jobs may name the same wrong queue at once."""
+"""Time in seconds for which a missing queue is not read again: many Jobs may name the same wrong queue at once."""
 
 REMEMBERED: Final = 1024
 
 
 class Fetcher:
-    """Looks queues and flows up."""
+    """Reads queues and flows from the API server."""
 
     def __init__(self, client: Client, queues: QueueCache, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._queues, self._clock = client, queues, clock
         self._absent: dict[str, float] = {}
 
     async def fetch(self, doubt: Doubt) -> View | None:
-        """What the API server has now; None where there is nothing, or where it is going.
+        """Return the object as the API server has it now. None when it does not exist or is being deleted.
 
         Raises:
-            KubeError: it cannot be told.
+            KubeError: the object could not be read.
         """
         now = self._clock()
         kind, key = doubt

@@ -10,7 +10,7 @@ BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 1.0)
 
 
 class ReviewMetrics:
-    """Counts reviews by webhook and outcome (`allowed`, `denied`, `bad`, `shed`), and the seconds that answers take."""
+    """Counts reviews by webhook and outcome (`allowed`, `denied`, `bad`, `shed`), and measures the seconds until an answer."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._reviews = Counter(
@@ -27,14 +27,14 @@ class ReviewMetrics:
         self._histograms: dict[str, Histogram] = {}
 
     def count(self, webhook: str, outcome: str) -> None:
-        """One review was answered."""
+        """Count one answer of `webhook`."""
         counter = self._counters.get((webhook, outcome))
         if counter is None:
             counter = self._counters[webhook, outcome] = self._reviews.labels(webhook, outcome)
         counter.inc()
 
     def took(self, webhook: str, seconds: float) -> None:
-        """An answer took so long."""
+        """Record the time that one answer took."""
         histogram = self._histograms.get(webhook)
         if histogram is None:
             histogram = self._histograms[webhook] = self._seconds.labels(webhook)

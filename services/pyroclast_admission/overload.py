@@ -1,4 +1,4 @@
-"""When the service is so far behind that an honest "come again" is better than a late answer."""
+"""Decides when the service refuses reviews with a request to try again, because a late answer would be worse."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Final
 __all__ = ["Overload"]
 
 SHED_ABOVE_SECONDS: Final = 2.0
-"""Delay of the event loop from which requests are sent away: the API server gives up after 10 s at most, often 5."""
+"""Delay of the event loop in seconds from which reviews are refused. The API server waits 10 s at most, often only 5 s."""
 
 RECOVERED_BELOW_SECONDS: Final = 0.5
-"""Delay below which they are taken again; well below the other, so that the service does not waver."""
+"""Delay in seconds below which reviews are accepted again. A limit well below the other one avoids flapping."""
 
 PERIOD_SECONDS: Final = 0.1
 
 
 class Overload:
-    """Watches the delay of the event loop, which is how long a request waits before anybody looks at it."""
+    """Measures the delay of the event loop, which is the time that a request waits before it is handled."""
 
     def __init__(self) -> None:
         self.sheds = False
 
     def observe(self, lag_seconds: float) -> None:
-        """The loop was so late."""
+        """Set `sheds` from one measured delay of the loop."""
         if lag_seconds > SHED_ABOVE_SECONDS:
             self.sheds = True
         elif lag_seconds < RECOVERED_BELOW_SECONDS:
             self.sheds = False
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Measure the delay until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             due = loop.time() + PERIOD_SECONDS

@@ -1,4 +1,4 @@
-"""Writes what is made from the policies: `python -m pyroclast_admission.policies` in a checkout."""
+"""Writes the files that are generated from the admission policies: `python -m pyroclast_admission.policies` in a checkout."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTE = "{{- /* made by `python -m pyroclast_admission.policies`; do not edit */}
 
 
 def files() -> dict[str, str]:
-    """What belongs into which file, by path from the root of a checkout."""
+    """Return the content of each generated file, by its path from the root of the checkout."""
     exempt = (NAMESPACE, "kube-system")
     checks = validating_manifests(schedulers=(SCHEDULER,), job_plugins=("JOB_PLUGINS",), exempt=exempt, namespace=NAMESPACE)
     defaults = mutating_manifests(scheduler=SCHEDULER, exempt=exempt, namespace=NAMESPACE, version="VERSION")
@@ -48,7 +48,7 @@ def files() -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the files below the current directory; the exit status."""
+    """Write the files below the current directory. Return the exit status."""
     for path, content in files().items():
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)

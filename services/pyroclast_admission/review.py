@@ -1,4 +1,4 @@
-"""AdmissionReview on the wire: reading requests, writing answers. Pure."""
+"""The AdmissionReview format: decodes requests and encodes answers. Pure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["API_VERSION", "Answer", "BadReview", "Review", "decode", "encode", "
 API_VERSION: Final = "admission.k8s.io/v1"
 
 MAX_CAUSES: Final = 64
-"""Causes that an answer carries: more than anybody mends in one go."""
+"""Most causes in an answer: more than a user corrects at one time."""
 
 MAX_MESSAGE: Final = 16 * 1024
-"""Characters of a message. The API server puts it into the answer to the user as it is."""
+"""Most characters of a message. The API server passes the message to the user unchanged."""
 
 MAX_WARNINGS: Final = 16
-"""The API server itself cuts warnings at 4096 characters in all."""
+"""Most warnings in an answer. The API server itself truncates warnings to 4096 characters altogether."""
 
 
 class BadReview(Exception):
-    """The body is no AdmissionReview that can be answered; the text says why."""
+    """The body is not an AdmissionReview that can be answered. The message says why."""
 
 
 class Review(msgspec.Struct, frozen=True):
-    """One request. `object` is empty for a deletion; `resource` is `group version plural`, as messages write it."""
+    """One admission request. `object` is empty for a deletion. `resource` is `group version plural`, as in the messages."""
 
     uid: str
     operation: str
@@ -47,7 +47,7 @@ class Review(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What to reply. `code` and `reason` are set for a denial that is neither Volcano's nor about fields."""
+    """The answer to a review. `code` and `reason` are set for a denial that has no message of Volcano and no field errors."""
 
     verdict: Verdict = ALLOWED
     patch: Patch = []
@@ -57,10 +57,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def decode(body: bytes) -> Review:
-    """The request in `body`.
+    """Decode the request in `body`.
 
     Raises:
-        BadReview: It is none.
+        BadReview: `body` is not an AdmissionReview.
     """
     try:
         document = orjson.loads(body)
@@ -83,7 +83,7 @@ def decode(body: bytes) -> Review:
         kind=text(kind.get("kind")),
         group=text(kind.get("group")),
         namespace=text(request.get("namespace")),
-        # where a name is generated, or a collection deleted, only the object has it
+        # for a generated name, or the deletion of a collection, only the object has the name
         name=text(request.get("name")) or text(mapping((asked or old).get("metadata")).get("name")),
         user=text(mapping(request.get("userInfo")).get("username")),
         object=asked,
@@ -92,7 +92,7 @@ def decode(body: bytes) -> Review:
 
 
 def encode(review: Review, answer: Answer) -> bytes:
-    """The AdmissionReview that answers `review`."""
+    """Encode the AdmissionReview that answers `review`."""
     verdict = answer.verdict
     response: dict[str, Any] = {"uid": review.uid, "allowed": verdict.allowed}
     if not verdict.allowed:
@@ -108,7 +108,7 @@ def encode(review: Review, answer: Answer) -> bytes:
 
 
 def refusal(message: str, *, code: int, reason: str, retry_after_seconds: int = 0) -> Answer:
-    """A denial for a reason of our own; with `retry_after_seconds` the client is asked to come again."""
+    """Return a denial with an HTTP status code and reason of our own. `retry_after_seconds` asks the client to try again."""
     return Answer(Verdict(message), [], code, reason, retry_after_seconds)
 
 

@@ -1,4 +1,4 @@
-"""The HTTPS server of the webhooks: bounds on what it reads, and nothing but clear answers."""
+"""The HTTPS server of the webhooks, with limits on the size and time of a request and a plain message for each error."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ __all__ = ["WebhookServer"]
 log = structlog.get_logger()
 
 MAX_BODY: Final = 3 * 1024 * 1024
-"""Bytes: an object of at most 1.5 MiB, which is what etcd keeps, and the one that it replaces."""
+"""Most bytes of a body: an object of at most 1.5 MiB, the limit of etcd, and the previous version of the object."""
 
 READ_SECONDS: Final = 8.0
-"""How long a body may take to arrive; the API server waits for an answer no longer than 10 s."""
+"""Most seconds for a body to arrive. The API server waits for an answer no longer than 10 s."""
 
 KEEPALIVE_SECONDS: Final = 120.0
-"""Longer than the API server keeps a connection that it does not use, so that it is never closed under its hands."""
+"""Seconds for which an idle connection stays open. The API server closes idle connections earlier, so it never loses a request.
+"""
 
 LINGER_SECONDS: Final = 0.5
-"""How long what a refused client still sends is taken in, so that it reads the answer instead of a broken connection."""
+"""Seconds for which the server reads on after a refusal, so that the client gets the answer and not a broken connection."""
 
 HEADER_BYTES: Final = 16 * 1024
 
@@ -41,10 +42,13 @@ JSON: Final = "application/json"
 
 
 class WebhookServer:
-    """Serves an engine. `port`: where, once it is started; `listener`: its connections.
+    """Serves an engine over HTTPS.
 
-    `is_stopping`: whether callers should ask another replica from now on. Each answer then closes its connection: an API server
-    that goes on to use one would lose the request that is on its way when the process ends.
+    Attributes:
+        port: the port of the server, once it is started.
+        listener: the open connections.
+        is_stopping: returns whether callers should use another replica from now on. Each answer then closes its connection.
+            Otherwise the API server could send a request on a connection that ends with the process.
     """
 
     def __init__(
@@ -61,10 +65,10 @@ class WebhookServer:
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one.
+        """Listen on the address. Port 0 selects a free port.
 
         Raises:
-            StartFailure: the address cannot be listened on.
+            StartFailure: the address is in use or cannot be bound.
         """
         try:
             await self.listener.start(host or None, port)
@@ -73,7 +77,7 @@ class WebhookServer:
         self.port = self.listener.port
 
     async def stop(self) -> None:
-        """Take nothing new, answer what has been asked, then close."""
+        """Stop accepting requests, answer those that have arrived, then close the connections."""
         try:
             await self.listener.stop()
         finally:
@@ -99,7 +103,7 @@ class WebhookServer:
         if not is_stopping and WholeResponse.fits(request, reply.body):
             return WholeResponse(reply.status, reply.content_type, reply.body)
         response = web.Response(status=reply.status, body=reply.body, headers={CONTENT_TYPE: reply.content_type})
-        if is_stopping or not request.content.at_eof():  # what is left of the body is not worth reading
+        if is_stopping or not request.content.at_eof():  # the rest of the body is not read
             response.force_close()
         return response
 
@@ -115,13 +119,13 @@ class WebhookServer:
 
 
 async def _read(request: web.BaseRequest) -> bytes | None:
-    """The body; None when there is more than is taken.
+    """Read the body. None when it is larger than MAX_BODY.
 
     Raises:
-        TimeoutError: it takes too long to arrive.
+        TimeoutError: the body took longer than READ_SECONDS to arrive.
     """
     content = request.content
-    if content.is_eof():  # all of it came with the head
+    if content.is_eof():  # the whole body arrived together with the headers
         return content.read_nowait()
     if (request.content_length or 0) > MAX_BODY:
         return None

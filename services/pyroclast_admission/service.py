@@ -1,4 +1,4 @@
-"""Wiring of the admission service: caches, certificates, server."""
+"""Wiring of the admission service: caches, certificates and server."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ log = structlog.get_logger()
 RETRY_SECONDS: Final = 0.5
 LONGEST_RETRY_SECONDS: Final = 5.0
 NAMING_SCHEDULERS: Final = frozenset({"/jobs/validate", "/cronjobs/validate", "/jobtemplates/validate"})
-"""The webhooks that warn of a scheduler which is not at work."""
+"""The webhooks that warn when an object names a scheduler that is not running."""
 
 
 class AdmissionService:
-    """The parts of the service, and what the webhooks know right now."""
+    """Builds the parts of the service, and returns the current objects and options for the webhooks."""
 
     def __init__(self, settings: AdmissionSettings, service: Service, client: Client, options: Options) -> None:
         self._settings, self._service, self._client = settings, service, client
@@ -76,8 +76,8 @@ class AdmissionService:
         serving = asyncio.Event()
         service.add_ready("webhooks", lambda: None if serving.is_set() else "webhooks are not served yet")
         client = await service.client()
-        options = await asyncio.to_thread(settings.options)  # it reads what is installed
-        if not settings.has_certificate_files:  # cryptography takes its time, also from connections if there were any yet
+        options = await asyncio.to_thread(settings.options)  # reads the installed packages
+        if not settings.has_certificate_files:  # a slow import, done before there are connections
             await asyncio.to_thread(import_module, "pyroclast_admission.certificates.keeper")
         await cls(settings, service, client, options)._serve(serving)
 
@@ -108,7 +108,7 @@ class AdmissionService:
             await server.stop()
 
     async def _provide_certificates(self) -> None:
-        """Have a certificate to serve with, and the API server told whom to trust, now and from now on."""
+        """Obtain a serving certificate and write its CA bundle into the webhook configurations, now and until cancelled."""
         names = {
             kind: [webhook.configuration for webhook in self._webhooks if webhook.mode is mode]
             for kind, mode in ((MUTATING_WEBHOOKS, Mode.MUTATING), (VALIDATING_WEBHOOKS, Mode.VALIDATING))
@@ -140,7 +140,7 @@ class AdmissionService:
             self._service.spawn("ca-file", authority.run())
 
     async def _keep_certificates(self, injector: BundleInjector) -> None:
-        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - `serve` has loaded it
+        from pyroclast_admission.certificates.keeper import CertificateKeeper  # noqa: PLC0415 - `serve` has imported it
         from pyroclast_admission.certificates.material import Material  # noqa: PLC0415
         from pyroclast_admission.certificates.plan import Policy  # noqa: PLC0415
 
@@ -179,11 +179,11 @@ class AdmissionService:
 
 
 async def known_pod_resources(client: Client) -> bool:
-    """Whether the API server is of a version whose pods have resources of their own; asked until it answers."""
+    """Whether pods of this Kubernetes version have pod-level resources. Reads the version until the API server answers."""
     backoff = Backoff(RETRY_SECONDS, LONGEST_RETRY_SECONDS)
     while True:
         try:
             return await has_pod_resources(client)
-        except KubeError as error:  # it may be away for a while, now as at any other time
+        except KubeError as error:  # the API server may be unavailable for a while
             log.warning("version.not_read", error=str(error))
         await asyncio.sleep(backoff.next())

@@ -1,4 +1,4 @@
-"""Flags of the admission service."""
+"""The settings of the admission service, which are its flags."""
 
 from __future__ import annotations
 
@@ -21,40 +21,44 @@ from pyroclast_admission.known import Options
 __all__ = ["POD_LEVEL_RESOURCES", "AdmissionSettings"]
 
 POD_LEVEL_RESOURCES: Final = "PodLevelResources"
-"""The feature gate under which pods may have resources of their own; where it is not given, the server's version tells."""
+"""The feature gate for pod-level resources. When it is not set, the version of the API server decides."""
 DEFAULT_WEBHOOKS: Final = tuple(webhook.path for webhook in WEBHOOKS)
 
 
 class AdmissionSettings(ServiceSettings):
-    """What the admission service understands beyond what every service does."""
+    """The flags of the admission service besides the flags that every service has."""
 
-    listen_address: str = Field("", description="host or address on which the webhooks are served; empty: all")
+    listen_address: str = Field("", description="host name or address on which the webhooks are served; empty: all addresses")
     port: int = Field(8443, ge=1, le=65535, description="port on which the webhooks are served")
     metrics_address: Address = Field(":8080", description="address of /metrics")
     enabled_admission: CommaSeparated = Field(DEFAULT_WEBHOOKS, description="paths of the webhooks to serve")
-    scheduler_name: Names = Field(("volcano",), description="name of a scheduler that places pods of Jobs; may be repeated")
+    scheduler_name: Names = Field(("volcano",), description="name of a scheduler for pods of Jobs; may be repeated")
     admission_conf: str = Field("", description="file with the resource groups of pods; reloaded when it changes")
-    webhook_namespace: str = Field("", description="namespace of that Service, and of our other programs")
+    webhook_namespace: str = Field("", description="namespace of --webhook-service-name and of Pyroclast's other programs")
     webhook_service_name: str = Field("", description="name of the Service under which the API server calls the webhooks")
     webhook_url: str = Field("", description="URL under which the API server calls the webhooks, instead of a Service")
-    webhook_secret_name: str = Field("volcano-admission-secret", description="Secret in which the certificates are kept")
+    webhook_secret_name: str = Field("volcano-admission-secret", description="Secret with the certificates")
     certificate_validity: Duration = Field(timedelta(days=90), description="how long a serving certificate is valid")
     ca_validity: Duration = Field(timedelta(days=365), description="how long the CA of the serving certificates is valid")
     certificate_overlap: Duration = Field(timedelta(minutes=2), description="how long an old and a new CA are trusted together")
-    max_queue_depth: int = Field(5, ge=1, description="how deep queues may be nested")
-    enable_root_queue_protection: bool = Field(default=True, description="resources of the root queue cannot be changed")
-    enable_queue_allocated_pods_check: bool = Field(default=False, description="keep queues that have allocated pods")
-    job_plugins: CommaSeparated = Field((), description="names of job plugins that others have added to the job controller")
-    enable_flow_protection: bool = Field(default=True, description="keep running flows and the templates that they use")
+    max_queue_depth: int = Field(5, ge=1, description="most levels of nested queues")
+    enable_root_queue_protection: bool = Field(default=True, description="reject changes of the root queue's resources")
+    enable_queue_allocated_pods_check: bool = Field(
+        default=False, description="reject the deletion of queues with allocated pods"
+    )
+    job_plugins: CommaSeparated = Field((), description="names of third-party plugins that are installed in the job controller")
+    enable_flow_protection: bool = Field(
+        default=True, description="reject the deletion of running flows and of the templates that they use"
+    )
 
     @property
     def metrics_listen_address(self) -> str:
-        """Where metrics are served."""
+        """The address at which metrics are served."""
         return self.metrics_address
 
     @property
     def names(self) -> frozenset[str]:
-        """The host names and addresses that the serving certificate is for."""
+        """The host names and IP addresses for which the serving certificate is valid."""
         names = {"localhost", "127.0.0.1"}
         if host := urlsplit(self.webhook_url).hostname:
             names.add(host)
@@ -65,11 +69,11 @@ class AdmissionSettings(ServiceSettings):
 
     @property
     def has_certificate_files(self) -> bool:
-        """Whether certificates come from outside."""
+        """Whether the serving certificate is read from files."""
         return bool(self.tls_cert_file)
 
     def options(self) -> Options:
-        """What the webhooks need to know of all this."""
+        """Return the options of the webhooks that follow from these flags."""
         limits = QueueLimits(
             max_depth=self.max_queue_depth,
             protect_root=self.enable_root_queue_protection,

@@ -1,4 +1,4 @@
-"""The trace that a Job carries in an annotation, from admission to its last pod."""
+"""The trace context that a Job carries in an annotation, from its admission to its last pod."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ __all__ = ["trace_of", "with_trace"]
 
 
 def trace_of(given: Mapping[str, Any]) -> str:
-    """The trace context that an object carries; empty when it has none."""
+    """Return the trace context in the annotations of an object. The text is empty when the object has none."""
     annotation = _annotations(given).get(ANNOTATION)
     return context_of({ANNOTATION: annotation}) if isinstance(annotation, str) else ""
 
 
 def with_trace(answer: Answer, given: Mapping[str, Any], context: Mapping[str, str]) -> Answer:
-    """The answer that also lets the object carry `context`; the same one where there is none, or the object has one."""
+    """Return `answer` with a patch that adds `context` to the annotations of the object.
+
+    The answer is unchanged when `context` is empty or the object has a trace context already.
+    """
     if not context or not answer.verdict.allowed or not isinstance(given.get("metadata"), dict) or trace_of(given):
         return answer
     annotations = {**_annotations(given), **context}

@@ -1,1 +1,1 @@
-"""The read-only web page over queues, Jobs, flows, nodes and history."""
+"""The read-only web page that shows queues, Jobs, flows, nodes and history."""

@@ -1,4 +1,4 @@
-"""The command `pyroclast-board`."""
+"""The program `pyroclast-board`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "pyroclast-board"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; the exit status."""
+    """Run the board until the process is stopped. Return the exit status."""
     settings = parse(BoardSettings, sys.argv[1:] if argv is None else argv, NAME)
 
     async def work(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""The process of the board: what it follows, and what it serves."""
+"""Wires the board: the informers, the pages and the HTTP server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHORTEST_KEY: Final = 32
 
 
 async def run(service: Service, settings: BoardSettings) -> None:
-    """Follow the cluster, and serve its pages."""
+    """Watch the cluster and serve its pages until cancelled."""
     key = _session_key(settings.session_key_file)
     client = await service.client()
     cluster = Cluster(client, settings.lease_namespace)
@@ -72,7 +72,7 @@ async def run(service: Service, settings: BoardSettings) -> None:
 
 
 def _proxy(settings: BoardSettings) -> RequestHeaders | None:
-    """What is believed of a proxy; None where there is none."""
+    """Return which headers of an authenticating proxy name the user. None when no proxy is configured."""
     if settings.login != "proxy":
         return None
     return RequestHeaders(
@@ -85,10 +85,10 @@ def _proxy(settings: BoardSettings) -> RequestHeaders | None:
 
 
 def _tls(service: Service, settings: BoardSettings) -> ssl.SSLContext | None:
-    """TLS with the files that are set, followed as they change; None where none are.
+    """Return a TLS context with the configured files, which are reloaded when they change. None when no files are configured.
 
     Raises:
-        StartFailure: they cannot be used.
+        StartFailure: the files cannot be used.
     """
     if not settings.page_cert_file:
         return None
@@ -100,10 +100,10 @@ def _tls(service: Service, settings: BoardSettings) -> ssl.SSLContext | None:
 
 
 def _session_key(path: str) -> bytes:
-    """The secret that seals sessions; a random one ends them with the process.
+    """Return the secret that seals sessions. Without a file the secret is random, so that sessions end with the process.
 
     Raises:
-        StartFailure: the file cannot be read, or is too short to be a secret.
+        StartFailure: the file cannot be read, or is too short for a secret.
     """
     if not path:
         return os.urandom(SHORTEST_KEY)

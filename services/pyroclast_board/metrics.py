@@ -1,4 +1,4 @@
-"""What the board counts."""
+"""The metrics of the board itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["BoardMetrics"]
 
 
 class BoardMetrics:
-    """Registers its metrics in `registry`."""
+    """Counts requests and streams. The metrics are registered in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._streams = Gauge("pyroclast_board_streams", "Pages that are followed live", ["page"], registry=registry)
@@ -21,9 +21,9 @@ class BoardMetrics:
         )
 
     def stream(self, page: str, change: int) -> None:
-        """A stream began (1) or ended (-1)."""
+        """Count the start (1) or the end (-1) of a stream."""
         self._streams.labels(page).inc(change)
 
     def answered(self, page: str, seconds: float) -> None:
-        """A page was answered."""
+        """Record one answer and its duration."""
         self._requests.labels(page).observe(seconds)

@@ -1,4 +1,4 @@
-"""The board's settings."""
+"""The settings of the board."""
 
 from __future__ import annotations
 
@@ -19,57 +19,53 @@ LONGEST_REVIEW: Final = timedelta(minutes=5)
 
 
 class BoardSettings(ServiceSettings):
-    """What can be set."""
+    """The flags of the board."""
 
     kube_api_qps: float = Field(100.0, ge=0, description="requests per second to the API server, 0 for no limit")
     kube_api_burst: int = Field(100, ge=0, description="requests to the API server in a burst, above --kube-api-qps")
     listen_address: Address = Field(":8084", description="address of /metrics")
-    page_address: Address = Field(":8091", description="where to serve the pages")
-    page_cert_file: str = Field("", description="certificate to serve the pages with over TLS; empty: plain HTTP")
+    page_address: Address = Field(":8091", description="address on which the pages are served")
+    page_cert_file: str = Field("", description="TLS certificate for the pages; empty: plain HTTP")
     page_key_file: str = Field("", description="key of --page-cert-file")
     login: Literal["token", "proxy", "local"] = Field(
         "token",
-        description="token: users show a token of the cluster; proxy: an authenticating proxy names them in headers; "
-        "local: whoever is on this machine sees everything",
+        description="token: users log in with a token of the cluster; proxy: an authenticating proxy names users in headers; "
+        "local: every user of this machine sees everything",
     )
     requestheader_client_ca_file: str = Field(
-        "", description="CA of the client certificate with which the proxy proves itself; headers of all others mean nothing"
+        "", description="CA of the proxy's client certificate; user headers from other clients are ignored"
     )
     requestheader_allowed_names: CommaSeparated = Field(
         (), description="common names of certificates that may name users; empty: any that the CA has signed"
     )
     requestheader_username_headers: CommaSeparated = Field(
-        ("X-Remote-User",), description="headers that name the user; the first that is there counts"
+        ("X-Remote-User",), description="headers that name the user; the first one in a request is used"
     )
     requestheader_group_headers: CommaSeparated = Field(
-        ("X-Remote-Group",), description="headers that name groups, each one or more with commas between"
+        ("X-Remote-Group",), description="headers with names of groups; each may have several, separated by commas"
     )
-    requestheader_username_prefix: str = Field(
-        "", description="put before the name of the user, as the API server's --oidc-username-prefix"
-    )
-    requestheader_groups_prefix: str = Field(
-        "", description="put before the names of groups, as the API server's --oidc-groups-prefix"
-    )
+    requestheader_username_prefix: str = Field("", description="prefix of user names, as the API server's --oidc-username-prefix")
+    requestheader_groups_prefix: str = Field("", description="prefix of group names, as the API server's --oidc-groups-prefix")
     session_key_file: str = Field(
-        "", description="file whose content seals sessions, the same for all replicas; empty: a random one"
+        "", description="file with the key that seals login sessions, equal on all replicas; empty: a random key"
     )
     session_time: Duration = Field(timedelta(hours=12), description="time after which a user must log in again")
     review_period: Duration = Field(
         timedelta(minutes=1),
-        description="time after which the API server is asked again who a user is and what that user may see",
+        description="time after which users and their rights are checked again at the API server",
     )
-    recorder_url: str = Field("", description="URL of the recorder, for history; empty: none")
+    recorder_url: str = Field("", description="URL of the recorder, for history; empty: no history")
     recorder_token_file: str = Field("", description="file with a token for the recorder")
     scheduler_url: str = Field(
         "",
-        description="URL of the scheduler, for what it alone knows; each address of its name is asked; empty: none",
+        description="URL of the scheduler, for explanations; all addresses of its name are tried; empty: explain from objects",
     )
     scheduler_token_file: str = Field("", description="file with a token for the scheduler")
     trace_url: str = Field(
         "", description="URL of the page of a trace, with {trace} for its id, such as https://grafana.example.org/trace/{trace}"
     )
     lease_namespace: str = Field("volcano-system", description="namespace of the Leases of the services")
-    most_streams: int = Field(500, ge=1, le=10_000, description="pages that may be followed live at the same time")
+    most_streams: int = Field(500, ge=1, le=10_000, description="most pages with live updates at the same time")
 
     @field_validator("recorder_url", "scheduler_url")
     @classmethod

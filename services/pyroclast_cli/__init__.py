@@ -1,1 +1,1 @@
-"""The command line of Pyroclast: `vcctl`, its short companions, and the kubectl plugin `kubectl vc`."""
+"""The command line of Pyroclast: `vcctl`, the short programs such as `vsub`, and the kubectl plugin `kubectl vc`."""

@@ -1,4 +1,4 @@
-"""`python -m pyroclast_cli` is `vcctl`."""
+"""Runs `vcctl` as `python -m pyroclast_cli`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the API server as kubectl does: flags, environment, the usual file, and at last the pod's own account."""
+"""Finds the API server as kubectl does: from flags, the environment, the default kubeconfig, or the pod's service account."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from pyroclast.runtime import logs
 __all__ = ["configuration", "connected"]
 
 DEFAULT_SERVER: Final = "http://localhost:8080"
-MAX_ATTEMPTS: Final = 3  # a person waits
+MAX_ATTEMPTS: Final = 3  # few, because a person waits
 
 
 def configuration(kubeconfig: str, master: str, context: str = "", environ: Mapping[str, str] = os.environ) -> ClusterConfig:
-    """Where the API server is and who we are there. Several files in KUBECONFIG are merged; those that do not exist are skipped.
+    """Return the address of the API server and the user's credentials.
+
+    Several files in KUBECONFIG are merged. A file that does not exist is skipped.
 
     Raises:
-        ConfigError: a kubeconfig that cannot be used.
+        ConfigError: a kubeconfig is invalid.
     """
     return find_config(kubeconfig, master=master, context=context, environ=environ, default_server=DEFAULT_SERVER)
 
 
 @asynccontextmanager
 async def connected(kubeconfig: str, master: str, context: str = "") -> AsyncIterator[Client]:
-    """A client of the API server."""
-    logs.set_level("critical")  # users are told in our words
+    """Open a client of the API server."""
+    logs.set_level("critical")  # the commands print errors themselves
     config = configuration(kubeconfig, master, context)
     async with Client(config, max_attempts=MAX_ATTEMPTS, user_agent="vcctl", on_warning=_warn) as client:
         yield client
 
 
 def _warn(text: str) -> None:
-    """Say what the API server warns of, as kubectl does."""
+    """Print a warning of the API server, as kubectl does."""
     sys.stderr.write(f"Warning: {text}\n")

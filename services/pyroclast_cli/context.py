@@ -1,4 +1,4 @@
-"""What a command gets: the values of its flags, its positional arguments, the client of the API server."""
+"""The input of a command: the values of its flags, its positional arguments, and the client of the API server."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 from pyroclast_cli.flags import Value
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 __all__ = ["Context", "Failure"]
 
 
 class Failure(Exception):
-    """A command cannot do what it was asked for; the message is for the user.
+    """The command failed. The message is printed for the user.
 
     Attributes:
-        status: the exit status of a command that Volcano does not have; the others always end alike.
+        status: the exit status, for commands that Volcano does not have. Volcano's commands always exit with the same status.
     """
 
     def __init__(self, message: str, *, status: int = 1) -> None:
@@ -29,7 +29,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Flags by name, positional arguments, and the client where the command needs a cluster."""
+    """The values of flags by name, the positional arguments, and the client if the command needs a cluster."""
 
     values: Mapping[str, Value]
     arguments: tuple[str, ...] = ()
@@ -43,15 +43,15 @@ class Context:
         return self.connection
 
     def text(self, name: str) -> str:
-        """The value of a text flag."""
+        """Return the value of a text flag."""
         return str(self.values[name])
 
     def number(self, name: str) -> int:
-        """The value of an integer flag."""
+        """Return the value of an integer flag."""
         return int(self.values[name])
 
     def is_set(self, name: str) -> bool:
-        """The value of a boolean flag."""
+        """Return the value of a boolean flag."""
         return bool(self.values[name])
 
     def say(self, line: str) -> None:

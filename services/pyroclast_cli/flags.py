@@ -1,4 +1,4 @@
-"""Command-line flags by the rules of pflag, which the users of Volcano's programs know: parsing and the usage table."""
+"""Command-line flags by the rules of pflag, the library of Volcano's programs: the parser and the usage table."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _BITS: Final = {"int": 63, "int32": 31}
 
 
 class FlagError(ValueError):
-    """The arguments cannot be parsed; the message is that of pflag."""
+    """The arguments cannot be parsed. The message is the message of pflag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One flag. `kind` is the type shown in the usage table; `bool` takes no value. `short` is one letter or empty."""
+    """One flag. `kind` is the type in the usage table; a `bool` flag has no value. `short` is one letter or empty."""
 
     name: str
     short: str = ""
@@ -40,7 +40,7 @@ class Flag:
 
     @property
     def right(self) -> str:
-        """The right column of the usage table: the text, and the default unless it is empty."""
+        """The right column of the usage table: the text, and the default unless the default is empty."""
         if self.default in ("", 0, False):
             return self.text
         shown = f'"{self.default}"' if self.kind == "string" else self.default
@@ -56,10 +56,10 @@ GLOBAL_FLAGS: Final = (
 
 
 def parse(arguments: Sequence[str], flags: Sequence[Flag]) -> tuple[dict[str, Value], list[str]]:
-    """The value of each flag by name, and the positional arguments.
+    """Return the value of each flag by name, and the positional arguments.
 
     Raises:
-        FlagError: an unknown flag, a missing value or a value of the wrong type.
+        FlagError: a flag is unknown, or its value is missing or has the wrong type.
     """
     by_name = {flag.name: flag for flag in flags}
     by_letter = {flag.short: flag for flag in flags if flag.short}
@@ -133,7 +133,7 @@ def _value(flag: Flag, text: str) -> Value:
 
 
 def usage_table(flags: Sequence[Flag]) -> str:
-    """The flags as a table, in alphabetical order; each line ends with a newline."""
+    """Return the usage table of the flags in alphabetical order. Each line ends with a newline."""
     ordered = sorted(flags, key=lambda flag: flag.name)
     width = max(len(flag.left) for flag in ordered)
     return "".join(f"{flag.left.ljust(width)}   {flag.right}\n" for flag in ordered)

@@ -1,6 +1,6 @@
-"""The programs: `vcctl`, the short companions, and the kubectl plugin.
+"""The programs: `vcctl`, the short programs, and the kubectl plugin.
 
-A command is loaded when it is called: all of them together take longer than most of them do.
+A command's module is imported when the command is called, because the import of all modules takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PLACES: Final = {
     "ui": (f"{SCREEN}.command", "UI"),
     "completion": (f"{VIEWS}.completion", "COMPLETION"),
 }
-"""In which module each command is, and as what."""
+"""The module and attribute of each command."""
 
 
 def _command(name: str) -> Node:
@@ -64,14 +64,14 @@ LIST: Final = Leaf(
 
 
 def all_commands() -> tuple[Node, ...]:
-    """Every command there is."""
-    from pyroclast_cli.views.completion import complete  # noqa: PLC0415 - commands that run need not load it
+    """Return all commands."""
+    from pyroclast_cli.views.completion import complete  # noqa: PLC0415 - most commands do not need it
 
     return (*map(_command, PLACES), LIST, complete(lambda: Group("vcctl", "", all_commands())))
 
 
 def _commands(arguments: Sequence[str]) -> tuple[Node, ...]:
-    """The command that the arguments name, else all."""
+    """Return the command that the arguments name, otherwise all commands."""
     word = first_word(arguments)
     return (_command(word),) if word in PLACES else all_commands()
 
@@ -82,46 +82,46 @@ def _vcctl(name: str, arguments: Sequence[str] | None) -> int:
 
 
 def vcctl(arguments: Sequence[str] | None = None) -> int:
-    """`vcctl`; the exit status."""
+    """Run `vcctl`. Return the exit status."""
     return _vcctl("vcctl", arguments)
 
 
 def kubectl_plugin(arguments: Sequence[str] | None = None) -> int:
-    """`kubectl vc`, the same commands."""
+    """Run `kubectl vc`, which has the same commands as `vcctl`."""
     return _vcctl("kubectl-vc", arguments)
 
 
 def vsub(arguments: Sequence[str] | None = None) -> int:
-    """`vsub`; the exit status."""
+    """Run `vsub`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.jobs", "vsub", arguments)
 
 
 def vjobs(arguments: Sequence[str] | None = None) -> int:
-    """`vjobs`; the exit status."""
+    """Run `vjobs`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.jobs", "vjobs", arguments)
 
 
 def vqueues(arguments: Sequence[str] | None = None) -> int:
-    """`vqueues`; the exit status."""
+    """Run `vqueues`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.queues", "vqueues", arguments)
 
 
 def vcancel(arguments: Sequence[str] | None = None) -> int:
-    """`vcancel`; the exit status."""
+    """Run `vcancel`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.jobs", "vcancel", arguments)
 
 
 def vsuspend(arguments: Sequence[str] | None = None) -> int:
-    """`vsuspend`; the exit status."""
+    """Run `vsuspend`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.jobs", "vsuspend", arguments)
 
 
 def vresume(arguments: Sequence[str] | None = None) -> int:
-    """`vresume`; the exit status."""
+    """Run `vresume`. Return the exit status."""
     return _companion(f"{COMPATIBLE}.jobs", "vresume", arguments)
 
 
 def _companion(module: str, attribute: str, arguments: Sequence[str] | None) -> int:
-    """Run one of the short programs, which are made when they are called, since variables of the environment count then."""
+    """Run one of the short programs. Its flags are created now, because environment variables set their defaults."""
     leaf = cast("Leaf", getattr(import_module(module), attribute)())
     return run(leaf, sys.argv[1:] if arguments is None else arguments)

@@ -8,10 +8,10 @@ __all__ = ["fitted", "padded"]
 
 
 def padded(rows: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    """The rows with each column padded to its width; a longer value shifts the rest. Trailing spaces are kept."""
+    """Return the rows with each column padded to its width. A longer value shifts the rest of its row. Trailing spaces remain."""
     return ["".join(value.ljust(width) for value, width in zip(row, widths, strict=True)) for row in rows]
 
 
 def fitted(rows: Sequence[Sequence[str]], gap: int) -> list[str]:
-    """The rows with each column as wide as its longest value and `gap` spaces."""
+    """Return the rows with each column as wide as its longest value plus `gap` spaces."""
     return padded(rows, [max(len(row[column]) for row in rows) + gap for column in range(len(rows[0]))])

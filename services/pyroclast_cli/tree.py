@@ -1,4 +1,4 @@
-"""The tree of commands: help texts, dispatch, errors and exit statuses, as Volcano's programs have them."""
+"""The tree of commands: help texts, dispatch, errors and exit statuses, as in Volcano's programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyroclast_cli.flags import GLOBAL_FLAGS, HELP, Flag, FlagError, parse, usag
 
 __all__ = ["Group", "Leaf", "Node", "first_word", "run"]
 
-FAILED: Final = 255  # exit(-1) of Volcano
+FAILED: Final = 255  # Volcano exits with -1
 USAGE_ERROR: Final = 1
 INTERRUPTED: Final = 130
 ORIGINAL: Final = "vcctl"
@@ -30,10 +30,12 @@ CONTEXT: Final = Flag("context", "", "", "the context of the kubeconfig, by defa
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A command that does something.
+    """A command without subcommands.
 
-    `failure` is how the errors of Volcano's commands begin, which go to standard output; the errors of commands that
-    only we have, `is_ours`, go to standard error. `needs_cluster`: it talks to the API server.
+    Attributes:
+        failure: the prefix of error messages. Errors of Volcano's commands are printed on standard output.
+        needs_cluster: whether the command sends requests to the API server.
+        is_ours: whether only Pyroclast has the command. Errors of such a command are printed on standard error.
     """
 
     name: str
@@ -48,14 +50,14 @@ class Leaf:
 
     @property
     def all_flags(self) -> tuple[Flag, ...]:
-        """Its own flags with those for the cluster and for help."""
+        """The flags of the command, with the flags for the cluster and for help."""
         cluster = (*CLUSTER_FLAGS, *((CONTEXT,) if self.is_ours else ())) if self.needs_cluster else ()
         return (*self.flags, *cluster, replace(HELP, text=f"help for {self.name}"))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A command that only has commands below it."""
+    """A command that only has subcommands."""
 
     name: str
     short: str
@@ -63,7 +65,7 @@ class Group:
 
     @property
     def is_ours(self) -> bool:
-        """Whether Volcano has none of its commands."""
+        """Whether Volcano has none of the subcommands."""
         return all(child.is_ours for child in self.children)
 
 
@@ -71,12 +73,12 @@ Node = Leaf | Group
 
 
 def first_word(arguments: Sequence[str]) -> str | None:
-    """The first argument that is no flag: it names a command."""
+    """Return the first argument that is not a flag, which is the name of a command. None when all are flags."""
     return next((word for word in arguments if not word.startswith("-")), None)
 
 
 def run(root: Node, arguments: Sequence[str]) -> int:
-    """Run the command that `arguments` name; the exit status. Prints what the command prints, never a traceback."""
+    """Run the command that `arguments` name. Return the exit status. An error is printed as a message, never as a traceback."""
     node, path, rest = root, [root.name], list(arguments)
     while isinstance(node, Group):
         word = first_word(rest)
@@ -91,7 +93,7 @@ def run(root: Node, arguments: Sequence[str]) -> int:
 
 
 def _no_leaf(group: Group, path: list[str], rest: list[str], word: str | None) -> int:
-    """Help of the group; at the root an unknown command is an error."""
+    """Print the help of the group. At the root, an unknown command is an error."""
     try:
         parse([each for each in rest if each.startswith("-")], (*GLOBAL_FLAGS, HELP))
     except FlagError as error:
@@ -138,7 +140,7 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of a pipe has gone: nobody is left to tell
+        sys.stderr.close()  # the reader of the pipe has exited, so no output can be written
         return 0
     except Exception as error:
         if os.environ.get(DEBUG):
@@ -149,7 +151,7 @@ def _run_leaf(leaf: Leaf, path: list[str], arguments: Sequence[str]) -> int:
 async def _work(leaf: Leaf, context: Context) -> int | None:
     if not leaf.needs_cluster:
         return await leaf.work(context)
-    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - takes half of the time of a command without a cluster
+    from pyroclast_cli.cluster import connected  # noqa: PLC0415 - half of the run time of a command without a cluster
 
     name = context.text("context") if "context" in context.values else ""
     async with connected(context.text("kubeconfig"), context.text("master"), name) as client:
@@ -178,7 +180,8 @@ def _usage(node: Node, path: list[str]) -> str:
         own = node.all_flags if len(path) > 1 else (*node.all_flags, *GLOBAL_FLAGS)
         takes = f" {node.takes}" if node.takes else ""
         return f"Usage:\n  {name}{takes} [flags]\n\nFlags:\n{usage_table(own)}{inherited}"
-    is_original = path[0] == ORIGINAL  # whose help clients compare: what only we have is listed by `vcctl commands`
+    # clients compare the help of `vcctl`, so `vcctl commands` lists the commands that only Pyroclast has
+    is_original = path[0] == ORIGINAL
     shown = [each for each in node.children if not (is_original and each.is_ours and not node.is_ours)]
     children = [(each.name, each.short) for each in shown if not each.name.startswith("_")]
     if len(path) == 1:
@@ -195,7 +198,7 @@ def _usage(node: Node, path: list[str]) -> str:
 
 
 def _distance(one: str, other: str) -> int:
-    """The Levenshtein distance of two words, without regard to case."""
+    """Return the Levenshtein distance of two words, ignoring case."""
     row = list(range(len(other) + 1))
     for i, letter in enumerate(one.lower(), 1):
         above, row[0] = row[0], i

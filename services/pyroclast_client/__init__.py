@@ -1,6 +1,6 @@
 """The Python client of Pyroclast. Import it as `import pyroclast_client as pc`.
 
-All public names are here. They load on first use, so that importing the package costs next to nothing.
+This package exports all public names. Each name is imported on first use, so that the import of the package is fast.
 """
 
 from __future__ import annotations

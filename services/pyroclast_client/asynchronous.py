@@ -1,4 +1,4 @@
-"""The asynchronous client: submit, find and list Jobs."""
+"""The asynchronous client: submits, finds and lists Jobs."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ STEM: Final = "job"
 
 
 class AsyncClient:
-    """Speaks to one cluster as one user. It connects on first use, in the process and event loop that use it.
+    """A client of one cluster with the credentials of one user, connected on first use in the calling process and event loop.
 
     Args:
-        context: of the kubeconfig; its current one by default.
-        namespace: of what is submitted; that of the context by default.
-        queue: of Jobs that name none.
-        image: of functions that name none.
-        store: URL of where large results and code go, `file:///shared/folder`, say.
-        kubeconfig: path of a file; found as kubectl finds it by default.
+        context: the name of a kubeconfig context. The current context by default.
+        namespace: the namespace of submitted objects. The namespace of the context by default.
+        queue: the queue of Jobs that name no queue.
+        image: the image of functions that name no image.
+        store: the URL at which large results and code are stored, such as `file:///shared/folder`.
+        kubeconfig: the path of a kubeconfig file. By default the client finds the file as kubectl does.
     """
 
     def __init__(
@@ -85,10 +85,10 @@ class AsyncClient:
 
     @property
     def config(self) -> ClusterConfig:
-        """The cluster and the user.
+        """The address of the cluster and the credentials of the user.
 
         Raises:
-            NoCluster: there is none, or the kubeconfig cannot be used.
+            NoCluster: no kubeconfig exists, or the client cannot use it.
         """
         if self._config is None:
             with translating("the kubeconfig"):
@@ -97,23 +97,23 @@ class AsyncClient:
 
     @property
     def kubeconfig(self) -> str:
-        """The path of the kubeconfig, where one was given."""
+        """The path of the kubeconfig, empty when the caller gave none."""
         return self._kubeconfig
 
     @property
     def namespace(self) -> str:
-        """The namespace of what is submitted."""
+        """The namespace of submitted objects."""
         return self._namespace or self.config.namespace
 
     async def session(self) -> Session:
-        """The open connection of this process and loop."""
+        """Return the open connection of this process and event loop."""
         if self._session is None or self._session.owner != here():
             self._session = Session(self.config)
         with translating("the API server"):
             return await self._session.ready()
 
     async def close(self) -> None:
-        """End the connection. Jobs go on."""
+        """Close the connection. The submitted Jobs continue."""
         session, self._session = self._session, None
         if session is not None and session.owner == here():
             await session.close()
@@ -129,18 +129,18 @@ class AsyncClient:
     async def submit(
         self, anything: object, *, name: str | None = None, dry_run: bool = False
     ) -> AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]:
-        """Submit a Job: the call of a task, a model, a dict, the path of a manifest or its text.
+        """Submit a Job: the call of a task, a model, a dict, the path of a manifest, or the text of a manifest.
 
-        The rules of the server check it before any request. Submitting the same under the same name again finds
-        what is there.
+        The client first checks the Job with the rules of the server. When a Job of the same name and content exists already, the
+        handle of that Job is returned.
 
         Args:
-            anything: what to submit.
-            name: of the Job; made up when neither this nor the manifest has one.
-            dry_run: have the server check it, and keep nothing.
+            anything: the object to submit.
+            name: the name of the Job. When neither `name` nor the manifest has a name, the client generates one.
+            dry_run: the server only checks the object and stores nothing.
 
         Raises:
-            Rejected: what is wrong with it, with the path of each field.
+            Rejected: the object breaks rules. The error has the path of each field.
         """
         if isinstance(anything, Call):
             return await self._submit_call(anything, name or fresh_name(anything.name), dry_run=dry_run)
@@ -163,7 +163,7 @@ class AsyncClient:
 
     @property
     def surroundings(self) -> Surroundings:
-        """What this client adds to the calls of functions."""
+        """The namespace and defaults that this client adds to the calls of functions."""
         return Surroundings(self.namespace, self.queue, self.image, self.store, self.python, self.env)
 
     async def _submit_call(self, call: Call[R], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
@@ -171,13 +171,16 @@ class AsyncClient:
         return await self.submit_compiled(made, dry_run=dry_run)
 
     async def _submit_sweep(self, call: SweepCall[R], name: str, *, dry_run: bool = False) -> AsyncSweep[R]:
-        """Jobs of at most a thousand pods each."""
+        """Submit a sweep as Jobs of at most a thousand pods each."""
         sweep = AsyncSweep(self, call)
         await sweep.start(range(len(call.arguments)), name, dry_run=dry_run)
         return sweep
 
     async def _submit_flow(self, call: FlowCall[R]) -> AsyncFlow[R]:
-        """The JobFlow first, which waits for its templates: it owns them and the Secret, so that they go together."""
+        """Submit a flow: first the JobFlow, then its Secret and templates, for which the JobFlow waits.
+
+        The JobFlow owns the Secret and the templates, so that all are deleted together.
+        """
         made = call.compiled(self.surroundings, salt=secrets.token_hex(8))
         kube = (await self.session()).kube
         with translating(label_of(made.flow)):
@@ -191,13 +194,13 @@ class AsyncClient:
         return AsyncFlow(self, metadata["namespace"], metadata["name"], metadata["uid"])
 
     async def fits(self, anything: object) -> Fit:
-        """Whether a Job would start now, and if not, why; nothing is written.
+        """Return whether a Job would start now, and the reason if it would not. Nothing is created.
 
         Args:
-            anything: as for `submit`, but no sweep and no flow.
+            anything: an object as for `submit`, except sweeps and flows.
 
         Raises:
-            Rejected: what is wrong with it, with the path of each field.
+            Rejected: the object breaks rules. The error has the path of each field.
         """
         if isinstance(anything, Call):
             made = compiled(anything.function, [anything.arguments], anything.options, self.surroundings, name=anything.name)
@@ -208,10 +211,10 @@ class AsyncClient:
             return await fit_of((await self.session()).kube, applied(document, rules.default(document)))
 
     async def flow(self, name: str) -> AsyncFlow[Any]:
-        """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`.
+        """Return the handle of a JobFlow by `NAME` or `NAMESPACE/NAME`.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the JobFlow does not exist.
         """
         namespace, _, bare = name.rpartition("/")
         key = Key(namespace or self.namespace, bare)
@@ -220,13 +223,13 @@ class AsyncClient:
         return AsyncFlow(self, key.namespace, key.name, found["metadata"]["uid"])
 
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
-        """One Job of a sweep, for some of its indices."""
+        """Submit one Job for some indices of a sweep."""
         arguments = [call.arguments[index] for index in indices]
         made = compiled(call.function, arguments, call.options, self.surroundings, name=name, is_sweep=True)
         return await self.submit_compiled(made, dry_run=dry_run)
 
     async def submit_compiled(self, made: Compiled, *, dry_run: bool = False) -> AsyncJob[Any]:
-        """The Job of a call, with its Secret."""
+        """Create the Job of a call, with its Secret."""
         document, session = self.prepared(made.job), await self.session()
         metadata, kube = document["metadata"], session.kube
         if dry_run:
@@ -238,7 +241,8 @@ class AsyncClient:
         try:
             created = await create_job(kube, document)
         except errors.Rejected:
-            with contextlib.suppress(Forbidden, NotFound):  # it is gone already, or stays with its label
+            # the Secret is deleted already, or another client will find it by its label
+            with contextlib.suppress(Forbidden, NotFound):
                 await remove_secret(kube, name)
                 session.pending.forget(name)
             raise
@@ -249,10 +253,10 @@ class AsyncClient:
         return AsyncJob(self, metadata["namespace"], metadata["name"], created["metadata"]["uid"], key=key_of_secret(secret))
 
     def prepared(self, document: Document, name: str | None = None) -> Document:
-        """The Job with its namespace, name and queue, once it breaks no rule.
+        """Return the Job with its namespace, name and queue, after the rules accepted it.
 
         Raises:
-            Rejected: it breaks rules.
+            Rejected: the Job breaks rules.
         """
         metadata = document["metadata"]
         stem = str(metadata.pop("generateName", "") or STEM)
@@ -268,10 +272,10 @@ class AsyncClient:
         return document
 
     async def job(self, name: str) -> AsyncJob[Any]:
-        """The Job of that name, `NAME` or `NAMESPACE/NAME`.
+        """Return the handle of a Job by `NAME` or `NAMESPACE/NAME`.
 
         Raises:
-            NotFound: there is none.
+            NotFound: the Job does not exist.
         """
         namespace, _, bare = name.rpartition("/")
         key = Key(namespace or self.namespace, bare)
@@ -280,7 +284,13 @@ class AsyncClient:
         return AsyncJob(self, key.namespace, key.name, found["metadata"]["uid"])
 
     async def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[AsyncJob[Any]]:
-        """The Jobs of the namespace, the latest first; those of one queue, in one phase, or submitted by this user."""
+        """Return the Jobs of the namespace, newest first.
+
+        Args:
+            queue: only Jobs of this queue.
+            phase: only Jobs in this phase.
+            mine: only Jobs that this user submitted.
+        """
         kube = (await self.session()).kube
         with translating(f"the Jobs of namespace {self.namespace}"):
             items, _ = await kube.list(JOBS, self.namespace)
@@ -297,7 +307,7 @@ class AsyncClient:
         return [AsyncJob(self, self.namespace, item["metadata"]["name"], item["metadata"]["uid"]) for item in chosen]
 
     async def queues(self) -> list[dict[str, Any]]:
-        """The Queue objects."""
+        """Return the Queue objects."""
         with translating("the Queues"):
             items, _ = await (await self.session()).kube.list(QUEUES)
         return items

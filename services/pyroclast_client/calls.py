@@ -1,4 +1,4 @@
-"""Functions with options of how they are to run, and calls of them that have not been made."""
+"""Functions with run options, and calls of such functions that have not run yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R", covariant=True)  # noqa: PLC0105 - as short as in the standard 
 
 
 class Definition(Generic[P, R]):
-    """A function with options of how it is to run."""
+    """A function with its run options."""
 
     def __init__(self, function: Callable[P, R], options: TaskOptions) -> None:
         self.function = function
@@ -30,7 +30,7 @@ class Definition(Generic[P, R]):
 
 @dataclass(frozen=True)
 class Call(Generic[R]):
-    """A call that has not been made: `client.submit` makes a Job of it, whose result has the type of the function's."""
+    """A call that has not run yet. `client.submit` creates a Job for it. The result of the Job has the function's return type."""
 
     function: Callable[..., Any]
     arguments: Arguments
@@ -40,7 +40,7 @@ class Call(Generic[R]):
 
 @dataclass(frozen=True)
 class SweepCall(Generic[R]):
-    """Calls with several sets of arguments: one Job with a pod for each."""
+    """Calls of one function with several sets of arguments: one Job with a pod for each set."""
 
     function: Callable[..., Any]
     arguments: tuple[Arguments, ...]

@@ -1,4 +1,4 @@
-"""Parts of what handles look like in a notebook: HTML in which every text is escaped. Pure."""
+"""HTML parts that show a handle in a notebook. Every text in them is escaped. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ BAD: Final = frozenset({"Failed", "Terminated", "Aborted"})
 
 
 def card(kind: str, name: str, phase: str, content: str) -> str:
-    """A box with a title; `content` is HTML."""
+    """Return a box with a title. `content` is HTML."""
     title = f"<b>{escape(kind)} {escape(name)}</b> {badge(phase)}"
     return f'<div style="border:1px solid #ccc;border-radius:4px;padding:8px;max-width:48em">{title}{content}</div>'
 
 
 def badge(phase: str) -> str:
-    """A phase in its colour."""
+    """Return a phase in its colour."""
     colour = COLOURS["succeeded"] if phase in GOOD else COLOURS["failed"] if phase in BAD else COLOURS["running"]
     return f'<span style="color:{colour}">{escape(phase)}</span>'
 
 
 def bar(counts: Mapping[str, int]) -> str:
-    """A bar with a part for each state, and the numbers in words."""
+    """Return a bar with a section for each state, and the counts in words."""
     total = sum(counts.values()) or 1
     parts = "".join(
         f'<div style="background:{COLOURS[name]};width:{100 * count / total:.1f}%"></div>'

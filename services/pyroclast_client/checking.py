@@ -1,4 +1,4 @@
-"""Checks a Job by schema and rules before any request, so that all faults are told at once. Pure."""
+"""Checks a Job by the schema and the rules before any request, so that all faults are reported together. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["checked_job", "checked_spec"]
 
 
 class _AnyQueue:
-    """Queues are the server's to know: each is taken to be there and open."""
+    """Treats every queue as existing and open, because only the server knows the queues."""
 
     def get(self, name: str) -> QueueView | None:
         return QueueView(name, parent="" if name == ROOT_QUEUE else ROOT_QUEUE, state="Open")
 
-    def children(self, name: str) -> Sequence[QueueView]:  # noqa: ARG002 - none is known
+    def children(self, name: str) -> Sequence[QueueView]:  # noqa: ARG002 - no queue is known
         return ()
 
     def all(self) -> Sequence[QueueView]:
@@ -32,13 +32,13 @@ class _AnyQueue:
 
 
 def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The warnings about a Job that would be accepted.
+    """Check a Job. Return the warnings when the Job is valid.
 
     Raises:
-        Rejected: what is wrong with it, with the path of each field.
+        Rejected: the Job breaks rules. The error has the path of each field.
     """
     causes = [_cause(fault) for fault in schema_faults(document, _schema())]
-    if not causes:  # rules expect the types of the schema
+    if not causes:  # the rules need values of the schema's types
         verdict = jobs.validate_create(applied(document, jobs.default(document)), _AnyQueue())
         if verdict.allowed:
             return verdict.warnings
@@ -48,10 +48,10 @@ def checked_job(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def checked_spec(spec: Mapping[str, Any], what: str) -> None:
-    """Check a spec that Jobs will be made of.
+    """Check a spec from which Jobs will be created.
 
     Raises:
-        Rejected: what is wrong with it, with the path of each field.
+        Rejected: the spec breaks rules. The error has the path of each field.
     """
     causes = [_cause(fault) for fault in schema_faults({"spec": spec}, _schema())]
     if not causes:

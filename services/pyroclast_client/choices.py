@@ -1,4 +1,4 @@
-"""Choices of a flow by an outcome: `switch` as it is gathered while the flow's function runs, and as JobFlow says it. Pure."""
+"""The choice of a flow by an outcome: a `switch` as the flow function builds it, and as the JobFlow describes it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Choice", "choice_manifest"]
 
 @dataclass(frozen=True)
 class Choice:
-    """A `switch`: the first case that holds counts, and `default` when none does."""
+    """A `switch`. The first case that matches is chosen, and `default` when no case matches."""
 
     name: str
     on: Node
@@ -22,7 +22,10 @@ class Choice:
 
 
 def choice_manifest(choice: Choice, names: Mapping[str, str]) -> Document:
-    """The entry of the JobFlow, which has no template and only chooses. `names`: of entries, by those of their nodes."""
+    """Return the entry of the JobFlow for a choice. The entry has no template.
+
+    `names` maps names of nodes to names of entries.
+    """
     cases = [{**dict(_outcome(case)), "entries": [names[node.name] for node in case.nodes]} for case in choice.cases]
     switch: Document = {"on": names[choice.on.name], "cases": cases}
     if choice.default:

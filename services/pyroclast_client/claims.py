@@ -1,4 +1,4 @@
-"""Which PersistentVolumeClaim a store `pvc://CLAIM/folder` is in, and whether that is mounted here."""
+"""The PersistentVolumeClaim of a store `pvc://CLAIM/folder`, and whether this machine mounts the claim."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _STORE: Final = re.compile(r"pvc://(?P<claim>[a-z0-9]([-a-z0-9.]*[a-z0-9])?)(?P<
 
 
 def claim_of(store: str | None) -> str:
-    """The claim that a store is in; empty for other stores.
+    """Return the claim of a store. The name is empty for a store outside of claims.
 
     Raises:
-        Usage: the URL names no claim, or leaves its folder.
+        Usage: the URL names no claim, or its path contains `..`.
     """
     if not store or not store.startswith(sealing.CLAIM):
         return ""
@@ -28,7 +28,7 @@ def claim_of(store: str | None) -> str:
 
 
 def is_elsewhere(store: str) -> bool:
-    """Whether the store is in a claim that is not mounted here."""
+    """Whether the store is in a claim that this machine does not mount."""
     try:
         sealing.folder_of(store)
     except sealing.NotMounted:

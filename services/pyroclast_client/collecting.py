@@ -1,4 +1,4 @@
-"""Collects the results of a Job's pods: from termination messages, logs and the store."""
+"""Collects the results of a Job's pods from termination messages, logs and the store."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from pyroclast_client.runner import sealing
 
 __all__ = ["Collector"]
 
-AFTER_FRAMES: Final = 20  # lines that others may have printed behind the result
+AFTER_FRAMES: Final = 20  # most lines that other code may print after the result
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeadlineExceeded"})
 
 
 @dataclass(slots=True)
 class Collector:
-    """Reads results of one Job.
+    """Reads the results of one Job.
 
     Attributes:
-        key: what they are sealed with.
-        fetch: reads the store by name; this process does it itself by default.
+        kube: the client of the API server.
+        job: namespace and name of the Job.
+        key: the key with which the results are sealed.
+        submission: the id of the submission.
+        store: the URL of the store.
+        fetch: reads a content of the store by its name. None means that this process reads the store itself.
     """
 
     kube: Client
@@ -39,19 +43,19 @@ class Collector:
 
     @classmethod
     def of(cls, kube: Client, job: Mapping[str, Any], key: bytes) -> Collector:
-        """The collector for a Job object."""
+        """Return the collector for a Job object."""
         metadata = job["metadata"]
         annotations = metadata.get("annotations") or {}
         name = Key(metadata["namespace"], metadata["name"])
         return cls(kube, name, key, annotations.get(SUBMISSION, ""), annotations.get(STORE, ""))
 
     async def all(self, pods: Iterable[Pod], size: int) -> list[Outcome]:
-        """The outcome of each index of a Job that has ended."""
+        """Return the outcome of each index of a Job that has ended."""
         chosen = _chosen(pods)
         return [self._missing(index) if index not in chosen else await self.one(chosen[index]) for index in range(size)]
 
     async def one(self, pod: Pod) -> Outcome:
-        """The outcome of the call in a pod that has ended."""
+        """Return the outcome of the call in a pod that has ended."""
         what = f"index {pod.index} of Job {self.job}"
         if not pod.message:
             return Outcome(pod.index, error=self._unsaid(pod, what))
@@ -80,7 +84,7 @@ class Collector:
         return b""
 
     def _unsaid(self, pod: Pod, what: str) -> errors.PyroclastError:
-        """The error for a pod that ended without a word: it was killed, or its interpreter broke."""
+        """Return the error for a pod that ended without a message, because it was killed or its interpreter crashed."""
         if pod.phase == "Succeeded":
             return errors.ResultGone(f"{what}: pod {pod.name} ended well and left no result; look at its log")
         is_evicted = pod.reason in EVICTIONS
@@ -97,9 +101,9 @@ class Collector:
 
 
 def _chosen(pods: Iterable[Pod]) -> dict[int, Pod]:
-    """The pod whose word counts for each index: the latest that ended with a message, else the latest."""
+    """Return the pod with the valid outcome for each index: the latest with a termination message, otherwise the latest."""
     found: dict[int, Pod] = {}
-    for pod in pods:  # of one index the latest comes last
+    for pod in pods:  # the latest pod of an index is the last
         if pod.index not in found or pod.message or not found[pod.index].message:
             found[pod.index] = pod
     return found

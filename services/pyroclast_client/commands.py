@@ -1,4 +1,4 @@
-"""A command as a Job: the options of `task` for programs that bring their own way to run Python in a pod."""
+"""Makes a Job of a command, with the options of `task`. For programs that start Python in a pod in their own way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyroclast_client.options import Gang, TaskOptions
 
 __all__ = ["command_job"]
 
-CODE: Final = "pyroclast"  # the volume and the mount of the Secret with a function, which a command does not have
+CODE: Final = "pyroclast"  # name of the volume and the mount of the function's Secret, which a command does not have
 
 
 def command_job(
@@ -23,10 +23,10 @@ def command_job(
     name: str,
     policies: Mapping[str, Any] | None = None,
 ) -> Document:
-    """The Job whose pods run `command`, each with its number in `PYROCLAST_INDEX`.
+    """Return a Job whose pods run `command`. Each pod has its index in `PYROCLAST_INDEX`.
 
     Raises:
-        Usage: no image is named, or an option makes no sense.
+        Usage: no image is named, or an option is invalid.
     """
     gang: Gang = options.gang
     template = pod_template(options, surroundings, secret="", world=gang.size)

@@ -1,4 +1,4 @@
-"""A function call as a Job and its Secret. Pure but for the reading of the project's modules."""
+"""Compiles a function call to a Job and its Secret. Pure, except that it reads the project's modules."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ STORE_FOLDER: Final = "/opt/pyroclast-store"
 TERMINATION_LOG: Final = "/dev/termination-log"
 GRACE_SECONDS: Final = 30
 GPU: Final = "nvidia.com/gpu"
-SIGTERM: Final = 143  # how the runner ends when its pod is taken away
+SIGTERM: Final = 143  # exit code of the runner when its pod is deleted or evicted
 IMAGE_VARIABLE: Final = "PYROCLAST_IMAGE"
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a client adds to a call: its namespace, and its defaults where the options are silent."""
+    """The namespace that a client adds to a call, and its defaults for options that are not set."""
 
     namespace: str
     queue: str | None = None
@@ -47,14 +47,14 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A Job, and the Secret with the function that it runs."""
+    """A Job, and the Secret with the function that the Job runs."""
 
     job: Document
     secret: Document = field(repr=False)
 
 
 def modules_of(options: TaskOptions) -> bytes | None:
-    """The archive of the project's modules that `options` ask for; None for none."""
+    """Return the archive of the project's modules that `options` select. None when there are no such modules."""
     return project_archive(Path(options.root or os.getcwd()), include=options.include, exclude=options.exclude)
 
 
@@ -67,10 +67,10 @@ def compiled(
     name: str,
     is_sweep: bool = False,
 ) -> Compiled:
-    """The Job that calls `function`: a gang that has the same arguments, or a sweep with a pod for each set.
+    """Return the Job that calls `function`: a gang whose pods have the same arguments, or a sweep with a pod for each set.
 
     Raises:
-        Usage: something cannot be pickled, no image is named, or an option makes no sense.
+        Usage: a value cannot be pickled, no image is named, or an option is invalid.
     """
     store = options.store or surroundings.store
     if options.checkpoint is not None and not store:
@@ -110,7 +110,7 @@ def compiled(
 def job_spec(
     options: TaskOptions, surroundings: Surroundings, gang: Gang, template: Document, *, policies: Mapping[str, Any]
 ) -> Document:
-    """The spec of a Job of one task with these pods."""
+    """Return the spec of a Job with one task of these pods."""
     task = {"name": TASK, "replicas": gang.size, "minAvailable": gang.least, "template": template}
     spec: dict[str, Any] = {"minAvailable": gang.least, "schedulerName": "volcano", "tasks": [task], **policies}
     if options.gang.size > 1:
@@ -127,7 +127,7 @@ def job_spec(
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """What the function is called in messages and names."""
+    """Return the name of the function for messages and object names."""
     return str(getattr(function, "__name__", "") or type(function).__name__)
 
 
@@ -140,10 +140,10 @@ def pod_template(
     payload: str = "payload",
     store: str | None = None,
 ) -> Document:
-    """The pods that run a function, with the claim that the store is in.
+    """Return the template of pods that run a function. The template mounts the claim of the store.
 
     Raises:
-        Usage: no image is named, the timeout is no duration, or the store names no claim.
+        Usage: no image is named, the timeout is not a duration, or the store names no claim.
     """
     image = options.image or surroundings.image or os.environ.get(IMAGE_VARIABLE)
     if not image:
@@ -168,7 +168,7 @@ def pod_template(
     if resources := _resources(options):
         container["resources"] = resources
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container], "volumes": volumes}
-    spec["automountServiceAccountToken"] = False  # no pod gets rights on the API
+    spec["automountServiceAccountToken"] = False  # the pods need no access to the API server
     if options.checkpoint is not None:
         spec["terminationGracePeriodSeconds"] = _grace(options)
     if options.timeout is not None:
@@ -209,14 +209,14 @@ def _resources(options: TaskOptions) -> dict[str, Any]:
 
 
 def gpus_of(limits: Mapping[str, str]) -> dict[str, str]:
-    """Extended resources, of which requests and limits must be equal."""
+    """Return the extended resources, whose requests and limits must be equal."""
     return {name: value for name, value in limits.items() if "/" in name}
 
 
 def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
-    """What happens when a pod fails or is taken away.
+    """Return the policies for failed, evicted and deleted pods.
 
-    A sweep repeats a failed call in its pod, and an evicted pod; a gang starts again as a whole.
+    A sweep restarts an evicted pod, and repeats a failed call in its pod. A gang restarts as a whole.
     """
     if is_sweep or (options.checkpoint is not None and not options.retries):
         return {"policies": [{"event": "PodEvicted", "action": "RestartPod"}, {"exitCode": SIGTERM, "action": "RestartPod"}]}
@@ -226,7 +226,7 @@ def _policies(options: TaskOptions, is_sweep: bool) -> dict[str, Any]:
 
 
 def _grace(options: TaskOptions) -> int:
-    """The seconds that a pod has for its checkpoint."""
+    """Return the seconds that a terminating pod has for its checkpoint."""
     return int((options.pod.get("spec") or {}).get("terminationGracePeriodSeconds", GRACE_SECONDS))
 
 
@@ -245,7 +245,7 @@ def _seconds(timeout: float | str) -> int:
 
 
 def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec with more of the user's in its pods, merged by the keys of Kubernetes."""
+    """Return the spec with the user's changes in its pod template, merged by Kubernetes' merge keys."""
     template = {name: pod[name] for name in ("metadata", "spec") if name in pod}
     if not template or set(pod) - set(template):
         raise Usage(f"task: pod: has {', '.join(sorted(pod))}; give `metadata` and `spec`, as in a pod template")
@@ -253,10 +253,10 @@ def _with_pod(spec: dict[str, Any], pod: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_patch(spec: dict[str, Any], patch: Mapping[str, Any], option: str = "patch") -> dict[str, Any]:
-    """The spec with changes of the user's, merged as the patch of a JobFlow is.
+    """Return the spec with the user's changes, merged like the patch of a JobFlow.
 
     Raises:
-        Usage: they cannot be merged.
+        Usage: the changes cannot be merged.
     """
     try:
         return dict(patched(spec, {"spec": patch})) if patch else spec

@@ -1,4 +1,4 @@
-"""Creates objects on servers of other versions: a field that an older one does not know is left out, with a warning."""
+"""Creates objects on servers of any version. Fields that an older server does not know are omitted, with a warning."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 async def create(kube: Client, kind: ResourceType, document: Document, *, dry_run: bool = False) -> Document:
-    """Create an object that was checked by our schema, so that what the server does not know is newer than the server.
+    """Create an object that our schema has accepted. A field that the server does not know is therefore newer than the server.
 
     Raises:
-        KubeError: the server does not take it, or does not answer.
+        KubeError: the server rejects the object or does not answer.
     """
     try:
         return await kube.create(kind, document, dry_run=dry_run, strict=True)
@@ -41,12 +41,12 @@ async def create(kube: Client, kind: ResourceType, document: Document, *, dry_ru
 
 
 def unknown_fields(message: str) -> list[str]:
-    """The paths of fields that a strict server says it does not know."""
+    """Return the paths of the unknown fields in an error message of the server."""
     return list(dict.fromkeys(_UNKNOWN.findall(message)))
 
 
 def without(document: Document, paths: Iterable[str]) -> Document:
-    """A copy of the object without the fields at these paths, `spec.tasks[0].retry`, say."""
+    """Return a copy of the object without the fields at these paths, such as `spec.tasks[0].retry`."""
     kept = copy.deepcopy(document)
     for path in paths:
         steps: list[Any] = [name or int(number) for name, number in _STEP.findall(path)]

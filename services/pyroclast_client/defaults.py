@@ -1,6 +1,7 @@
-"""The client that functions of the package use: that of the innermost `with` block, else one of the kubeconfig.
+"""The default client: that of the innermost `with` block, otherwise a client of the kubeconfig.
 
-With `PYROCLAST=local` in the environment it is one of a control plane on this machine, which ends with the process.
+With `PYROCLAST=local` in the environment it is the client of a control plane on this machine. That control plane stops with the
+process.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ _usual: Final[list[Client]] = []
 
 
 def client() -> Client:
-    """The client in use."""
-    from pyroclast_client.synchronous import Client, entered  # noqa: PLC0415 - heavy, and a module with a task loads this one
+    """Return the default client."""
+    from pyroclast_client.synchronous import Client, entered  # noqa: PLC0415 - slow, and a module with a task imports this one
 
     if found := entered():
         return found
@@ -43,5 +44,5 @@ def client() -> Client:
 
 
 def job(name: str) -> Job[Any]:
-    """The Job of that name, `NAME` or `NAMESPACE/NAME`, by the client in use."""
+    """Return the handle of a Job by `NAME` or `NAMESPACE/NAME`, from the default client."""
     return client().job(name)

@@ -1,4 +1,7 @@
-"""What can be submitted, as a manifest: a model of `pyroclast.api`, a dict, a YAML file or its text; and its names."""
+"""Converts submitted values to manifests, and makes names.
+
+A submitted value is a model of `pyroclast.api`, a dict, the path of a YAML file, or YAML text.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ __all__ = ["Document", "Submittable", "documents_of", "fresh_name", "label_of", 
 
 Document: TypeAlias = dict[str, Any]
 
-LETTERS: Final = "bcdfghjklmnpqrstvwxz0123456789"  # no vowels: no words
+LETTERS: Final = "bcdfghjklmnpqrstvwxz0123456789"  # without vowels, so that no words arise
 RANDOM_LETTERS: Final = 5
 LONGEST_SUFFIX: Final = 10
-LONGEST_NAME: Final = 40  # the names of pods and of the Secret are made of it
+LONGEST_NAME: Final = 40  # the names of the pods and of the Secret contain this name
 KINDS: Final[tuple[ResourceType, ...]] = (JOBS, JOB_TEMPLATES, JOB_FLOWS)
 
 
@@ -35,11 +38,11 @@ Submittable: TypeAlias = Mapping[str, Any] | str | os.PathLike[str] | _Model
 
 
 def documents_of(given: object) -> list[Document]:
-    """The manifests in `given`, each with its kind and metadata.
+    """Return the manifests in `given`, each with its kind and metadata.
 
     Raises:
-        Usage: it is nothing that can be submitted.
-        Rejected: a manifest that is not of our kinds, or text that is not YAML.
+        Usage: a value of this type cannot be submitted.
+        Rejected: a manifest has another kind, or the text is not YAML.
     """
     if isinstance(given, Mapping):
         found = [copy.deepcopy(dict(given))]
@@ -54,12 +57,12 @@ def documents_of(given: object) -> list[Document]:
 
 
 def fresh_name(stem: str) -> str:
-    """`stem` and five random letters: a name that is free, known before the first try."""
+    """Return `stem` with five random letters: a name that is free and is known before the first request."""
     return stable_name(stem, "".join(secrets.choice(LETTERS) for _ in range(RANDOM_LETTERS)))
 
 
 def stable_name(stem: str, suffix: str) -> str:
-    """What Kubernetes takes as a name, of `stem` and of `suffix`, of which the first letters are used."""
+    """Return a valid object name from `stem` and the first letters of `suffix`."""
     clean = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:LONGEST_NAME].strip("-") or "job"
     if not clean[0].isalpha():
         clean = f"job-{clean}"
@@ -67,7 +70,7 @@ def stable_name(stem: str, suffix: str) -> str:
 
 
 def label_of(document: Mapping[str, Any]) -> str:
-    """`Kind NAMESPACE/NAME`, for messages."""
+    """Return `Kind NAMESPACE/NAME` of an object, for messages."""
     metadata = document.get("metadata") or {}
     where = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
     return f"{document.get('kind', 'object')} {where}{metadata.get('name') or metadata.get('generateName') or ''}".strip()
@@ -87,7 +90,10 @@ def _loaded(given: str | os.PathLike[str]) -> list[Document]:
 
 
 def _text_of(given: str | os.PathLike[str]) -> tuple[str, str]:
-    """The text, and what to call it. A string with a line break or a mapping's colon is text, any other the path of a file."""
+    """Return the text and its name in messages.
+
+    A string with a line break, or with a key and a colon, is text. Any other string is the path of a file.
+    """
     if isinstance(given, str) and ("\n" in given or re.match(r"\s*\{|[\w]+:(\s|$)", given)):
         return given, "the text"
     path = Path(given).expanduser()
@@ -111,10 +117,10 @@ def _complete(document: Document, index: int | None) -> Document:
 
 
 def kind_of(document: Mapping[str, Any], where: str = "") -> ResourceType:
-    """The resource type of a manifest.
+    """Return the resource type of a manifest.
 
     Raises:
-        Rejected: it is none that the client submits.
+        Rejected: the client does not submit objects of this type.
     """
     for kind in KINDS:
         if (document.get("apiVersion"), document.get("kind")) == (kind.api_version, kind.kind):

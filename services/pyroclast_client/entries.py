@@ -1,4 +1,4 @@
-"""Entries of a flow as they are gathered while its function runs, and as JobFlow and JobTemplates say them. Pure."""
+"""The entries of a flow: as the flow function builds them, and as the JobFlow and its JobTemplates describe them. Pure."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ class Entry:
     """A call in a flow.
 
     Attributes:
-        node: what stands for its value.
+        node: the placeholder of the call's value.
         task: the function and its options.
-        arguments: one set, or one for each round of `loop`.
-        needs: the nodes whose values the arguments have.
-        condition: of the `when` block that it stands in.
-        others: the entries of the `otherwise` block, of the first entry of a `when` block.
+        arguments: one set of arguments, or one set for each round of `loop`.
+        order: the nodes after which the call runs, besides those in `needs`.
+        loop: the rounds of the call. None for a single call.
+        needs: the nodes whose values the arguments contain.
+        condition: the condition of the enclosing `when` blocks. None outside of them.
+        others: the entries of the `otherwise` block. Only the first entry of a `when` block has them.
     """
 
     node: Node
@@ -45,7 +47,7 @@ class Entry:
 
     @property
     def targets(self) -> list[Node]:
-        """What it depends on: what it needs, what it comes after, and what its condition asks."""
+        """Return the nodes on which the entry depends, by its arguments, its order and its condition."""
         asked = self.condition.nodes if self.condition is not None else ()
         return list(dict.fromkeys((*self.needs, *self.order.nodes, *asked)))
 
@@ -60,7 +62,7 @@ class _Block:
 
 @dataclass
 class Gathered(Builder):
-    """The entries of a flow, in the order of the calls, and the choices between them by `switch`."""
+    """The entries of a flow in the order of the calls, and the choices between entries by `switch`."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     choices: dict[str, Choice] = field(default_factory=dict)
@@ -70,7 +72,7 @@ class Gathered(Builder):
     _choice: Choice | None = None
 
     def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
-        """The node for a call."""
+        """Add a call. Return its node."""
         if self._choice is not None and self._chosen is None:
             refuse("a call in a switch, outside its cases,", "with case(exit_code=3):")
         name = self._fresh(re.sub(r"[^a-z0-9]+", "-", task.name.lower()).strip("-") or "task")
@@ -135,7 +137,7 @@ class Gathered(Builder):
 
     @contextmanager
     def _choosing(self, nodes: list[Node]) -> Iterator[None]:
-        """What is called in the block is put among these nodes."""
+        """Add the nodes of the calls in the block to `nodes`."""
         if self._chosen is not None:
             refuse("a choice inside a case or `otherwise`", "with pc.when(condition & other):")
         self._chosen = nodes
@@ -145,7 +147,7 @@ class Gathered(Builder):
             self._chosen = None
 
     def _fresh(self, stem: str) -> str:
-        """The stem, with a number where an entry has it already."""
+        """Return `stem`, with a number if another entry has that name."""
         taken = (*self.entries, *self.choices)
         number = sum(1 for name in taken if name == stem or re.fullmatch(rf"{re.escape(stem)}-\d+", name)) + 1
         return stem if number == 1 else f"{stem}-{number}"
@@ -156,7 +158,7 @@ class Gathered(Builder):
 
 
 def reference(value: object) -> object | None:
-    """What stands in pickled arguments for the value of another entry."""
+    """Return the reference that replaces the value of another entry in pickled arguments. None for any other object."""
     match value:
         case Node(rounds=None):
             return ("value", value.name, 0)
@@ -168,7 +170,7 @@ def reference(value: object) -> object | None:
 
 
 def entry_manifest(entry: Entry, names: Mapping[str, str]) -> Document:
-    """The entry of the JobFlow. `names`: the names of entries, by those of their nodes."""
+    """Return the entry of the JobFlow. `names` maps names of nodes to names of entries."""
     found: Document = {"name": names[entry.node.name]}
     if targets := entry.targets:
         depends: Document = {"targets": [names[node.name] for node in targets]}
@@ -196,7 +198,7 @@ def entry_manifest(entry: Entry, names: Mapping[str, str]) -> Document:
 
 
 def nodes_in(value: object) -> Iterator[Node]:
-    """The nodes in arguments, in lists, tuples, dicts and sets too."""
+    """Yield the nodes in arguments, also within lists, tuples, dicts and sets."""
     match value:
         case Node():
             yield value

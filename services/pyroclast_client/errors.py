@@ -1,22 +1,22 @@
-"""What can go wrong, as one exception tree. Each message says what, which object, and what to do.
+"""The exceptions of the client, as one tree. Each message names the fault, the object and the remedy.
 
 PyroclastError
 ├── NoCluster         no API server is configured, or it does not answer
 ├── Forbidden         the account lacks a right; `verb`, `resource`, `rule`
-├── NotFound          no object of that name
-├── Rejected          an object that breaks rules; `causes` with field paths
-├── NeverFits         the Job cannot start however long it waits; `explanation`
+├── NotFound          the object does not exist
+├── Rejected          the object breaks rules; `causes` with field paths
+├── NeverFits         the Job can never start; `explanation`
 ├── JobFailed         `job`, `phase`, `reason`, `index`, `exit_code`, `log_tail`
-│   └── Evicted       a pod was taken away and the Job did not go on
+│   └── Evicted       a pod was evicted and the Job did not continue
 ├── TaskError         the function raised; `__cause__` and `remote_traceback`
-├── TimedOut          the time that the caller gave is over
+├── TimedOut          the timeout of the caller is over
 ├── ResultTooLarge    the result exceeds a limit and there is no store
-├── ResultGone        the result, or the pod that had it, is not there any more
+├── ResultGone        the result, or the pod that had it, no longer exists
 ├── ForgedResult      the result does not carry the seal of its Job
-├── VersionMismatch   Python or a package differs between here and the image
+├── VersionMismatch   Python or a package differs between the client and the image
 ├── JobReplaced       another Job has the name now
 ├── FlowError         a flow that cannot be compiled
-└── Usage             a call that makes no sense
+└── Usage             an invalid call of the client
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ __all__ = [
 
 
 class PyroclastWarning(UserWarning):
-    """What is legal but surely not meant, and what a person who waits should know."""
+    """Warns about a valid value that is probably a mistake, or informs a user whose call waits."""
 
 
 class PyroclastError(Exception):
-    """The root of the tree."""
+    """The base class of all exceptions of the client."""
 
 
 class NoCluster(PyroclastError):
@@ -60,7 +60,7 @@ class NoCluster(PyroclastError):
 
 
 class Forbidden(PyroclastError):
-    """The account lacks a right. `rule` is what a Role would have to say."""
+    """The account lacks a right. `rule` is the RBAC rule that a Role needs to grant the right."""
 
     def __init__(self, message: str, *, verb: str = "", resource: str = "", rule: str = "") -> None:
         super().__init__(message)
@@ -70,12 +70,12 @@ class Forbidden(PyroclastError):
 
 
 class NotFound(PyroclastError):
-    """There is no object of that name."""
+    """The object does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One fault: the path of the field, and what is wrong with it."""
+    """One fault: the path of the field, and a message."""
 
     field: str
     message: str
@@ -85,7 +85,7 @@ class Cause:
 
 
 class Rejected(PyroclastError):
-    """An object that breaks rules, of ours or of the server's. `causes` names every field at fault."""
+    """The object breaks rules of the client or of the server. `causes` names every faulty field."""
 
     def __init__(self, message: str, causes: Sequence[Cause] = ()) -> None:
         super().__init__(message)
@@ -93,7 +93,7 @@ class Rejected(PyroclastError):
 
 
 class NeverFits(PyroclastError):
-    """The Job cannot start however long it waits; `explanation` says why."""
+    """The Job can never start, however long it waits. `explanation` has the reason."""
 
     def __init__(self, message: str, explanation: object = None) -> None:
         super().__init__(message)
@@ -104,12 +104,12 @@ class JobFailed(PyroclastError):
     """A Job that did not complete.
 
     Attributes:
-        job: NAMESPACE/NAME.
-        phase: the final phase; "Deleted" when the Job went before its end.
+        job: NAMESPACE/NAME of the Job.
+        phase: the final phase; "Deleted" when the Job was deleted before its end.
         reason: the one-word reason of the phase.
-        index: the index of the first pod that failed; None when no pod tells.
-        exit_code: of that pod.
-        log_tail: the last lines of that pod.
+        index: the index of the first failed pod. None when no pod is known to have failed.
+        exit_code: the exit code of that pod.
+        log_tail: the last lines of that pod's log.
     """
 
     def __init__(
@@ -133,11 +133,14 @@ class JobFailed(PyroclastError):
 
 
 class Evicted(JobFailed):
-    """A pod was taken away, and the policies of the Job did not bring it back."""
+    """A pod was evicted, and no policy of the Job restarted it."""
 
 
 class TaskError(PyroclastError):
-    """The function raised. The exception is `__cause__` where its class is known here; its traceback is text in any case."""
+    """The function raised an exception.
+
+    The exception is `__cause__` when its class can be imported in this process. The traceback is always available as text.
+    """
 
     def __init__(self, message: str, *, index: int = 0, remote_traceback: str = "") -> None:
         super().__init__(message)
@@ -149,32 +152,32 @@ class TaskError(PyroclastError):
 
 
 class TimedOut(PyroclastError, TimeoutError):
-    """The time that the caller gave is over. The Job goes on."""
+    """The timeout of the caller is over. The Job continues."""
 
 
 class ResultTooLarge(PyroclastError):
-    """The result exceeds a limit, and there is no store to put it into."""
+    """The result exceeds a limit, and no store is configured for it."""
 
 
 class ResultGone(PyroclastError):
-    """The result, or the pod that had it, is not there any more."""
+    """The result, or the pod that had it, no longer exists."""
 
 
 class ForgedResult(PyroclastError):
-    """A result that does not carry the seal of its Job, index and pod. The client did not unpickle it."""
+    """The result does not carry the seal of its Job, index and pod. The client did not unpickle it."""
 
 
 class VersionMismatch(PyroclastError):
-    """Python or a package differs between here and the image, so that the function could not be loaded there."""
+    """Python or a package differs between the client and the image, so that the function could not be loaded in the pod."""
 
 
 class JobReplaced(PyroclastError):
-    """Another Job has the name now: the one that was meant was deleted."""
+    """The Job of the handle was deleted, and another Job has its name now."""
 
 
 class FlowError(PyroclastError):
-    """A flow that cannot be compiled; the message names file, line and the construct to use."""
+    """The flow cannot be compiled. The message names the file, the line, and the construct to use."""
 
 
 class Usage(PyroclastError, ValueError):
-    """A call that makes no sense; the message says what would."""
+    """An invalid call of the client. The message says what is valid."""

@@ -1,4 +1,4 @@
-"""What happens to a Job, as one stream: its phases, the Events about it, and its pods."""
+"""All changes of a Job as one stream: its phases, the Events about it, and its pods."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pyroclast_client.watching import Watcher
 
 __all__ = ["JobEvent", "job_events"]
 
-GRACE_SECONDS: Final = 0.5  # Events about the end come after the end
+GRACE_SECONDS: Final = 0.5  # Events about the end of a Job arrive after its last phase
 PHASE, EVENT, POD, DELETED = "phase", "event", "pod", "deleted"
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One thing that happened. `kind` is `phase`, `event`, `pod` or `deleted`; `about` is the name of the Job or pod."""
+    """One change. `kind` is `phase`, `event`, `pod` or `deleted`. `about` is the name of the Job or pod."""
 
     kind: str
     about: str
@@ -36,7 +36,7 @@ class JobEvent:
 
 
 async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> AsyncGenerator[JobEvent]:
-    """What happened to the Job of that uid and what happens, until its end."""
+    """Yield the past and future changes of the Job with this UID, until the Job ends."""
     told: asyncio.Queue[JobEvent | Exception | None] = asyncio.Queue()
     told_pods = _PodPhases(uid)
     selections: tuple[tuple[ResourceType, dict[str, str], Callable[[Mapping[str, Any]], JobEvent | None]], ...] = (
@@ -69,10 +69,10 @@ async def job_events(client: Client, watcher: Watcher, key: Key, uid: str) -> As
 
 
 async def _reported(told: asyncio.Queue[JobEvent | Exception | None], work: Awaitable[None]) -> None:
-    """Do `work`; an error is told to whoever reads the stream."""
+    """Await `work`. An error is put into the queue, so that the reader of the stream raises it."""
     try:
         await work
-    except Exception as error:  # noqa: BLE001 - it is raised where the stream is read
+    except Exception as error:  # noqa: BLE001 - raised for the reader of the stream
         told.put_nowait(error)
 
 
@@ -103,14 +103,14 @@ def _then(
 
 
 class _PodPhases:
-    """Tells each phase of each pod of a Job once."""
+    """Reports each phase of each pod of a Job once."""
 
     def __init__(self, uid: str) -> None:
         self._uid = uid
         self._known: dict[str, str] = {}
 
     def event(self, item: Mapping[str, Any]) -> JobEvent | None:
-        """What is new of a pod."""
+        """Return the new phase of a pod. None when the phase was reported before."""
         metadata, status = item["metadata"], item.get("status") or {}
         phase = str(status.get("phase") or "Pending")
         is_owned = any(owner.get("uid") == self._uid for owner in metadata.get("ownerReferences") or ())

@@ -34,7 +34,7 @@ __all__ = ["Executor"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-GATHER_SECONDS: Final = 0.05  # submissions this close together become one Job
+GATHER_SECONDS: Final = 0.05  # seconds within which submissions are collected into one Job
 LONGEST_GATHER_SECONDS: Final = 1.0
 MOST_CALLS: Final = 1000
 TTL_SECONDS: Final = 3600
@@ -43,7 +43,7 @@ STEM: Final = "executor"
 
 @dataclass(slots=True)
 class _Item:
-    """A call that waits for its Job or its end."""
+    """A call whose result is not known yet."""
 
     future: concurrent.futures.Future[Any]
     blob: bytes
@@ -51,7 +51,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _Batch:
-    """Calls that became one Job."""
+    """The calls of one Job."""
 
     items: list[_Item]
     job: AsyncJob[Any] | None = None
@@ -59,13 +59,13 @@ class _Batch:
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs calls as pods. Calls that are submitted within 50 ms become one Job, of which a failed call never ends the others.
+    """Runs calls in pods. Calls that are submitted within 50 ms become one Job. A failed call in that Job never ends the others.
 
-    The exceptions of futures are those that the functions raised, with the remote traceback as their cause.
+    A future raises the exception that its function raised, with the remote traceback as the cause.
 
     Args:
-        client: the client in use by default.
-        options: those of `task`. Its Jobs are deleted an hour after their end, unless `ttl=` says otherwise.
+        client: the client to use. The default client by default.
+        options: options of `task`. The Jobs are deleted an hour after their end, unless `ttl=` is given.
     """
 
     def __init__(self, client: Client | None = None, **options: Any) -> None:  # noqa: ANN401 - the options of `task`
@@ -84,14 +84,14 @@ class Executor(concurrent.futures.Executor):
         self._teller: threading.Thread | None = None
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> concurrent.futures.Future[T]:
-        """Have a call made in a pod."""
+        """Run a call in a pod. Return the future of its result."""
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
         with self._lock:
             if self._is_shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
         try:
             blob = cloudpickle.dumps((fn, args, kwargs))
-        except Exception as error:  # noqa: BLE001 - as of a process pool: the future tells
+        except Exception as error:  # noqa: BLE001 - the future has the exception, as for a process pool
             future.set_exception(error)
             return future
         with self._lock:
@@ -109,7 +109,7 @@ class Executor(concurrent.futures.Executor):
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
-        """The results for the items, in order; `chunksize` items share a pod."""
+        """Return the results for the items, in order. `chunksize` items run in one pod."""
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
         chunks = _chunks(zip(*iterables, strict=False), chunksize)
@@ -117,7 +117,7 @@ class Executor(concurrent.futures.Executor):
         return itertools.chain.from_iterable(results)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls. With `cancel_futures` those without a pod are cancelled, and no pod of ours stays."""
+        """Accept no more calls. With `cancel_futures`, calls without a pod are cancelled and the running Jobs are deleted."""
         with self._lock:
             self._is_shut = True
             open_now = list(self._open) if cancel_futures else []
@@ -135,7 +135,7 @@ class Executor(concurrent.futures.Executor):
             if teller is not None and teller is not threading.current_thread():
                 teller.join()
 
-    # In the event loop
+    # The following methods run in the event loop.
 
     def _begin(self) -> None:
         task = asyncio.get_running_loop().create_task(self._gather())
@@ -143,7 +143,7 @@ class Executor(concurrent.futures.Executor):
         task.add_done_callback(self._batches.discard)
 
     async def _gather(self) -> None:
-        """Wait until no call came for a moment, and make a Job of those that came."""
+        """Wait until submissions pause, then create a Job for the collected calls."""
         while True:
             await asyncio.sleep(GATHER_SECONDS)
             with self._lock:
@@ -163,7 +163,7 @@ class Executor(concurrent.futures.Executor):
                 self._drop(batch, index)
         try:
             await self._follow(batch)
-        except Exception as error:  # noqa: BLE001 - the futures tell
+        except Exception as error:  # noqa: BLE001 - the futures have the exception
             for index in sorted(batch.left):
                 self._finish(batch, Outcome(index), error)
         finally:
@@ -188,7 +188,7 @@ class Executor(concurrent.futures.Executor):
                     self._finish(batch, Outcome(index, step.value, step.error), step.error)
 
     async def _end(self, batches: list[_Batch]) -> None:
-        """End the Jobs of batches, and forget their calls."""
+        """Delete the Jobs of batches and cancel their calls."""
         for batch in batches:
             if batch.job is not None:
                 await batch.job.delete()
@@ -214,10 +214,10 @@ class Executor(concurrent.futures.Executor):
         self._told.put(partial(_settle, future, outcome.value, error))
         self._told.put(self._count)
 
-    # In the thread that tells
+    # The following methods run in the thread that sets results.
 
     def _tell(self) -> None:
-        """Set results in a thread of ours: their callbacks may use the client, which the event loop must not wait for."""
+        """Set results in a separate thread: their callbacks may use the client, for which the event loop must not block."""
         while (tell := self._told.get()) is not None:
             tell()
 
@@ -253,7 +253,7 @@ def _chunks(items: Iterable[tuple[Any, ...]], size: int) -> Iterator[list[tuple[
 
 
 def _by_value() -> Callable[[Callable[..., T], list[tuple[Any, ...]]], list[T]]:
-    """What runs a chunk. As a nested function it is pickled by value: pods do not have this module."""
+    """Return the function that runs a chunk. A nested function is pickled by value, because pods do not have this module."""
 
     def chunk(function: Callable[..., T], items: list[tuple[Any, ...]]) -> list[T]:
         return [function(*item) for item in items]
@@ -262,7 +262,7 @@ def _by_value() -> Callable[[Callable[..., T], list[tuple[Any, ...]]], list[T]]:
 
 
 def _unpickled_call() -> Callable[[bytes], Any]:
-    """What makes a call in its pod; see `_by_value`."""
+    """Return the function that unpickles and runs a call in its pod. For the nested function see `_by_value`."""
     loads = pickle.loads
 
     def call(blob: bytes) -> Any:  # noqa: ANN401 - whatever the function returns

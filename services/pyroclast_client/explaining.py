@@ -1,4 +1,4 @@
-"""Reads all that tells why a Job waits, as far as the user may see it."""
+"""Reads the objects that explain why a Job waits, as far as the user may read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["explained"]
 
 
 async def explained(kube: Client, job: Mapping[str, Any]) -> Explanation:
-    """Why the Job waits, from its object, its PodGroup, its queue, the PodGroups around it and the schedulers at work."""
+    """Return why the Job waits, from the Job, its PodGroup, its queue, the other PodGroups and the running schedulers."""
     reading, schedulers = await asyncio.gather(read_groups(kube, job["metadata"]["namespace"]), schedulers_at_work(kube))
     group = reading.by_owner().get(job["metadata"]["uid"])
     view = view_of(job, group, schedulers)

@@ -1,4 +1,4 @@
-"""The error for a Job that did not complete: what its pods tell of it."""
+"""Makes the exception for a Job that did not complete, from the state of its pods."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["failure"]
 TAIL_LINES: Final = 20
 EVICTIONS: Final = frozenset({"Evicted", "Preempted", "NodeLost", "NodeShutdown", "DeletionByTaintManager"})
 EVICTED: Final = "PodEvicted"
-ABORTED: Final = "Aborted"  # the one end from which a Job can go on
-ENDED_FROM_OUTSIDE: Final = "exit code 143"  # of a pod that ends on SIGTERM before its deletion is seen
+ABORTED: Final = "Aborted"  # the only final phase from which a Job can be resumed
+ENDED_FROM_OUTSIDE: Final = "exit code 143"  # of a pod that ends on SIGTERM before its deletion is observed
 
 
 async def failure(client: Client, key: Key, uid: str, status: JobStatus) -> JobFailed:
-    """What `wait` raises for a Job that ended in `status`."""
+    """Return the exception that `wait` raises for a Job that ended in `status`."""
     pods = await pods_of(client, key.namespace, key.name, uid)
     culprit = next((pod for pod in pods if pod.phase == "Failed"), None)
     tail = "" if culprit is None else await _tail(client, key, culprit)
@@ -58,4 +58,4 @@ async def _tail(client: Client, key: Key, pod: Pod) -> str:
     try:
         return "\n".join(text_of(await log_of(client, key.namespace, pod, tail=10 * TAIL_LINES), TAIL_LINES))
     except KubeError as error:
-        return f"(its log cannot be read: {error})"  # the failure is what matters
+        return f"(its log cannot be read: {error})"  # the failure of the Job matters more than this error

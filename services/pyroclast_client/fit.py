@@ -1,4 +1,4 @@
-"""Whether a Job that does not exist would start now, worked out from what the user may see; nothing is written."""
+"""Computes from the objects that the user may read whether a new Job would start now. Nothing is created."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ __all__ = ["Fit", "fit_of"]
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Whether a Job would start now: true in conditions if it would.
+    """Whether a Job would start now. In a condition the object is true if the Job would start.
 
     Attributes:
-        code: why it would wait, one of the codes of the documentation; empty if it would start.
-        never: waiting alone would not help.
-        help: what would.
-        document: all of it, as `vcctl fits -o json` prints it.
+        job: NAMESPACE/NAME of the Job.
+        queue: the queue of the Job.
+        code: the documented code of the reason why the Job would wait. Empty if it would start.
+        sentence: the reason as a sentence.
+        never: whether the Job could never start by waiting alone.
+        help: the remedy.
+        document: the complete result, as `vcctl fits -o json` prints it.
     """
 
     job: str
@@ -43,7 +46,7 @@ class Fit:
 
 
 async def fit_of(kube: Client, job: Mapping[str, Any]) -> Fit:
-    """Ask it of `job`, whose defaults are filled in."""
+    """Return the result for `job`, whose defaults are set."""
     (queues, _), schedulers = await asyncio.gather(kube.list(QUEUES), schedulers_at_work(kube))
     absence = absence_of(job, schedulers)
     told = await fits_of_objects(kube, job, queues, namespace=job["metadata"]["namespace"], absence=absence)

@@ -1,4 +1,4 @@
-"""Compiles a flow written in Python to a JobFlow with its JobTemplates and the Secret that has its code."""
+"""Compiles a flow written in Python to a JobFlow, its JobTemplates, and the Secret with its code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONGEST_NAME: Final = 30
 
 
 class FlowDefinition(Generic[P, R]):
-    """A function that makes a flow of the tasks that it calls, where values go between them, and whether Jobs are kept."""
+    """A function that builds a flow from calls of tasks, with the store for values and whether finished Jobs are kept."""
 
     def __init__(self, function: Callable[P, R], *, store: str | None, keep: bool) -> None:
         self.function = function
@@ -43,13 +43,13 @@ class FlowDefinition(Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """Its name, as a name of Kubernetes."""
+        """The name of the flow as a Kubernetes object name."""
         return re.sub(r"[^a-z0-9]+", "-", function_name(self.function).lower()).strip("-")[:LONGEST_NAME].strip("-") or "flow"
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledFlow:
-    """The objects of a flow. `names`: the names of entries, by those in the flow's function."""
+    """The objects of a flow. `names` maps names in the flow function to names of entries."""
 
     flow: Document
     templates: tuple[Document, ...]
@@ -59,18 +59,18 @@ class CompiledFlow:
 
 @dataclass(frozen=True)
 class FlowCall(Generic[R]):
-    """A call of a flow that has not been made: `client.submit` makes a JobFlow of it."""
+    """A call of a flow that has not run yet. `client.submit` creates a JobFlow for it."""
 
     definition: FlowDefinition[..., R]
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
 
     def compiled(self, surroundings: Surroundings, *, salt: str = "") -> CompiledFlow:
-        """Its objects. The same call makes the same ones, unless the salt differs.
+        """Return the objects of the flow. The same call returns the same objects, unless the salt differs.
 
         Raises:
-            FlowError: something of the flow cannot be compiled.
-            Usage: a value is handed from task to task, and there is no store.
+            FlowError: a part of the flow cannot be compiled.
+            Usage: a value passes from task to task, and no store is configured.
         """
         gathered = Gathered()
         with building(gathered):
@@ -79,7 +79,7 @@ class FlowCall(Generic[R]):
 
 
 class _Compiler:
-    """Makes the objects of a flow of its entries."""
+    """Makes the objects of a flow from its entries."""
 
     def __init__(self, definition: FlowDefinition[..., Any], gathered: Gathered, surroundings: Surroundings, salt: str) -> None:
         entries, self._choices = gathered.entries, gathered.choices
@@ -104,7 +104,7 @@ class _Compiler:
         self._payloads = {name: self._payload(entry, self._submission) for name, entry in entries.items()}
 
     def compiled(self, returned: object) -> CompiledFlow:
-        """All objects, once they break no rule."""
+        """Return all objects after the rules accepted them."""
         if returned is not None and not isinstance(returned, Node):
             kind = type(returned).__name__
             raise FlowError(f"{_where(self._definition)}: a flow returns a node, or nothing, not {kind}; return what a task gave")
@@ -148,7 +148,10 @@ class _Compiler:
         return self._object(JOB_TEMPLATES.api_version, JOB_TEMPLATES.kind, self._names[name], {}, spec=spec)
 
     def _modules_of(self, options: TaskOptions) -> str:
-        """The name of the part with the project's modules, which all entries that ask for the same share; empty for none."""
+        """Return the name of the Secret entry with the project's modules. Empty when there are no such modules.
+
+        All entries that select the same modules use one Secret entry.
+        """
         asked = options.root, tuple(options.include), tuple(options.exclude)
         if asked not in self._modules:
             archive, self._modules[asked] = modules_of(options), ""
@@ -178,12 +181,12 @@ class _Compiler:
 
 @cache
 def _key(submission: str) -> bytes:
-    """The key of a flow's results: random, and the same for one submission while the process lives."""
+    """Return a random key for the results of a flow. In one process it is the same for each call with the same submission."""
     del submission
     return secrets.token_bytes(KEY_BYTES)
 
 
 def _where(definition: FlowDefinition[..., Any]) -> str:
-    """File and line of the flow's function."""
+    """Return the file and line of the flow function."""
     code = inspect.unwrap(definition.function).__code__
     return f"{code.co_filename}:{code.co_firstlineno}"

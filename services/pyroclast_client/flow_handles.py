@@ -1,4 +1,4 @@
-"""The handle of a flow: follow it, read its result and its Jobs, direct it."""
+"""The handle of a flow: follows the flow, reads its results and Jobs, and controls it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,14 @@ ENDED: Final = frozenset({"Succeed", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class FlowStatus:
-    """The status of a flow: its phase, and the phase and the reason of each entry, by the names in the flow's function."""
+    """The status of a flow.
+
+    Attributes:
+        phase: the phase of the flow.
+        entries: the phase of each entry, by its name in the flow function.
+        messages: the reason of each entry's phase, by the same name.
+        plain: the names that are names of entries, and not of rounds of a loop.
+    """
 
     phase: str
     entries: Mapping[str, str] = field(default_factory=dict)
@@ -51,22 +58,22 @@ class FlowStatus:
 
 
 class AsyncFlow(Handle, Generic[R]):
-    """A JobFlow in the cluster. It pickles, and comes back in another session."""
+    """The handle of a JobFlow in the cluster. The handle can be pickled and used in another process."""
 
     async def object(self) -> dict[str, Any]:
-        """The JobFlow as the API server has it."""
+        """Return the JobFlow as the API server stores it."""
         with translating(f"JobFlow {self.key}"):
             return self._same(await (await self.client.session()).kube.get(JOB_FLOWS, self.key))
 
     async def status(self) -> FlowStatus:
-        """The phase of the flow and of its entries."""
+        """Return the phases of the flow and of its entries."""
         return _status(await self.object())
 
     async def wait(self, timeout: float | None = None, *, check: bool = True) -> Self:  # noqa: ASYNC109 - as of a Job
-        """Wait for the end of the flow.
+        """Wait until the flow ends.
 
         Raises:
-            JobFailed: it failed; the message names the entries that did.
+            JobFailed: the flow failed. The message names the failed entries.
             TimedOut: `timeout` is over.
         """
         session = await self.client.session()
@@ -93,11 +100,11 @@ class AsyncFlow(Handle, Generic[R]):
         return self
 
     async def job(self, entry: str, number: int | None = None) -> AsyncJob[Any]:
-        """The Job of an entry, by its name in the flow's function; of a round of its loop.
+        """Return the Job of an entry, by the entry's name in the flow function. `number` selects a round of a loop.
 
         Raises:
             Usage: the flow has no entry of that name.
-            NotFound: the Job is not made yet.
+            NotFound: the Job was not created yet.
         """
         found = await self.object()
         name = _entry_names(found).get(entry)
@@ -111,7 +118,7 @@ class AsyncFlow(Handle, Generic[R]):
         return AsyncJob(self.client, key.namespace, key.name, job["metadata"]["uid"], collector=collector)
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as of a Job
-        """The value of what the flow's function returned. Waits for the end of the flow."""
+        """Wait until the flow ends. Return the value of the node that the flow function returned."""
         await self.wait(timeout)
         found = await self.object()
         returned = (found["metadata"].get("annotations") or {}).get(RETURNS, "")
@@ -123,10 +130,12 @@ class AsyncFlow(Handle, Generic[R]):
         return cast("R", [await self._value(found, entry, number) for number in range(int(rounds))])
 
     async def retry(self) -> AsyncFlow[R]:
-        """Run the entries that have not completed, in a new flow with the values of those that have. Waits for the end first.
+        """Wait until the flow ends. Then run the entries that have not completed, in a new flow.
+
+        The new flow uses the values of the completed entries.
 
         Raises:
-            Usage: nothing is left to do, or a choice depends on the outcome of an entry that has completed.
+            Usage: all entries have completed, or a choice depends on the outcome of a completed entry.
         """
         await self.wait(check=False)
         found = await self.object()
@@ -139,7 +148,7 @@ class AsyncFlow(Handle, Generic[R]):
         return AsyncFlow(self.client, metadata["namespace"], metadata["name"], metadata["uid"])
 
     async def cancel(self) -> None:
-        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        """Terminate the running Jobs. The flow then fails, and starts no entry that depends on these Jobs."""
         await self.object()
         session = await self.client.session()
         with translating(f"the Jobs of JobFlow {self.key}"):
@@ -215,38 +224,38 @@ class Flow(Generic[R]):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the JobFlow."""
         return self.handle.name
 
     @property
     def status(self) -> FlowStatus:
-        """The phase of the flow and of its entries."""
+        """The current phases of the flow and of its entries."""
         return run(self.handle.status())
 
     @property
     def phase(self) -> str:
-        """The phase now."""
+        """The current phase of the flow."""
         return self.status.phase
 
     def object(self) -> dict[str, Any]:
-        """The JobFlow as the API server has it."""
+        """Return the JobFlow as the API server stores it."""
         return run(self.handle.object())
 
     def wait(self, timeout: float | None = None, *, check: bool = True) -> Self:
-        """Wait for the end of the flow; see `AsyncFlow.wait`."""
+        """Wait until the flow ends. See `AsyncFlow.wait`."""
         run(self.handle.wait(timeout, check=check))
         return self
 
     def result(self, timeout: float | None = None) -> R:
-        """The value of what the flow's function returned. Waits for the end of the flow."""
+        """Wait until the flow ends. Return the value of the node that the flow function returned."""
         return run(self.handle.result(timeout))
 
     def retry(self) -> Flow[R]:
-        """Run the entries that have not completed, in a new flow with the values of those that have."""
+        """Wait until the flow ends. Then run the entries that have not completed, in a new flow. See `AsyncFlow.retry`."""
         return Flow(run(self.handle.retry()))
 
     def cancel(self) -> None:
-        """End the Jobs that run; the flow fails by that, and starts no more that depend on them."""
+        """Terminate the running Jobs. The flow then fails, and starts no entry that depends on these Jobs."""
         run(self.handle.cancel())
 
     def delete(self) -> None:
@@ -255,19 +264,19 @@ class Flow(Generic[R]):
 
 
 def _place(collector: Collector, entry: str, number: int | None) -> tuple[str, str]:
-    """Store and name of the value of an entry."""
+    """Return the URL of the store and the name of an entry's value in it."""
     return collector.store, f"{collector.submission}/entries/{entry}/{number or 0}/value"
 
 
 def _entry_names(found: dict[str, Any]) -> dict[str, str]:
-    """The names of entries, by those in the flow's function: without the letters that tell submissions apart."""
+    """Map names in the flow function to names of entries. An entry's name ends with letters that are unique to the submission."""
     suffix = "-" + found["metadata"]["name"].rpartition("-")[2]
     names = [str(entry["name"]) for entry in found["spec"].get("flows") or ()]
     return {name.removesuffix(suffix): name for name in names}
 
 
 def _whole(status: FlowStatus) -> dict[str, str]:
-    """The phases of entries, of a loop that of all rounds together: Completed only if each is."""
+    """Return the phases of entries. A loop has one phase for all its rounds: Completed only if every round is."""
     phases: dict[str, str] = {}
     for name, phase in status.entries.items():
         bare = name

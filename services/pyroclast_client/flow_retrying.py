@@ -1,4 +1,4 @@
-"""What is left to do of a flow that failed, as another JobFlow with the same templates and values. Pure."""
+"""Builds a JobFlow from the unfinished entries of a failed flow, with the same templates and values. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _NAME = re.compile(r"(?P<stem>.*?)(-r(?P<number>\d+))?-(?P<suffix>[^-]+)")
 
 
 def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Document:
-    """The JobFlow of the entries that have not completed, owned by the one before. `phases`: of entries, by their names.
+    """Return a JobFlow with the entries that have not completed. The failed flow owns the new one.
+
+    `phases` maps names of entries to their phases.
 
     Raises:
-        Usage: all entries have completed, or a choice depends on the outcome of one that has.
+        Usage: all entries have completed, or a choice depends on the outcome of a completed entry.
     """
     metadata, entries = flow["metadata"], flow["spec"].get("flows") or ()
     completed = {entry["name"] for entry in entries if phases.get(entry["name"]) == "Completed"}
@@ -50,12 +52,12 @@ def remaining_flow(flow: Mapping[str, Any], phases: Mapping[str, str]) -> Docume
 
 
 def _is_settled(entry: Mapping[str, Any], completed: AbstractSet[str]) -> bool:
-    """Whether an entry that has completed is done with: a choice by an outcome that will be another one is made anew."""
+    """Whether a completed entry needs no new run. A switch on an entry that runs again must choose again."""
     return "switch" not in entry or entry["switch"]["on"] in completed
 
 
 def _left_out(entries: Sequence[Mapping[str, Any]], phases: Mapping[str, str], done: AbstractSet[str]) -> set[str]:
-    """The entries that were skipped by choices which stand, with those that depend on such entries only."""
+    """Return the entries that completed choices have skipped, and the entries that depend only on those."""
     listed: set[str] = set()
     for entry in entries:
         if entry["name"] in done or (entry.get("if") or {}).get("target") in done:
@@ -75,7 +77,7 @@ def _waits(entry: Mapping[str, Any]) -> set[str]:
 
 
 def _without(entry: Mapping[str, Any], done: AbstractSet[str], gone: AbstractSet[str]) -> Document:
-    """The entry without what waits for entries that have completed, and without what chooses entries that are gone."""
+    """Return the entry without dependencies on completed entries, and without choices of the removed entries."""
     kept = dict(entry)
     depends = dict(kept.get("dependsOn") or {})
     targets = [target for target in depends.get("targets") or () if target not in gone]
@@ -90,7 +92,7 @@ def _without(entry: Mapping[str, Any], done: AbstractSet[str], gone: AbstractSet
                 f"retry: entry {entry['name']} runs only if {condition['target']} fails, which has completed; run the flow anew"
             )
         kept.pop("if")
-        kept.pop("else", None)  # its entries are skipped for good
+        kept.pop("else", None)  # the entries of `else` stay skipped
     elif any(f'targets["{name}"]' in condition.get("expression", "") for name in done):
         raise Usage(f"retry: the condition of entry {entry['name']} asks for entries that have completed; run the flow anew")
     if kept.get("else"):

@@ -1,4 +1,4 @@
-"""Flows written in Python: `flow` makes a JobFlow with its JobTemplates of a function that calls tasks."""
+"""Flows written in Python: `flow` makes a JobFlow and its JobTemplates from a function that calls tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class FlowFunction(FlowDefinition[P, R]):
-    """A function that makes a flow of the tasks that it calls."""
+    """A function that builds a flow from calls of tasks."""
 
     def __init__(self, function: Callable[P, R], *, store: str | None, keep: bool) -> None:
         super().__init__(function, store=store, keep=keep)
@@ -32,15 +32,15 @@ class FlowFunction(FlowDefinition[P, R]):
         return f"<flow {self.name}>"
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> FlowCall[R]:
-        """A call to be submitted by a client of one's choice."""
+        """Return a call that any client can submit."""
         return FlowCall(self, args, kwargs)
 
     def run(self, *args: P.args, **kwargs: P.kwargs) -> Flow[R]:
-        """Run the flow in the cluster. No driver stays: this process may end."""
+        """Run the flow in the cluster. The cluster runs it to its end, so this process may exit."""
         return defaults.client().submit(self.call(*args, **kwargs))
 
     def local(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the flow in this process, in order, for a debugger."""
+        """Run the flow in this process, one call after another, for a debugger."""
         rehearsal = Rehearsal()
         with building(rehearsal):
             returned = self.function(*args, **kwargs)
@@ -48,7 +48,7 @@ class FlowFunction(FlowDefinition[P, R]):
         return found
 
     def to_yaml(self, *args: P.args, **kwargs: P.kwargs) -> str:
-        """Manifests that `kubectl apply --server-side` runs. In one process the same call makes the same text."""
+        """Return manifests for `kubectl apply --server-side`. In one process, the same call returns the same text."""
         import yaml  # noqa: PLC0415 - few programs write files
 
         made = self.call(*args, **kwargs).compiled(defaults.client().asynchronous.surroundings)
@@ -60,15 +60,17 @@ def flow(function: Callable[P, T], /) -> FlowFunction[P, T]: ...
 @overload
 def flow(*, store: str | None = None, keep: bool = True) -> Callable[[Callable[P, T]], FlowFunction[P, T]]: ...
 def flow(function: Callable[..., Any] | None = None, /, *, store: str | None = None, keep: bool = True) -> Any:
-    """Make a function a flow: the tasks that it calls become entries of a JobFlow, in the order of what they hand over.
+    """Make a flow of a function.
 
-    In it, `task(...)` gives a node, `task.each(list)` a loop, `task.after(node)(...)` an order without a value, and
-    `with pc.when(node.succeeded):` a choice.
+    The tasks that the function calls become entries of a JobFlow, ordered by the values they exchange.
+
+    In the function, `task(...)` returns a node and `task.each(list)` makes a loop. `task.after(node)(...)` makes an order without
+    a value. `with pc.when(node.succeeded):` makes a choice.
 
     Args:
-        function: the function. What it returns, a node, is the result of the flow.
-        store: URL of where values go between tasks; that of the client by default.
-        keep: keep the Jobs when the flow has succeeded.
+        function: the function. The node that it returns becomes the result of the flow.
+        store: the URL at which values between tasks are stored. The client's store by default.
+        keep: keep the Jobs after the flow has succeeded.
     """
     if function is not None:
         if not callable(function):

@@ -1,4 +1,4 @@
-"""Functions as Jobs: `task` and what it makes of a function. The function itself stays callable."""
+"""Functions as Jobs: `task` adds run options to a function. The function itself stays callable."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GRID_TYPES: Final = (list, tuple, range)
 
 
 class Task(Definition[P, R]):
-    """A function with options of how it is to run. Called, it runs here; `run` and its like make Jobs of it."""
+    """A function with its run options. A plain call runs in this process. `run`, `sweep` and `map` create Jobs."""
 
     def __init__(self, function: Callable[P, R], options: TaskOptions, order: Order = NO_ORDER) -> None:
         super().__init__(function, options)
@@ -38,7 +38,7 @@ class Task(Definition[P, R]):
         self.order = order
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function here; in a flow, make a node of the call."""
+        """Call the function in this process. Inside a flow, return the node of the call."""
         builder = current_builder()
         if builder is None:
             return self.function(*args, **kwargs)
@@ -48,16 +48,17 @@ class Task(Definition[P, R]):
         return f"<task {self.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return operator.itemgetter(0), ((self.function,),)  # in a pod it is the plain function
+        return operator.itemgetter(0), ((self.function,),)  # a pod unpickles the plain function
 
     def using(self, **options: Any) -> Task[P, R]:  # noqa: ANN401 - the options of `task`
-        """The same function with other options."""
+        """Return the same function with other options."""
         return Task(self.function, self.options.changed(options), self.order)
 
-    def after(self, *nodes: object, any: bool = False) -> Task[P, R]:  # noqa: A002 - the word of the API
-        """In a flow: the same function, to be called when these nodes have completed, or the first of them (`any`).
+    def after(self, *nodes: object, any: bool = False) -> Task[P, R]:  # noqa: A002 - the name in the API
+        """Inside a flow, return the function so that it is called after all `nodes` have completed.
 
-        `node.when_listening(PORT)` is enough from when its pods accept connections.
+        With `any`, the first completed node is enough. For `node.when_listening(PORT)` the call needs no completion: it starts
+        when the pods of the node accept connections.
         """
         waited = tuple(each.node if isinstance(each, Listening) else each for each in nodes)
         if wrong := [each for each in waited if not isinstance(each, Node)]:
@@ -66,13 +67,13 @@ class Task(Definition[P, R]):
         return Task(self.function, self.options, Order(cast("tuple[Node, ...]", waited), any, port))
 
     def each(self, items: object, *, count: int | None = None, parallel: int = 1, until: str = "") -> list[R]:
-        """In a flow: the function for each item of a list, or of a node's value. Here: the list of its values.
+        """Inside a flow, call the function for each item of a list or of a node's value. Outside, return the list of its values.
 
         Args:
             items: a list, or a node whose value will be a sequence.
-            count: the length of that sequence; for a node it must be known when the flow is made.
+            count: the length of the sequence, which is required for a node.
             parallel: how many rounds run at the same time.
-            until: a CEL expression over the `rounds` that have ended and the `last` of them, which ends the loop early.
+            until: a CEL expression that ends the loop early. It may use the ended `rounds` and the `last` round.
         """
         builder = current_builder()
         if builder is None:
@@ -90,30 +91,32 @@ class Task(Definition[P, R]):
         return cast("list[R]", builder.add(self, arguments, self.order, Loop(parallel, until)))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """A call to be submitted by a client of one's choice: `await client.submit(train.call(1e-3))`."""
+        """Return a call that any client can submit: `await client.submit(train.call(1e-3))`."""
         return Call(self.function, Arguments(args, kwargs), self.options, self.name)
 
     def run(self, *args: P.args, **kwargs: P.kwargs) -> Job[R]:
-        """Run the function as a Job: one pod, or all pods of its gang with the same arguments."""
+        """Run the function as a Job: one pod, or a gang whose pods all have the same arguments."""
         return defaults.client().submit(self.call(*args, **kwargs))
 
     def calls(self, *args: Any, **kwargs: Any) -> SweepCall[R]:  # noqa: ANN401 - lists of what the function takes
-        """The calls of `sweep`, to be submitted by a client of one's choice."""
+        """Return the calls of `sweep`, which any client can submit."""
         return SweepCall(self.function, tuple(_grid(args, kwargs)), self.options, self.name)
 
     def sweep(self, *args: Any, **kwargs: Any) -> Sweep[R]:  # noqa: ANN401 - see above
-        """Run the function for each value of an argument that is a list, of several lists for each combination.
+        """Run the function for each value of an argument that is a list, or for each combination of several lists.
 
-        Other arguments are the same for all. To pass a list as it is, put it into a list of one.
+        Other arguments are the same for all calls. To pass a list itself as one argument, wrap it in another list.
         """
         return defaults.client().submit(self.calls(*args, **kwargs))
 
     def map(self, *iterables: Iterable[Any], in_order: bool = True) -> Iterator[R]:
-        """The results for the items of the iterables, side by side, as `map` pairs them. The first error is raised.
+        """Return the results for the items of the iterables, paired as `map` pairs them. The calls run in parallel.
+
+        The first error is raised.
 
         Args:
-            iterables: one for each positional argument.
-            in_order: in the order of the items; else as they come.
+            iterables: one iterable for each positional argument.
+            in_order: yield in the order of the items. Otherwise yield each result when it arrives.
         """
         arguments = tuple(Arguments(tuple(items)) for items in zip(*iterables, strict=False))
         if not arguments:
@@ -127,30 +130,30 @@ def task(function: Callable[P, T], /) -> Task[P, T]: ...
 @overload
 def task(**options: Any) -> Callable[[Callable[P, T]], Task[P, T]]: ...  # noqa: ANN401 - see below
 def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a function a task: `@pc.task` or `@pc.task(gang=4, gpus=8)`.
+    """Make a task of a function: `@pc.task` or `@pc.task(gang=4, gpus=8)`.
 
     Args:
         function: the function.
-        options: how it is to run.
+        options: the run options below.
 
-            - image: with Python of the same minor version as here; else that of the client or of PYROCLAST_IMAGE.
-            - cpu, memory, gpus: of each pod; gpus is a number of `nvidia.com/gpu`, or a dict of resources.
-            - gang: how many pods run together, all or none; (least, most) for an elastic gang.
-            - queue, priority: names of a Queue and of a PriorityClass.
-            - retries: a gang starts again as a whole; each call of a sweep is tried again in its pod; an entry of a flow runs
-              anew after `backoff`, `30s`, say, doubled each time.
-            - timeout: seconds or a duration such as `2h`, for each pod.
-            - checkpoint: called on SIGTERM with the arguments, or "method" for the `checkpoint` method of the callable. What it
-              returns is kept in the store for the next pod of the index: a tuple of arguments, a dict of keywords, or a callable.
-            - topology: name or number of the tier of HyperNodes that the gang may span.
-            - env: variables; secrets: variables from Secrets, `{"TOKEN": "SECRET/KEY"}`; mounts: `{"/data": "CLAIM"}`.
-            - pod: `metadata` and `spec` to merge into the pods; patch: fields to merge into the spec of the Job, in a flow the
-              `patch` of the entry.
-            - store: URL of where large code, results and checkpoints go.
-            - serializer: "json" for results that are never unpickled.
-            - root, include, exclude: the project's folder, and patterns of files in it that go along or stay.
-            - python: the interpreter in the image, `python3` by default.
-            - ttl: seconds after its end at which the Job is deleted.
+    - image: an image with the same minor version of Python as the client. By default that of the client or of PYROCLAST_IMAGE.
+    - cpu, memory, gpus: the requests of each pod. `gpus` is a number of `nvidia.com/gpu`, or a dict of resources.
+    - gang: how many pods start together, all or none. A pair (least, most) makes an elastic gang.
+    - queue, priority: the names of a Queue and of a PriorityClass.
+    - retries: how often a failed call is tried again. A gang restarts as a whole. A call of a sweep is tried again in its pod.
+      An entry of a flow runs again after `backoff`, such as `30s`, which doubles each time.
+    - timeout: the limit for each pod, in seconds or as a duration such as `2h`.
+    - checkpoint: a function that is called on SIGTERM with the arguments, or "method" for the callable's `checkpoint` method.
+      Its return value is stored for the next pod of the index: a tuple of arguments, a dict of keywords, or a callable.
+    - topology: the name or number of the highest tier of HyperNodes that the gang may span.
+    - env: environment variables. secrets: variables from Secrets, `{"TOKEN": "SECRET/KEY"}`. mounts: `{"/data": "CLAIM"}`.
+    - pod: `metadata` and `spec` that are merged into the pods. patch: fields that are merged into the spec of the Job. In
+      a flow they are the `patch` of the entry.
+    - store: the URL at which large code, results and checkpoints are stored.
+    - serializer: "json" for results that are never unpickled.
+    - root, include, exclude: the project's folder, and patterns of its files that are sent or left out.
+    - python: the interpreter in the image, `python3` by default.
+    - ttl: the seconds after its end at which the Job is deleted.
     """
     if function is not None:
         if not callable(function):
@@ -161,7 +164,7 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _grid(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Arguments]:
-    """The sets of arguments of a sweep."""
+    """Return the sets of arguments of a sweep."""
     named = [(None, value) for value in args] + list(kwargs.items())
     if not any(isinstance(value, GRID_TYPES) for _, value in named):
         raise Usage("sweep: no argument is a list; give one for what varies, `train.sweep(lr=[0.1, 0.01])`")

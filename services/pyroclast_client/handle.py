@@ -1,4 +1,4 @@
-"""What handles of Jobs and flows have in common, and what they need of the client that made them."""
+"""The common part of the handles of Jobs and flows, and the interface of their client."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ __all__ = ["Connection", "Handle", "Submitted"]
 
 
 class Submitted(Protocol):
-    """A Job of the client's own."""
+    """A Job that the client itself submitted, to read a store."""
 
     async def wait(self, *, fail_if_never: bool, check: bool) -> object:
-        """Wait for its end."""
+        """Wait until the Job ends."""
         ...
 
     async def outcomes(self) -> Sequence[Outcome]:
-        """What became of each call."""
+        """Return the outcome of each call."""
         ...
 
     async def delete(self) -> None:
-        """Delete it with all that belongs to it."""
+        """Delete the Job and its Secret."""
         ...
 
 
 class Connection(Protocol):
-    """A client, as its handles see it."""
+    """The interface of a client that handles use."""
 
     @property
     def surroundings(self) -> Surroundings:
-        """What it adds to the calls of functions."""
+        """The namespace and defaults that the client adds to the calls of functions."""
         ...
 
     async def session(self) -> Session:
-        """The open connection of this process and loop."""
+        """Return the open connection of this process and event loop."""
         ...
 
     async def submit_compiled(self, made: Compiled) -> Submitted:
-        """Submit a Job."""
+        """Submit a compiled Job."""
         ...
 
 
 class Handle:
-    """An object in the cluster, known by namespace, name and uid. It pickles, and comes back in another session."""
+    """An object in the cluster, identified by namespace, name and UID. The handle can be pickled and used in another process."""
 
     def __init__(self, client: Connection, namespace: str, name: str, uid: str) -> None:
         self.client = client
@@ -63,5 +63,5 @@ class Handle:
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and name of the object."""
         return Key(self.namespace, self.name)

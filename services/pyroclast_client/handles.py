@@ -1,4 +1,4 @@
-"""The handle of a Job: follow it, read it, direct it."""
+"""The asynchronous handle of a Job: follows the Job, reads its results, and controls it."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ __all__ = ["AsyncJob", "Until"]
 R = TypeVar("R")
 Until = Literal["finished", "running", "placed"]
 
-NEVER_SECONDS: Final = 10.0  # a Job may be "never" for a moment while nodes come
+NEVER_SECONDS: Final = 10.0  # a Job may briefly be unable ever to start while nodes join
 END_SECONDS: Final = 0.5
 COMPLETED: Final = "Completed"
 
 
 class AsyncJob(Handle, Generic[R]):
-    """A Job in the cluster, known by namespace, name and uid. It pickles, and comes back in another session.
+    """A Job in the cluster, identified by namespace, name and UID. The handle can be pickled and used in another process.
 
-    A Job of the same name with another uid is never taken for it: `JobReplaced` is raised.
+    When another Job has the same name but another UID, the methods raise `JobReplaced`.
     """
 
     def __init__(
@@ -66,10 +66,10 @@ class AsyncJob(Handle, Generic[R]):
         self._outcomes: list[Outcome] | None = None
 
     async def object(self) -> dict[str, Any]:
-        """The object as the API server has it.
+        """Return the Job as the API server stores it.
 
         Raises:
-            NotFound: it was deleted.
+            NotFound: the Job was deleted.
             JobReplaced: another Job has its name.
         """
         with translating(f"Job {self.key}"):
@@ -77,31 +77,31 @@ class AsyncJob(Handle, Generic[R]):
         return self._same(found)
 
     async def status(self) -> JobStatus:
-        """Phase, reason, message and counts of pods."""
+        """Return the phase, reason, message and pod counts."""
         return status_of(await self.object())
 
     async def wait(
         self,
-        timeout: float | None = None,  # noqa: ASYNC109 - the word of the standard library, and of the synchronous handle
+        timeout: float | None = None,  # noqa: ASYNC109 - the name in the standard library, and of the synchronous handle
         until: Until = "finished",
         *,
         fail_if_never: bool = False,
         check: bool = True,
         progress: bool = False,
     ) -> Self:
-        """Wait for the end of the Job, or until its pods run or have their nodes.
+        """Wait until the Job ends, or until its pods run or are bound to nodes.
 
-        After ten seconds a Job that can never start makes this warn. An interrupt leaves the Job alone.
+        After ten seconds, a warning is issued for a Job that can never start. An interrupt does not affect the Job.
 
         Args:
-            timeout: seconds; None waits for ever.
-            until: what to wait for. The end of the Job ends every wait.
+            timeout: the limit in seconds. None means no limit.
+            until: the state to wait for. The end of the Job ends every wait.
             fail_if_never: raise `NeverFits` for a Job that can never start.
             check: raise for a Job that ended in another phase than Completed.
-            progress: show a line of how the Job is, where standard error is a terminal.
+            progress: show the state of the Job in one line if standard error is a terminal.
 
         Raises:
-            JobFailed: it ended, and not well.
+            JobFailed: the Job did not complete.
             TimedOut: `timeout` is over.
         """
         line = ProgressLine() if progress else None
@@ -123,7 +123,7 @@ class AsyncJob(Handle, Generic[R]):
         return self
 
     async def events(self) -> AsyncGenerator[JobEvent]:
-        """Phases, Events and pods: those until now and those to come, until the Job ends."""
+        """Yield the past and future phases, Events and pods until the Job ends."""
         session = await self.client.session()
         with translating(f"Job {self.key}"):
             async with aclosing(job_events(session.kube, self._watcher(session), self.key, self.uid)) as stream:
@@ -133,7 +133,7 @@ class AsyncJob(Handle, Generic[R]):
     async def logs(
         self, *, index: int | None = None, task: str | None = None, tail: int | None = None, timestamps: bool = False
     ) -> str:
-        """What the pods printed until now. The lines of several pods are each behind `[TASK-INDEX]`."""
+        """Return the output of the pods until now. With several pods, each line begins with `[TASK-INDEX]`."""
         await self.object()
         kube = (await self.client.session()).kube
         with translating(f"the log of Job {self.key}"):
@@ -150,7 +150,7 @@ class AsyncJob(Handle, Generic[R]):
     async def follow_logs(
         self, *, index: int | None = None, task: str | None = None, timestamps: bool = False
     ) -> AsyncGenerator[LogLine]:
-        """The lines of all pods as they come, until the Job ends."""
+        """Yield the lines of all pods when they arrive, until the Job ends."""
         session = await self.client.session()
 
         def is_chosen(pod: Pod) -> bool:
@@ -164,19 +164,19 @@ class AsyncJob(Handle, Generic[R]):
                     yield line
 
     async def explain(self) -> Explanation:
-        """Why the Job waits; `str()` of it is what `vcctl explain` prints."""
+        """Return why the Job waits. `str()` of the result is what `vcctl explain` prints."""
         job = await self.object()
         with translating(f"what Job {self.key} waits for"):
             return await explained((await self.client.session()).kube, job)
 
     async def result(self, timeout: float | None = None) -> R:  # noqa: ASYNC109 - as in `wait`
-        """What the function returned, of a gang its first pod. Waits for the end of the Job.
+        """Wait until the Job ends. Return the function's value, for a gang that of its first pod.
 
         Raises:
             TaskError: the function raised, in any pod.
-            JobFailed: a pod ended without a word, or the Job did not complete.
+            JobFailed: a pod ended without a message, or the Job did not complete.
             ResultTooLarge: the result needs a store.
-            ResultGone: the pod or its log is not there any more.
+            ResultGone: the pod or its log no longer exists.
         """
         outcomes = await self.outcomes(timeout)
         wrong = [outcome.error for outcome in outcomes if outcome.error is not None]
@@ -185,15 +185,15 @@ class AsyncJob(Handle, Generic[R]):
         return cast("R", outcomes[0].value)
 
     async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - as in `wait`
-        """What each pod returned, by index, with errors in place of values. Waits for the end of the Job."""
+        """Wait until the Job ends. Return the value of each pod by index, with an error object in place of each missing value."""
         outcomes = await self.outcomes(timeout)
         return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
 
     async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - as in `wait`
-        """What became of each index. It is read once and kept.
+        """Return the outcome of each index. The outcomes are read once and then cached.
 
         Raises:
-            ResultGone: the Job is not there any more.
+            ResultGone: the Job no longer exists.
         """
         if self._outcomes is None:
             try:
@@ -205,14 +205,14 @@ class AsyncJob(Handle, Generic[R]):
         return await self._fetch(await self.object()) if self._outcomes is None else self._outcomes
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
-        """What became of each index, as soon as it is known."""
+        """Yield the outcome of each index as soon as it is known."""
         async with aclosing(self.progress()) as steps:
             async for step in steps:
                 if isinstance(step, Outcome):
                     yield step
 
     async def progress(self) -> AsyncGenerator[Started | Outcome]:
-        """The start of each index and what became of it, as soon as it is known."""
+        """Yield the start and the outcome of each index as soon as they are known."""
         job = await self.object()
         collector, told = await self._collector(job), set[int]()
         session, seen = await self.client.session(), asyncio.Queue[Pod | None]()
@@ -240,22 +240,22 @@ class AsyncJob(Handle, Generic[R]):
             await end(tasks)
 
     async def cancel(self) -> None:
-        """End the Job for good: its pods go, it stays to be looked at."""
+        """Terminate the Job for good. The pods are deleted, and the Job object stays."""
         await self._command("TerminateJob")
 
     async def suspend(self) -> None:
-        """Take its pods away until `resume`."""
+        """Delete the pods of the Job until `resume`."""
         await self._command("AbortJob")
 
     async def resume(self) -> None:
-        """Let a suspended Job go on, from the start of its pods."""
+        """Resume a suspended Job with new pods."""
         await self._command("ResumeJob")
 
     async def scale(self, replicas: int, *, task: str | None = None) -> None:
-        """Change the number of pods of a task, and of its gang where that is all of its pods.
+        """Change the number of pods of a task. When the gang is the whole task, the size of the gang changes with it.
 
         Raises:
-            Usage: the Job has several tasks and none is named, or there is none of that name.
+            Usage: the Job has several tasks and none is named, or no task has that name.
         """
         job = await self.object()
         tasks = job["spec"]["tasks"]
@@ -277,11 +277,11 @@ class AsyncJob(Handle, Generic[R]):
             await (await self.client.session()).kube.patch(JOBS, self.key, patch, PatchKind.JSON)
 
     async def delete(self) -> None:
-        """Delete the Job and all that belongs to it."""
+        """Delete the Job, its pods and its Secret."""
         with translating(f"Job {self.key}"):
             await (await self.client.session()).kube.delete(JOBS, self.key, uid=self.uid, propagation="Background")
 
-    # How the above is done
+    # Helpers of the methods above
 
     async def _fetch(self, job: dict[str, Any]) -> list[Outcome]:
         collector = await self._collector(job)
@@ -301,7 +301,7 @@ class AsyncJob(Handle, Generic[R]):
         return job
 
     async def _reached(self, until: Until, line: ProgressLine | None, *, fail_if_never: bool) -> dict[str, Any]:
-        """The object as soon as it is what is waited for."""
+        """Return the object as soon as it is in the requested state."""
         loop = asyncio.get_running_loop()
         target = loop.create_task(self._until(until, line))
         doubt = loop.create_task(self._never(fail_if_never=fail_if_never))
@@ -360,7 +360,7 @@ class AsyncJob(Handle, Generic[R]):
         return self._same(found)
 
     async def _never(self, *, fail_if_never: bool) -> None:
-        """Warn, or raise, when the Job can never start; ends only then."""
+        """Warn or raise when the Job can never start. Return only then."""
         session, began = await self.client.session(), time.monotonic()
 
         def is_never(job: dict[str, Any] | None) -> bool:
@@ -379,15 +379,15 @@ class AsyncJob(Handle, Generic[R]):
         warnings.warn(explanation.summary, errors.PyroclastWarning, stacklevel=2)
 
     async def _finish(self, ended: asyncio.Queue[Pod | None]) -> None:
-        """Put None behind the last pod, also when the Job is gone."""
+        """Put None into the queue after the last pod, also when the Job was deleted."""
         try:
             await self._until("finished")
         finally:
-            await asyncio.sleep(END_SECONDS)  # the watch of pods may be behind that of Jobs
+            await asyncio.sleep(END_SECONDS)  # the watch of pods may be behind the watch of Jobs
             ended.put_nowait(None)
 
     async def _collector(self, job: dict[str, Any]) -> Collector:
-        """Whoever reads the results.
+        """Return the collector of the Job's results.
 
         Raises:
             Usage: the Job runs no function of this client.
@@ -405,12 +405,12 @@ class AsyncJob(Handle, Generic[R]):
         return self._reading(Collector.of(kube, job, self._key), job)
 
     def _reading(self, collector: Collector, job: dict[str, Any]) -> Collector:
-        """The collector, which reads a claim by a Job like this one."""
+        """Return the collector with a `fetch` that reads a claim through a Job with the same image and queue."""
         store, client, spec = collector.store, self.client, job["spec"]
         return replace(collector, fetch=lambda name: fetched(client, self.namespace, store, name, spec))
 
     async def _ended(self) -> None:
-        """Wait for the end of the Job, also by its deletion: no more lines come either way."""
+        """Wait until the Job ends or is deleted. No more lines arrive after either."""
         with contextlib.suppress(errors.JobFailed, errors.JobReplaced, errors.NotFound):
             await self._until("finished")
 
@@ -435,13 +435,13 @@ def _size(job: dict[str, Any]) -> int:
 
 
 def _goes_by_itself(job: dict[str, Any]) -> bool:
-    """Whether a function's Job is deleted some time after its end, so that its results are to be fetched before."""
+    """Whether the Job of a function is deleted some time after its end, so that its results must be read before."""
     is_ours = PAYLOAD in (job["metadata"].get("annotations") or {})
     return is_ours and job["spec"].get("ttlSecondsAfterFinished") is not None
 
 
 def _put(item: Mapping[str, Any], uid: str, seen: asyncio.Queue[Pod | None]) -> None:
-    """Pass a pod of the Job on that runs, or has said how it ended."""
+    """Put a pod of the Job into the queue if it runs, or has a termination message."""
     pod = pod_of(item, uid)
     if pod is not None and (pod.phase == "Running" or (pod.is_finished and pod.message)):
         seen.put_nowait(pod)

@@ -1,4 +1,4 @@
-"""What `.gitignore` files say of the files of a project. Pure but for the reading of these files."""
+"""The rules of `.gitignore` files for the files of a project. Pure, except that it reads those files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ Rule: TypeAlias = tuple[re.Pattern[str], bool]
 
 
 def ignored_in(root: Path) -> Callable[[str], bool]:
-    """Whether a file, by its path relative to the root, is ignored by the `.gitignore` files of the root and of its folders."""
+    """Return a function that takes a path relative to `root` and returns whether `.gitignore` files exclude it.
+
+    The files are those of the root and of the folders below it.
+    """
     rules = cache(lambda folder: _rules(root / folder / FILE))
 
     def is_ignored(path: str) -> bool:
         parts = path.split("/")
-        for length in range(1, len(parts) + 1):  # a folder that is ignored hides all that is in it
+        for length in range(1, len(parts) + 1):  # an ignored folder excludes all files in it
             verdict = False
             for depth in range(length):
                 rest = "/".join(parts[depth:length]) + ("/" if length < len(parts) else "")
@@ -47,7 +50,7 @@ def _rules(path: Path) -> list[Rule]:
 
 
 def _rule(line: str) -> Rule:
-    """The pattern of a line, for paths relative to its file, of which those of folders end with a slash."""
+    """Return the pattern of a line, for paths relative to the `.gitignore` file. The path of a folder ends with a slash."""
     hides = not line.startswith("!")
     text = line.removeprefix("!").removeprefix("\\")
     is_anchored = "/" in text.rstrip("/")

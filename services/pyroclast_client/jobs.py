@@ -1,4 +1,4 @@
-"""The synchronous handle of a Job: the methods of the asynchronous one, without `await`."""
+"""The synchronous handle of a Job: the methods of `AsyncJob` without `await`."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ R = TypeVar("R")
 
 
 class Job(Generic[R]):
-    """A Job in the cluster. It pickles, and comes back in another session.
+    """A Job in the cluster. The handle can be pickled and used in another process.
 
-    As a context manager it ends the Job at the end of the block, if it was submitted with `cancel_on_exit=True`.
+    As a context manager, the handle terminates the Job at the end of the block if the Job was submitted with
+    `cancel_on_exit=True`.
     """
 
     def __init__(self, handle: AsyncJob[R], *, cancel_on_exit: bool = False) -> None:
@@ -49,27 +50,27 @@ class Job(Generic[R]):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the Job."""
         return self.handle.name
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The namespace of the Job."""
         return self.handle.namespace
 
     @property
     def uid(self) -> str:
-        """What tells it from others of its name."""
+        """The UID of the Job, which no other Job of the same name has."""
         return self.handle.uid
 
     @property
     def status(self) -> JobStatus:
-        """Phase, reason, message and counts of pods, as they are now."""
+        """The current phase, reason, message and pod counts."""
         return run(self.handle.status())
 
     @property
     def phase(self) -> str:
-        """The phase now."""
+        """The current phase of the Job."""
         return self.status.phase
 
     @property
@@ -78,7 +79,7 @@ class Job(Generic[R]):
         return self.status.reason
 
     def object(self) -> dict[str, Any]:
-        """The object as the API server has it."""
+        """Return the Job as the API server stores it."""
         return run(self.handle.object())
 
     def wait(
@@ -90,9 +91,9 @@ class Job(Generic[R]):
         check: bool = True,
         progress: bool = True,
     ) -> Self:
-        """Wait for the end of the Job, or until its pods run or have their nodes; see `AsyncJob.wait`.
+        """Wait until the Job ends, or until its pods run or are bound to nodes. See `AsyncJob.wait`.
 
-        An interrupt leaves the Job alone and says how to end it.
+        An interrupt does not affect the Job. A message then says how to end the Job.
         """
         try:
             run(self.handle.wait(timeout, until, fail_if_never=fail_if_never, check=check, progress=progress))
@@ -103,7 +104,7 @@ class Job(Generic[R]):
         return self
 
     def events(self) -> Iterator[JobEvent]:
-        """Phases, Events and pods: those until now and those to come, until the Job ends."""
+        """Yield the past and future phases, Events and pods until the Job ends."""
         return iterated(self.handle.events())
 
     @overload
@@ -129,9 +130,9 @@ class Job(Generic[R]):
         tail: int | None = None,
         timestamps: bool = False,
     ) -> str | Iterator[LogLine]:
-        """What the pods printed until now. The lines of several pods are each behind `[TASK-INDEX]`.
+        """Return the output of the pods until now. With several pods, each line begins with `[TASK-INDEX]`.
 
-        With `follow`, the lines of all pods as they come, until the Job ends: `follow_logs`.
+        With `follow`, yield the lines of all pods when they arrive, until the Job ends, as `follow_logs` does.
 
         Raises:
             Usage: `follow` with `tail`.
@@ -143,37 +144,37 @@ class Job(Generic[R]):
         return run(self.handle.logs(index=index, task=task, tail=tail, timestamps=timestamps))
 
     def follow_logs(self, *, index: int | None = None, task: str | None = None, timestamps: bool = False) -> Iterator[LogLine]:
-        """The lines of all pods as they come, until the Job ends."""
+        """Yield the lines of all pods when they arrive, until the Job ends."""
         return iterated(self.handle.follow_logs(index=index, task=task, timestamps=timestamps))
 
     def result(self, timeout: float | None = None) -> R:
-        """What the function returned, of a gang its first pod. Waits for the end of the Job; see `AsyncJob.result`."""
+        """Wait until the Job ends. Return the function's value, for a gang that of its first pod. See `AsyncJob.result`."""
         return run(self.handle.result(timeout))
 
     def results(self, timeout: float | None = None) -> list[R | PyroclastError]:
-        """What each pod returned, by index, with errors in place of values. Waits for the end of the Job."""
+        """Wait until the Job ends. Return the value of each pod by index, with an error object in place of each missing value."""
         return run(self.handle.results(timeout))
 
     def explain(self) -> Explanation:
-        """Why the Job waits; `str()` of it is a sentence."""
+        """Return why the Job waits. `str()` of the result is a sentence."""
         return run(self.handle.explain())
 
     def cancel(self) -> None:
-        """End the Job for good: its pods go, it stays to be looked at."""
+        """Terminate the Job for good. The pods are deleted, and the Job object stays."""
         run(self.handle.cancel())
 
     def suspend(self) -> None:
-        """Take its pods away until `resume`."""
+        """Delete the pods of the Job until `resume`."""
         run(self.handle.suspend())
 
     def resume(self) -> None:
-        """Let a suspended Job go on, from the start of its pods."""
+        """Resume a suspended Job with new pods."""
         run(self.handle.resume())
 
     def scale(self, replicas: int, *, task: str | None = None) -> None:
-        """Change the number of pods of a task, and of its gang where that is all of its pods."""
+        """Change the number of pods of a task. When the gang is the whole task, the size of the gang changes with it."""
         run(self.handle.scale(replicas, task=task))
 
     def delete(self) -> None:
-        """Delete the Job and all that belongs to it."""
+        """Delete the Job, its pods and its Secret."""
         run(self.handle.delete())

@@ -1,7 +1,8 @@
-"""Keeps a local control plane for a process: ends it and removes its folder when that process ends, however it does.
+"""Runs a local control plane for another process. Stops it and removes its folder when that process ends in any way.
 
-`python -m pyroclast_client.keeper FOLDER ARGUMENTS...` runs `pyroclast up` with these arguments and its data in FOLDER until its
-standard input ends, which the operating system sees to when the parent dies. It prints what `pyroclast up` prints.
+`python -m pyroclast_client.keeper FOLDER ARGUMENTS...` runs `pyroclast up` with these arguments and with its data in FOLDER. The
+control plane stops when the standard input ends. The operating system closes that pipe when the parent process dies. The program
+prints the output of `pyroclast up`.
 """
 
 from __future__ import annotations
@@ -24,22 +25,23 @@ READ_BYTES: Final = 4096
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the control plane; the exit status."""
+    """Run the control plane. Return the exit status."""
     folder = Path(arguments[0])
-    for number in (signal.SIGINT, signal.SIGTERM):  # an interrupt of the terminal is the parent's to answer
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent process handles an interrupt of the terminal
         signal.signal(number, signal.SIG_IGN)
     command = [sys.executable, "-m", "pyroclast_standalone", "up", "--data-dir", str(folder), *arguments[1:]]
-    plane = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - ours
+    plane = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - a fixed command
     threading.Thread(target=_stop_with_parent, args=(plane,), daemon=True).start()
     status = plane.wait()
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(plane.pid, signal.SIGKILL)  # what it could not stop any more
+        os.killpg(plane.pid, signal.SIGKILL)  # the processes that the control plane did not stop
     shutil.rmtree(folder, ignore_errors=True)
     return status
 
 
 def _stop_with_parent(plane: subprocess.Popen[bytes]) -> None:
-    while os.read(sys.stdin.fileno(), READ_BYTES):  # past the buffer, whose lock would crash an interpreter that ends first
+    # not through the buffer, whose lock would crash an interpreter that exits before this thread
+    while os.read(sys.stdin.fileno(), READ_BYTES):
         pass
     plane.terminate()
     try:

@@ -1,4 +1,4 @@
-"""Follows what all pods of a Job print, as it comes."""
+"""Follows the output of all pods of a Job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE: Final = 0.5
 
 @dataclass
 class _Readers:
-    """Reads the log of each pod that is chosen, once it has started."""
+    """Reads the log of each chosen pod once the pod has started."""
 
     client: Client
     namespace: str
@@ -33,12 +33,12 @@ class _Readers:
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def see(self, pod: Pod | None) -> None:
-        """Begin to read a pod, unless it is read already."""
+        """Start to read the log of a pod, unless it is read already."""
         if pod is not None and pod.has_started and pod.uid not in self.tasks and self.is_chosen(pod):
             self.tasks[pod.uid] = asyncio.get_running_loop().create_task(self._read(pod))
 
     async def _read(self, pod: Pod) -> None:
-        """Pass the lines on; a connection that breaks begins again, without the lines that were passed on."""
+        """Pass the lines on. After a broken connection, the log is read again and the lines that were passed on are skipped."""
         query = {"container": pod.containers[0], "follow": "true", **({"timestamps": "true"} if self.timestamps else {})}
         passed = 0
         while True:
@@ -54,7 +54,7 @@ class _Readers:
                 passed = max(passed, number)
                 await asyncio.sleep(PAUSE)
             except NotFound:
-                return  # it was taken away: its next try is another pod
+                return  # the pod was deleted: its restart is another pod
             except KubeError as error:
                 self.told.put_nowait(error)
                 return
@@ -65,7 +65,10 @@ class _Readers:
 async def followed(
     client: Client, key: Key, uid: str, *, end: Awaitable[None], is_chosen: Callable[[Pod], bool], timestamps: bool
 ) -> AsyncGenerator[LogLine]:
-    """The lines of the chosen pods as they come, also of pods that come later, until `end` and all are read."""
+    """Yield the lines of the chosen pods when they arrive, until `end` has happened and all logs are read.
+
+    Pods that are created later are included.
+    """
     readers = _Readers(client, key.namespace, is_chosen, timestamps)
     selection = selectors(f"{keys.JOB_NAME}={key.name}", "")
     watch = SelectionWatch(client, PODS, key.namespace, selection)
@@ -83,7 +86,7 @@ async def followed(
 
 
 async def _finish(readers: _Readers, key: Key, uid: str, end: Awaitable[None]) -> None:
-    """After the end, read the pods that the watch has not told of yet; then put None behind the last line."""
+    """After the end, also read the pods that the watch has not delivered yet. Then put None behind the last line."""
     await end
     for pod in await pods_of(readers.client, key.namespace, key.name, uid):
         readers.see(pod)

@@ -1,4 +1,4 @@
-"""The event loop behind the synchronous client: one daemon thread for each process, started on first use."""
+"""The event loop of the synchronous client: one daemon thread for each process, started on first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _loops: dict[int, asyncio.AbstractEventLoop] = {}
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process. A forked child has no thread of its parent's, so it starts one of its own."""
+    """Return the event loop of this process. A forked child does not inherit the thread, so it starts its own."""
     with _lock:
         loop = _loops.get(os.getpid())
         if loop is None:
@@ -28,9 +28,9 @@ def background_loop() -> asyncio.AbstractEventLoop:
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` in the background loop and wait for it, also where the caller's thread has a running loop of its own.
+    """Run `work` in the background loop and wait for its result. The caller's thread may have a running loop of its own.
 
-    An interrupt cancels the work, not what it waits for.
+    An interrupt cancels `work`, but not the Job for which it waits.
     """
     future = asyncio.run_coroutine_threadsafe(work, background_loop())
     try:
@@ -41,7 +41,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks and wait until they have let go of their connections; what they raised has been told."""
+    """Cancel tasks and wait until they have released their connections. Their exceptions were handled before."""
     every = list(tasks)
     for task in every:
         task.cancel()
@@ -49,7 +49,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 def iterated(stream: AsyncGenerator[T]) -> Iterator[T]:
-    """The items of an asynchronous stream."""
+    """Yield the items of an asynchronous stream."""
     try:
         while True:
             try:
@@ -65,7 +65,7 @@ async def _next(stream: AsyncGenerator[T]) -> T:
 
 
 def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - another thread of the parent may have held it
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held the lock
     _lock = threading.Lock()
 
 

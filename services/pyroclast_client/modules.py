@@ -1,4 +1,7 @@
-"""The project's own modules, by value: those that are loaded and lie under its root, as a zip. Installed ones go by name."""
+"""A zip of the project's own modules: the modules that are loaded from files below the project's root.
+
+Installed modules are not included, because the image must have them.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,21 @@ from pyroclast_client.ignoring import ignored_in
 
 __all__ = ["project_archive"]
 
-OURS: Final = "pyroclast"  # no project's own, also where it is installed from a checkout
-EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules make the same bytes
+OURS: Final = "pyroclast"  # is never the project's own module, also when it is installed from a checkout
+EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same modules result in the same bytes
 
 
 def project_archive(root: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> bytes | None:
-    """A zip of the modules that the process has loaded from under `root`, with the packages that they are in; None for none.
+    """Return a zip of the modules that this process has loaded from below `root`, and of their packages.
 
-    What `.gitignore` hides stays here, unless `include` names it without wildcards.
+    None when there are none.
+
+    Files that `.gitignore` excludes are left out, unless `include` names them without wildcards.
 
     Args:
         root: the project's folder.
-        include: patterns of further files, relative to the root, `data/*.json`, say.
-        exclude: patterns of files that stay here.
+        include: patterns of further files, relative to the root, such as `data/*.json`.
+        exclude: patterns of files that are left out.
     """
     root = root.resolve()
     files = dict(_modules(root))
@@ -47,7 +52,7 @@ def project_archive(root: Path, *, include: Sequence[str] = (), exclude: Sequenc
 
 
 def _modules(root: Path) -> Iterator[tuple[str, Path]]:
-    """Archive name and file of each module, and of the packages above it."""
+    """Yield the archive name and the path of each module and of its parent packages."""
     installed = {Path(path).resolve() for path in sysconfig.get_paths().values()} | {Path(sys.prefix).resolve()}
     for name, module in sorted(sys.modules.items()):
         path = _file(module)

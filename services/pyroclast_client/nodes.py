@@ -1,4 +1,4 @@
-"""What a flow is built of while its function runs: nodes in place of values, conditions in place of truth."""
+"""The building blocks of a flow while its function runs: nodes represent values, and conditions represent outcomes."""
 
 from __future__ import annotations
 
@@ -35,29 +35,31 @@ __all__ = [
 
 PACKAGE: Final = str(Path(__file__).parent)
 PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")
-"""How a Job ends."""
+"""The final phases of a Job."""
 
 
 class Builder(Protocol):
-    """Whoever makes nodes of calls: a flow that is compiled, or one that runs here."""
+    """Makes nodes from calls: either a flow that is compiled, or a flow that runs in this process."""
 
     def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
-        """The node for a call, or for the rounds of a loop."""
+        """Return the node for a call, or for the rounds of a loop."""
         ...
 
     @contextmanager
     def when(self, condition: Condition) -> Iterator[None]:
-        """Nodes that are made in the block run only if the condition holds."""
+        """Run the nodes that are made in the block only if the condition is true."""
         ...
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """Nodes that are made in the block run only if the condition of the last `when` does not hold, or no case does."""
+        """Run the nodes that are made in the block only if the last `when` condition is false, or no case of the switch
+        matches.
+        """
         ...
 
     @contextmanager
     def switch(self, node: Node) -> Iterator[Cases]:
-        """The blocks of cases in the block choose by how the node ends."""
+        """Choose between the case blocks inside this block by the outcome of the node."""
         ...
 
 
@@ -65,13 +67,13 @@ _builder: ContextVar[Builder | None] = ContextVar("pyroclast_client_builder", de
 
 
 def current_builder() -> Builder | None:
-    """The flow whose function runs just now."""
+    """Return the builder of the flow whose function runs now. None outside of a flow."""
     return _builder.get()
 
 
 @contextmanager
 def building(builder: Builder | None) -> Iterator[None]:
-    """Calls of tasks in the block make nodes of this builder; with None they are calls."""
+    """Make nodes of this builder from the calls of tasks in the block. With None, the calls run as plain calls."""
     token = _builder.set(builder)
     try:
         yield
@@ -89,7 +91,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Order:
-    """What must have happened before a node, besides what its arguments ask for."""
+    """The order of a node after other nodes, besides those whose values its arguments contain."""
 
     nodes: tuple[Node, ...] = ()
     any: bool = False
@@ -97,7 +99,7 @@ class Order:
 
 
 class Node:
-    """The value that a task will have. It can be handed to other tasks, and asked for its outcome by `when`; nothing else."""
+    """The future value of a task. A node can be passed to other tasks, and `when` can test its outcome."""
 
     def __init__(self, name: str, rounds: int | None = None) -> None:
         self.name = name
@@ -107,38 +109,41 @@ class Node:
         return f"<node {self.name}>"
 
     def items(self, count: int) -> Items:
-        """The items of the sequence that the value will be, of which there are `count`."""
+        """Return the items of the value, which will be a sequence of `count` items."""
         return Items(self, count)
 
     @property
     def succeeded(self) -> Condition:
-        """That the task completes."""
+        """The condition that the task completes."""
         return Condition((self,), target=self, phases=("Completed",), text=f'targets["{self.name}"].phase == "Completed"')
 
     @property
     def failed(self) -> Condition:
-        """That the task fails, after its retries."""
+        """The condition that the task fails, after its retries."""
         return Condition((self,), target=self, phases=("Failed",), text=f'targets["{self.name}"].phase == "Failed"')
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the task, to be compared."""
+        """The exit code of the task, for comparisons."""
         return ExitCode(self)
 
     @contextmanager
     def switch(self) -> Iterator[Cases]:
-        """A choice by how the task ends: `with node.switch() as case:`, in it `with case(exit_code=3):` and `pc.otherwise()`."""
+        """Choose by the outcome of the task:
+
+        `with node.switch() as case:`, in it `with case(exit_code=3):` and `pc.otherwise()`.
+        """
         with _asked("switch").switch(self) as cases:
             yield cases
 
     def when_listening(self, port: int) -> Listening:
-        """This node from when its pods accept connections on a port, without waiting for its end."""
+        """Return this node for `after`, satisfied as soon as the node's pods accept connections on the port."""
         return Listening(self, port)
 
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - it always raises
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
         refuse(f"`if` on {self.name}, which has no value yet", "with pc.when(node.succeeded):")
 
-    def __len__(self) -> NoReturn:  # noqa: PLE0303 - it always raises
+    def __len__(self) -> NoReturn:  # noqa: PLE0303 - always raises
         refuse(f"`len` of {self.name}, which has no value yet", "node.items(COUNT)")
 
     def __iter__(self) -> NoReturn:
@@ -150,7 +155,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Items:
-    """The items of a node's value, to loop over by `task.each`."""
+    """The items of a node's value, for a loop with `task.each`."""
 
     node: Node
     count: int
@@ -166,7 +171,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Listening:
-    """A node from when it listens."""
+    """A node whose pods must accept connections on a port."""
 
     node: Node
     port: int
@@ -174,16 +179,16 @@ class Listening:
 
 @dataclass(frozen=True)
 class ExitCode:
-    """The exit code that a node will have."""
+    """The future exit code of a node."""
 
     node: Node
 
-    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # a condition, not a truth
-        """That it is this one."""
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]  # returns a condition, not a bool
+        """Return the condition that the exit code equals `other`."""
         return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode == {other}')
 
     def __ne__(self, other: object) -> Condition:  # type: ignore[override]  # see above
-        """That it is another one."""
+        """Return the condition that the exit code differs from `other`."""
         return Condition((self.node,), text=f'targets["{self.node.name}"].exitCode != {other}')
 
     def __hash__(self) -> int:
@@ -192,7 +197,7 @@ class ExitCode:
 
 @dataclass(frozen=True)
 class Condition:
-    """What `when` asks. Conditions combine by `&`, `|` and `~`."""
+    """A condition for `when`. Conditions combine by `&`, `|` and `~`."""
 
     nodes: tuple[Node, ...]
     text: str
@@ -208,13 +213,13 @@ class Condition:
     def __invert__(self) -> Condition:
         return Condition(self.nodes, f"!({self.text})")
 
-    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - it always raises
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 - always raises
         refuse("`if` on an outcome that is not known yet", "with pc.when(node.succeeded):")
 
 
 @contextmanager
 def when(condition: object, *, failed: bool = False, exit_code: int | None = None) -> Iterator[None]:
-    """Tasks that are called in the block run only if the condition holds.
+    """Run the tasks that are called in the block only if the condition is true.
 
     Args:
         condition: a node, which must complete, or a condition such as `a.failed & (b.exit_code == 3)`.
@@ -233,13 +238,15 @@ def when(condition: object, *, failed: bool = False, exit_code: int | None = Non
 
 @contextmanager
 def otherwise() -> Iterator[None]:
-    """Tasks that are called in the block run only if the condition of the `when` before does not hold, or no case of a switch."""
+    """Run the tasks that are called in the block only if the previous `when` condition is false, or no case of the switch
+    matches.
+    """
     with _asked("otherwise").otherwise():
         yield
 
 
 def refuse(what: str, instead: str) -> NoReturn:
-    """Raise that something cannot be compiled, with the file and line of the user's code and the construct to use."""
+    """Raise a FlowError with the file and line of the user's code, and with the construct to use instead."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (frame.f_code.co_filename.startswith(PACKAGE) or "contextlib" in frame.f_code.co_filename):
         frame = frame.f_back
@@ -256,7 +263,7 @@ def _asked(what: str) -> Builder:
 
 @dataclass(frozen=True)
 class Case:
-    """An outcome, by phase or by exit code, and the nodes that run then."""
+    """An outcome, as a phase or an exit code, and the nodes that run after that outcome."""
 
     phase: str | None = None
     exit_code: int | None = None
@@ -264,13 +271,13 @@ class Case:
 
 
 class Cases:
-    """What `node.switch()` gives: called, it opens the block of one outcome."""
+    """The result of `node.switch()`. A call of it opens the block of one outcome."""
 
     def __init__(self, opened: Callable[[Case], AbstractContextManager[None]]) -> None:
         self._opened = opened
 
     def __call__(self, *, phase: str | None = None, exit_code: int | None = None) -> AbstractContextManager[None]:
-        """Nodes that are made in the block run only when the outcome is this one, and none of the cases before."""
+        """Run the nodes that are made in the block only if this outcome occurred and no earlier case matches."""
         if (phase is None) == (exit_code is None) or (phase is not None and phase not in PHASES):
             refuse(
                 f"case(phase={phase!r}, exit_code={exit_code!r})", f"case(exit_code=3) or case(phase=...) of {', '.join(PHASES)}"

@@ -1,4 +1,4 @@
-"""How handles look in a notebook: HTML without scripts and outside resources, every text escaped. Pure."""
+"""HTML of handles for a notebook, without scripts and external resources. Every text is escaped. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["flow_html", "job_html", "sweep_html"]
 
 
 def job_html(kind: str, name: str, status: JobStatus, explanation: Explanation | None) -> str:
-    """A Job: its phase, a bar of its pods, and why it waits."""
+    """Return the HTML of a Job: its phase, a bar of its pods, and why it waits."""
     counts = {each: int(getattr(status, each)) for each in COLOURS}
     why = escape(explanation.summary if explanation is not None else status.message)
     return card(kind, name, status.phase, f"{bar(counts)}<div>{why}</div>")
 
 
 def sweep_html(name: str, statuses: Iterable[JobStatus]) -> str:
-    """A sweep: the pods of all its Jobs in one bar."""
+    """Return the HTML of a sweep: the pods of all its Jobs in one bar."""
     every = list(statuses)
     counts = {each: sum(int(getattr(status, each)) for status in every) for each in COLOURS}
     phases = ", ".join(sorted({status.phase for status in every}))
@@ -27,7 +27,7 @@ def sweep_html(name: str, statuses: Iterable[JobStatus]) -> str:
 
 
 def flow_html(name: str, phase: str, entries: Mapping[str, str], messages: Mapping[str, str]) -> str:
-    """A flow: its entries with their phases."""
+    """Return the HTML of a flow: its entries with their phases."""
     rows = "".join(
         f"<tr><td>{escape(entry)}</td><td>{badge(state)}</td><td>{escape(messages.get(entry, ''))}</td></tr>"
         for entry, state in sorted(entries.items())

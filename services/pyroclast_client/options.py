@@ -1,4 +1,4 @@
-"""How a function is to run: the options of `task`, checked when they are given."""
+"""The run options of a function, which are checked when they are given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERIALIZERS: Final = ("pickle", "json")
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """How many pods run together: `size`, of which `least` must be placeable before any starts."""
+    """The size of a gang: `size` pods, of which at least `least` must fit before any of them starts."""
 
     size: int = 1
     least: int = 1
@@ -23,7 +23,7 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class TaskOptions:
-    """The options of a function; `task` tells what each means."""
+    """The run options of a function. The docstring of `task` describes each option."""
 
     image: str | None = None
     cpu: float | str | None = None
@@ -51,19 +51,19 @@ class TaskOptions:
     ttl: int | None = None
 
     def changed(self, given: Mapping[str, Any]) -> TaskOptions:
-        """The options with some of them given anew.
+        """Return the options with some values replaced.
 
         Raises:
-            Usage: an option that does not exist, or a value that makes no sense.
+            Usage: an option does not exist, or a value is invalid.
         """
         return replace(self, **_checked(given)) if given else self
 
 
 def options_of(given: Mapping[str, Any]) -> TaskOptions:
-    """The options from keywords.
+    """Return the options from keyword arguments.
 
     Raises:
-        Usage: an option that does not exist, or a value that makes no sense.
+        Usage: an option does not exist, or a value is invalid.
     """
     return TaskOptions(**_checked(given))
 

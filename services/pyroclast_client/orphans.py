@@ -1,4 +1,4 @@
-"""Secrets of clients that died between a Secret and its Job, or before the Job owned it: a later submission sees to them."""
+"""Cleans up, with a later submission, the Secrets of clients that died before the Job existed or owned its Secret."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pyroclast_client.submission import read_secret, remove_secret
 __all__ = ["orphans", "remove_orphans"]
 
 OLD_SECONDS: Final = 3600.0
-"""A Secret gets its owner within seconds of its making."""
+"""Seconds after which a Secret without an owner is an orphan. A Secret normally gets its owner within seconds."""
 
 
 def orphans(secrets: Iterable[Mapping[str, Any]], now: float) -> list[Mapping[str, Any]]:
-    """The Secrets that nothing owns an hour after they were made. `now`: seconds since the epoch."""
+    """Return the Secrets that have no owner an hour after their creation. `now` is in seconds since the epoch."""
     return [
         each["metadata"]
         for each in secrets
@@ -29,9 +29,9 @@ def orphans(secrets: Iterable[Mapping[str, Any]], now: float) -> list[Mapping[st
 
 
 async def remove_orphans(kube: Client, namespace: str, pending: PendingSecrets) -> int:
-    """Delete those that have no Job, and give the others to theirs; how many were deleted.
+    """Delete the orphaned Secrets without a Job, and make the Job the owner of the other Secrets. Return how many were deleted.
 
-    An account that may list Secrets sees to all that have the label, others to those that this user has noted here.
+    An account that may list Secrets cleans up all Secrets with the label. Other accounts clean up those noted on this machine.
     """
     try:
         found, _ = await kube.list(SECRETS, namespace, label_selector=f"{PAYLOAD}=true")
@@ -45,7 +45,7 @@ async def remove_orphans(kube: Client, namespace: str, pending: PendingSecrets) 
                 await remove_secret(kube, secret, uid=metadata["uid"])
                 removed += 1
         except (NotFound, Conflict):
-            pass  # another client was faster, or it is another Secret by now
+            pass  # another client was faster, or another Secret has the name now
         except Forbidden:
             continue
         pending.forget(secret)
@@ -53,7 +53,7 @@ async def remove_orphans(kube: Client, namespace: str, pending: PendingSecrets) 
 
 
 async def _noted(kube: Client, namespace: str, pending: PendingSecrets) -> list[dict[str, Any]]:
-    """The Secrets of the notes; a note on one that is gone, or has its owner, is thrown away."""
+    """Return the noted Secrets. The note on a Secret that was deleted or has its owner is removed."""
     found = []
     for secret in pending.of(namespace):
         try:
@@ -68,7 +68,7 @@ async def _noted(kube: Client, namespace: str, pending: PendingSecrets) -> list[
 
 
 async def _is_adopted(kube: Client, namespace: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether the Secret has a Job, whose client died before it made that the owner: then it is made so."""
+    """Make the Job the owner of a Secret whose client died before that step. Return False when the Secret has no Job."""
     try:
         job = (await kube.get(JOBS, Key(namespace, job_of_secret(metadata["name"]))))["metadata"]
     except NotFound:

@@ -1,4 +1,4 @@
-"""The installed packages that a function uses, with their versions, to be compared in the pod before it is unpickled."""
+"""The versions of the installed packages that a function uses. The pod compares them before it unpickles the function."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final
 
 __all__ = ["used_packages"]
 
-CARRIED: Final = frozenset({"cloudpickle", "pyroclast", "pyroclast_client"})  # they are in the runner
-MOST_BYTES: Final = 256 << 10  # of pickles that are looked through: what comes behind is data, mostly
+CARRIED: Final = frozenset({"cloudpickle", "pyroclast", "pyroclast_client"})  # the runner contains these packages
+MOST_BYTES: Final = 256 << 10  # larger pickles are not searched: most of their content is data
 
 
 def used_packages(pickles: Iterable[bytes]) -> dict[str, str]:
-    """The versions of the distributions whose modules the pickles name."""
+    """Return the versions of the distributions whose modules the pickles name."""
     found = {name.partition(".")[0] for each in pickles if len(each) <= MOST_BYTES for name in _names(each)}
     tops = {top for top in found if top in sys.modules and top not in sys.stdlib_module_names | CARRIED}
     if not tops:
@@ -26,7 +26,7 @@ def used_packages(pickles: Iterable[bytes]) -> dict[str, str]:
 
 
 def _names(pickle: bytes) -> Iterable[str]:
-    """The texts of a pickle, names of modules among them."""
+    """Return the strings in a pickle, which include the names of modules."""
     return [argument for _, argument, _ in pickletools.genops(pickle) if isinstance(argument, str)]
 
 

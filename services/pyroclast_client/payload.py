@@ -1,4 +1,4 @@
-"""Functions and arguments as they travel: pickled by value, compressed, in a Secret or, when they are large, in a store."""
+"""The payload of a Job: functions and arguments, pickled by value and compressed, in a Secret or in a store if they are large."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from pyroclast_client.runner import sealing
 __all__ = ["Arguments", "FlowPart", "Payload", "packed", "secret_data", "shared_modules"]
 
 MOST_BYTES: Final = 700 << 10
-"""A Secret may have 1 MiB, with what is around it, in base64."""
+"""Most bytes of payloads in a Secret. The limit of a Secret is 1 MiB, including the base64 encoding and the other fields."""
 
 KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """What a function is called with."""
+    """The arguments of a call."""
 
     positional: tuple[Any, ...] = ()
     keywords: Mapping[str, Any] | None = None
@@ -43,14 +43,14 @@ class Arguments:
 
 @dataclass(frozen=True, slots=True)
 class FlowPart:
-    """What the payload of an entry of a flow has besides.
+    """The additional data in the payload of a flow entry.
 
     Attributes:
-        entry: its name in the flow; values are kept in the store by it.
+        entry: the name of the entry in the flow, by which the store holds its values.
         is_loop: each set of arguments is for a round, not for a pod.
-        reference: what stands for a value of another entry; None for other objects.
-        submission: of the flow; empty while it is worked out.
-        modules: the name of the part of the Secret that has the project's modules; empty for none.
+        reference: returns the reference that replaces the value of another entry. None for other objects.
+        submission: the id of the flow's submission. Empty while the id is computed.
+        modules: the name of the Secret entry with the project's modules. Empty when there are none.
     """
 
     entry: str
@@ -62,7 +62,7 @@ class FlowPart:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Compressed bytes, and the id of the submission that follows from them."""
+    """Compressed bytes, and the id of the submission, which follows from the bytes."""
 
     data: bytes
     submission: str
@@ -81,10 +81,12 @@ def packed(
     checkpoint: object = None,
     flow: FlowPart | None = None,
 ) -> Payload:
-    """The payload for a function and its arguments, one set for all pods or one for each. `job` is the name of their Job.
+    """Return the payload of a function and its arguments: one set for all pods or one for each pod.
+
+    `job` is the name of the Job.
 
     Raises:
-        Usage: something of it cannot be pickled.
+        Usage: a part of the payload cannot be pickled.
     """
     blobs: list[bytes] = []
 
@@ -127,15 +129,17 @@ def packed(
 
 
 def shared_modules(archive: bytes) -> tuple[str, bytes]:
-    """The name and the content of the part of a Secret that has the modules of several payloads, once."""
+    """Return the key and value of a Secret entry with the modules that several payloads share, so that each is stored once."""
     return f"modules-{sha256(archive).hexdigest()[:16]}", zlib.compress(archive, 6)
 
 
 def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | None = None) -> dict[str, str]:
-    """What a Secret holds: the runner, the key of results, and the payloads by name, or where they are.
+    """Return the data of a Secret: the runner, the key of the results, and the payloads by name.
+
+    Large payloads are in the store, and the Secret names their places.
 
     Raises:
-        Usage: the payloads are large, and there is no store.
+        Usage: the payloads are large, and no store is configured.
     """
     data = {"runner.pyz": runner_archive(), "key": key or secrets.token_bytes(KEY_BYTES)}
     size = sum(map(len, payloads.values()))
@@ -155,7 +159,7 @@ def secret_data(payloads: Mapping[str, bytes], store: str | None, key: bytes | N
 
 
 def _uploaded(store: str, name: str, payload: bytes, size: int) -> None:
-    """Put a payload into the store, unless it is there."""
+    """Write a payload into the store, unless the store has it already."""
     try:
         if sealing.got(store, name) is None:
             sealing.put(store, name, payload)
@@ -167,7 +171,7 @@ def _uploaded(store: str, name: str, payload: bytes, size: int) -> None:
 
 @cache
 def runner_archive() -> bytes:
-    """`runner.pyz`: the runner with the source of cloudpickle, so that an image needs Python and nothing else."""
+    """Return `runner.pyz`: the runner with the source of cloudpickle, so that an image only needs Python."""
     ours, theirs = Path(runner.__file__).parent, Path(cloudpickle.__file__).parent
     standin = (ours / "standin.py").read_bytes()
     files = {
@@ -186,15 +190,15 @@ def runner_archive() -> bytes:
     return buffer.getvalue()
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # it has no types
-    """A pickler that leaves references where values of other entries are to be."""
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """A pickler that writes references in place of the values of other entries."""
 
     def __init__(self, file: io.BytesIO, reference: Callable[[object], object | None]) -> None:
         super().__init__(file)
         self._reference = reference
 
     def persistent_id(self, value: object) -> object | None:
-        """The reference that stands for a value."""
+        """Return the reference that replaces a value. None for a value that is pickled itself."""
         return self._reference(value)
 
 

@@ -1,6 +1,6 @@
-"""Notes on this machine of Secrets that no Job owns yet, so that a later submission finds those of a client that died.
+"""Notes on this machine about Secrets without an owner, with which a later submission finds the Secrets of a client that died.
 
-Users need no right to list Secrets for it.
+With the notes, users need no right to list Secrets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["PendingSecrets"]
 
 
 class PendingSecrets:
-    """The notes of this user about one cluster. Where no file can be written, there are none."""
+    """The notes of this user about one cluster. Without a writable folder, there are no notes."""
 
     def __init__(self, server: str) -> None:
         home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -23,24 +23,24 @@ class PendingSecrets:
         self._cluster = sha256(server.encode()).hexdigest()[:16]
 
     def note(self, secret: Key) -> None:
-        """Write down that a Secret is about to be made."""
+        """Note that a Secret is about to be created."""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file(secret).touch()
-        except OSError:  # as in a pod: a Secret that is left is found by its label, by those who may list Secrets
+        except OSError:  # as in a pod: whoever may list Secrets finds a remaining Secret by its label
             return
 
     def forget(self, secret: Key) -> None:
-        """The Secret has an owner, or is gone."""
+        """Remove the note on a Secret that has an owner or was deleted."""
         try:
             self._file(secret).unlink(missing_ok=True)
-        except OSError:  # nothing was written either
+        except OSError:  # no note was written either
             return
 
     def of(self, namespace: str) -> list[Key]:
-        """The Secrets that were noted, in one namespace."""
+        """Return the noted Secrets of one namespace."""
         noted = self._folder.glob(f"{self._cluster}_{namespace}_*") if self._folder.is_dir() else ()
         return sorted(Key(namespace, path.name.rpartition("_")[2]) for path in noted)
 
     def _file(self, secret: Key) -> Path:
-        return self._folder / f"{self._cluster}_{secret.namespace}_{secret.name}"  # names of Kubernetes have no underscore
+        return self._folder / f"{self._cluster}_{secret.namespace}_{secret.name}"  # Kubernetes names have no underscore

@@ -1,4 +1,4 @@
-"""A control plane on this machine, for as long as a `with` block: the same code without a cluster."""
+"""A control plane on this machine for the time of a `with` block, so that the same code runs without a cluster."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pyroclast_client.synchronous import Client
 __all__ = ["LocalClient", "local"]
 
 READY: Final = "ready "
-IMAGE: Final = "local"  # names none: process nodes run the interpreter of this machine
+IMAGE: Final = "local"  # a placeholder: process nodes run the interpreter of this machine
 STOP_SECONDS: Final = 20.0
 
 
 class LocalClient(Client):
-    """A client with a control plane of its own, which starts with the block and ends with it."""
+    """A client with its own control plane, which starts and stops with the block."""
 
     def __init__(self, nodes: int, resources: Mapping[str, str], *, store: str | None) -> None:
         super().__init__(image=IMAGE, store=store)
@@ -38,7 +38,7 @@ class LocalClient(Client):
         for name, amount in self._resources.items():
             arguments += ["--node-resource", f"{name}={amount}"]
         command = [sys.executable, "-m", "pyroclast_client.keeper", str(folder), *arguments]
-        self._keeper = subprocess.Popen(  # noqa: S603 - ours
+        self._keeper = subprocess.Popen(  # noqa: S603 - a fixed command
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
         )
         try:
@@ -46,7 +46,7 @@ class LocalClient(Client):
             store = self.asynchronous.store or f"file://{folder}/store"
             self.asynchronous = AsyncClient(namespace="default", image=IMAGE, store=store, kubeconfig=str(folder / "kubeconfig"))
             self.asynchronous.python = sys.executable
-            self.asynchronous.env = {"CUDA_VISIBLE_DEVICES": ""}  # GPUs are counted, not there
+            self.asynchronous.env = {"CUDA_VISIBLE_DEVICES": ""}  # the GPUs are simulated
             return super().__enter__()
         except BaseException:
             self._stop()
@@ -59,16 +59,16 @@ class LocalClient(Client):
             self._stop()
 
     def start(self) -> Self:
-        """Start the control plane without a block, for a notebook; `stop` ends it, and so does the end of the process."""
+        """Start the control plane without a block, for a notebook. `stop` stops it, and so does the end of the process."""
         return self.__enter__()
 
     def stop(self) -> None:
-        """End the control plane and what runs in it."""
+        """Stop the control plane and all processes in it."""
         self.__exit__(None, None, None)
 
     @property
     def kubeconfig(self) -> str:
-        """The administrator's kubeconfig, for `kubectl` and `vcctl`."""
+        """The path of the administrator's kubeconfig, for `kubectl` and `vcctl`."""
         return self.asynchronous.kubeconfig
 
     def _await_ready(self, keeper: subprocess.Popen[str]) -> None:
@@ -82,7 +82,7 @@ class LocalClient(Client):
         )
 
     def _stop(self) -> None:
-        """End the control plane: the keeper sees the end of its input, as it would if we died."""
+        """Stop the control plane by closing the input of the keeper, as happens when this process dies."""
         keeper, self._keeper = self._keeper, None
         if keeper is None:
             return
@@ -96,16 +96,16 @@ class LocalClient(Client):
 
 
 def local(nodes: int = 4, gpus: int = 0, *, resources: Mapping[str, str] | None = None, store: str | None = None) -> LocalClient:
-    """A client of a control plane on this machine: `with pc.local(nodes=4, gpus=8) as c:`.
+    """Return a client of a control plane on this machine: `with pc.local(nodes=4, gpus=8) as c:`.
 
-    Functions run as processes with the interpreter of this one; images are not used. At the end of the block nothing of it is
-    left, also when this process is killed.
+    Functions run as processes with the interpreter of this process. Images are not used. After the block nothing remains, also
+    when this process is killed.
 
     Args:
-        nodes: how many; each has 8 CPUs and 16 GiB to be counted.
-        gpus: of each node; they are counted, not there.
-        resources: what else each node offers, by name.
-        store: where large results go; a temporary folder by default.
+        nodes: how many nodes. Each node has 8 CPUs and 16 GiB for the scheduler to allocate.
+        gpus: simulated GPUs of each node.
+        resources: further resources of each node, by name.
+        store: the URL at which large results are stored. A temporary folder by default.
     """
     if importlib.util.find_spec("pyroclast_standalone") is None:
         raise Usage("local: the control plane is not installed; `pip install 'pyroclast-client[local]'`")

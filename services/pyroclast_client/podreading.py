@@ -1,4 +1,4 @@
-"""Reads the pods of a Job and what they printed."""
+"""Reads the pods of a Job and their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LogLine", "Pod", "log_of", "pod_of", "pods_of", "text_of", "without_
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line, and the task and index of the pod that printed it."""
+    """A line of output, and the task and index of its pod."""
 
     task: str
     index: int
@@ -29,7 +29,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod of a Job, as far as the client looks at it."""
+    """The fields of a Job's pod that the client uses."""
 
     name: str
     uid: str
@@ -45,19 +45,19 @@ class Pod:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended."""
+        """Whether the pod has ended."""
         return self.phase in {"Succeeded", "Failed"}
 
 
 async def pods_of(client: Client, namespace: str, job: str, uid: str) -> list[Pod]:
-    """The pods of the Job of that uid, by task and index, of one seat the latest last."""
+    """Return the pods of the Job with this UID, ordered by task and index. Of one index the latest pod is last."""
     items, _ = await client.list(PODS, namespace, label_selector=f"{keys.JOB_NAME}={job}")
     owned = [pod for item in items if (pod := pod_of(item, uid)) is not None]
     return sorted(owned, key=lambda pod: (pod.task, pod.index, pod.created))
 
 
 async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None = None, timestamps: bool = False) -> list[str]:
-    """The lines that a pod's first container printed, frames of results included; none when it has not started."""
+    """Return the lines of a pod's first container, with the frames of results. Empty when the container has not started."""
     query = {"container": pod.containers[0]} if pod.containers else {}
     if tail is not None:
         query["tailLines"] = str(tail)
@@ -68,26 +68,26 @@ async def log_of(client: Client, namespace: str, pod: Pod, *, tail: int | None =
     except NotFound:
         return []
     except ApiError as error:
-        if error.status == 400:  # its container is still being created
+        if error.status == 400:  # the container is still being created
             return []
         raise
     return body.decode(errors="replace").removesuffix("\n").split("\n") if body else []
 
 
 def text_of(lines: Sequence[str], tail: int | None = None) -> list[str]:
-    """The lines without frames of results; the last `tail` of them."""
+    """Return the lines without frames of results. With `tail`, only the last `tail` lines."""
     kept = [before for before in map(without_frame, lines) if before is not None]
     return kept if tail is None else kept[-tail:] if tail else []
 
 
 def without_frame(line: str) -> str | None:
-    """What the function printed of a line; None when all of it is a frame of the result."""
+    """Return the part of a line that the function printed. None when the whole line is a frame of the result."""
     before, frame, _ = line.partition(FRAME)
     return line if not frame else before or None
 
 
 def pod_of(item: Mapping[str, Any], job_uid: str) -> Pod | None:
-    """The pod in an object of the API; None when it belongs to another Job."""
+    """Return the pod of an API object. None when the pod belongs to another Job."""
     if not any(owner.get("uid") == job_uid for owner in item["metadata"].get("ownerReferences") or ()):
         return None
     metadata, status = item["metadata"], item.get("status") or {}

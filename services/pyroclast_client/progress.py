@@ -1,4 +1,4 @@
-"""The line that `wait` shows on a terminal while a Job goes on."""
+"""The line that `wait` shows on a terminal while a Job runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH: Final = 100
 
 
 class ProgressLine:
-    """One line that is written over; nothing where the output is no terminal."""
+    """One line that is overwritten with each change. Nothing is shown if the output is not a terminal."""
 
     def __init__(self, output: TextIO | None = None, environ: Mapping[str, str] = os.environ) -> None:
         self._output = sys.stderr if output is None else output
@@ -25,7 +25,7 @@ class ProgressLine:
         self._last = ""
 
     def show(self, job: Mapping[str, Any] | None) -> None:
-        """Show how the Job is."""
+        """Show the state of the Job."""
         if not self.is_shown or job is None:
             return
         name, text = job["metadata"]["name"], line_of(job)[:WIDTH]
@@ -37,14 +37,14 @@ class ProgressLine:
             self._output.flush()
 
     def end(self) -> None:
-        """Leave the last line as it is."""
+        """End the line, so that its last state stays visible."""
         if self._last:
             self._output.write("\n")
             self._output.flush()
 
 
 def line_of(job: Mapping[str, Any]) -> str:
-    """Phase, pods, and why it waits, in a line."""
+    """Return the phase, the pod counts, and why the Job waits, in one line."""
     status = status_of(job)
     counts = (
         (status.pending, "pending"),

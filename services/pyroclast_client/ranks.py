@@ -1,4 +1,4 @@
-"""Where a function runs: what it may ask inside a pod, and outside."""
+"""The rank and the number of pods that a function can read inside a pod and outside."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["rank", "world"]
 
 
 def rank() -> int:
-    """The number of this pod in its gang or sweep, from 0; 0 outside a pod."""
+    """Return the index of this pod in its gang or sweep, from 0. Outside of a pod, return 0."""
     return int(os.environ.get("PYROCLAST_INDEX") or 0)
 
 
 def world() -> int:
-    """The number of pods of this gang or sweep; 1 outside a pod."""
+    """Return the number of pods of this gang or sweep. Outside of a pod, return 1."""
     return int(os.environ.get("PYROCLAST_WORLD") or 1)

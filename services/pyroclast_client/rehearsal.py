@@ -1,4 +1,4 @@
-"""Runs the calls of a flow in this process, in order, for a debugger."""
+"""Runs the calls of a flow in this process, one after another, for a debugger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["Rehearsal"]
 
 @dataclass
 class Rehearsal(Builder):
-    """Values and outcomes of the calls until now. A call that is not wanted, or whose targets have not completed, is skipped."""
+    """The values and outcomes of the calls until now.
+
+    A call is skipped if a condition excludes it, or if the nodes that it depends on have not completed.
+    """
 
     values: dict[str, Any] = field(default_factory=dict)
     outcomes: dict[str, str] = field(default_factory=dict)
@@ -26,7 +29,7 @@ class Rehearsal(Builder):
     _last: bool = False
 
     def add(self, task: Definition[..., Any], arguments: Sequence[Arguments], order: Order, loop: Loop | None) -> Node:
-        """Make the call at once, with its retries."""
+        """Run the call at once, with its retries."""
         node = Node(f"{task.name}-{len(self.outcomes) + 1}", None if loop is None else len(arguments))
         needs = [self.outcomes[each.name] == "Completed" for each in nodes_in(arguments)]
         waits = [self.outcomes[each.name] == "Completed" for each in order.nodes]
@@ -36,7 +39,7 @@ class Rehearsal(Builder):
             return node
         for _ in range(task.options.retries + 1):
             try:
-                with building(None):  # what a task calls itself is a plain call
+                with building(None):  # tasks that the task itself calls are plain calls
                     made = [self._call(task, each) for each in arguments]
             except Exception as error:  # noqa: BLE001 - another call may ask for the failure; else `finish` raises it
                 self.outcomes[node.name], self._failures[node.name] = "Failed", error
@@ -52,7 +55,7 @@ class Rehearsal(Builder):
         """See `pyroclast_client.nodes.when`."""
         if condition.target is None:
             refuse("a combined condition, or one by exit code, in a flow that runs here", "node.succeeded or node.failed")
-        self._failures.pop(condition.target.name, None)  # its end is asked for
+        self._failures.pop(condition.target.name, None)  # the flow handles this failure
         self._last = self.outcomes[condition.target.name] in condition.phases
         holds = self._last
         with self._if(holds):
@@ -68,7 +71,7 @@ class Rehearsal(Builder):
     @contextmanager
     def switch(self, node: Node) -> Iterator[Cases]:
         """See `pyroclast_client.nodes.Node.switch`."""
-        self._failures.pop(node.name, None)  # its end is asked for
+        self._failures.pop(node.name, None)  # the flow handles this failure
         self._last = False
 
         @contextmanager
@@ -91,10 +94,10 @@ class Rehearsal(Builder):
             self._wanted.pop()
 
     def finish(self, returned: object) -> Any:  # noqa: ANN401 - whatever the flow returns
-        """The value of what the flow returned.
+        """Return the value of the node that the flow function returned.
 
         Raises:
-            Exception: of the first call that failed, if no other asked for that.
+            Exception: the first failed call that no condition of the flow has handled.
         """
         for error in self._failures.values():
             raise error

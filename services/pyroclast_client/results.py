@@ -1,4 +1,4 @@
-"""What functions returned, read from their pods: nothing is unpickled before its seal is found right."""
+"""Reads the results of functions from their pods. Nothing is unpickled before its seal was verified."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ UNSEALED: Final = "it was not unpickled"
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """A sealed message that was found right; its content may have to be fetched from the log or the store."""
+    """A message whose seal was verified. The content may have to be read from the log or the store."""
 
     message: dict[str, Any]
 
     @property
     def place(self) -> str:
-        """Where the content is: `inline`, `log`, `store` or `none`."""
+        """The place of the content: `inline`, `log`, `store` or `none`."""
         return str(self.message["place"])
 
     @property
     def frames(self) -> int:
-        """How many lines of the log carry the content."""
+        """The number of log lines that carry the content."""
         return sealing.number_of_frames(self.message["size"])
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The pod of a call runs."""
+    """Reports that the pod of a call runs."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one call: a value, or the error to raise for it."""
+    """The outcome of one call: a value, or the exception to raise."""
 
     index: int
     value: Any = None
@@ -50,10 +50,10 @@ class Outcome:
 
 
 def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> Envelope:
-    """The message that a pod left.
+    """Verify and return the termination message of a pod.
 
     Raises:
-        ForgedResult: it does not carry the seal of this Job, index and pod.
+        ForgedResult: the message does not carry the seal of this Job, index and pod.
     """
     try:
         return Envelope(sealing.opened(key, text, index, attempt))
@@ -62,7 +62,7 @@ def envelope(key: bytes, text: str, *, index: int, attempt: str, what: str) -> E
 
 
 def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> Outcome:
-    """What the content of a message says; `payload` is None where the log or the store does not have it any more."""
+    """Return the outcome in a message. `payload` is None when the log or the store no longer has the content."""
     message, index = found.message, int(found.message["index"])
     if message["kind"] == "too-large":
         limit = f"{message['size']:,} bytes, more than the {sealing.LOG_BYTES:,} that a log carries"
@@ -99,11 +99,11 @@ def decoded(found: Envelope, payload: bytes | None, *, what: str, name: str) -> 
 
 
 def stored_value(key: bytes, store: str, kept: bytes | None, *, entry: str, number: int, what: str) -> Any:  # noqa: ANN401 - what the function returned
-    """The value of an entry of a flow, from what its pod has put into the store; `kept` is None where nothing is there.
+    """Return the value of a flow entry from the bytes that its pod stored. `kept` is None when the store has none.
 
     Raises:
-        ResultGone: it is not there.
-        ForgedResult: it does not carry the seal of the flow, entry and round. It was not unpickled.
+        ResultGone: the store does not have the value.
+        ForgedResult: the value does not carry the seal of the flow, entry and round. The client did not unpickle it.
     """
     if kept is None:
         raise errors.ResultGone(f"{what}: its value is not in the store {store}; look whether this machine sees that store")
@@ -123,8 +123,8 @@ def _value(message: dict[str, Any], payload: bytes, index: int, what: str) -> Ou
     if message["encoding"] == "json":
         return Outcome(index, json.loads(payload))
     try:
-        return Outcome(index, pickle.loads(payload))  # noqa: S301 - its seal is right
-    except Exception as error:  # noqa: BLE001 - whatever a class raises when it is made anew
+        return Outcome(index, pickle.loads(payload))  # noqa: S301 - its seal was verified
+    except Exception as error:  # noqa: BLE001 - any exception of a class's unpickling
         told = errors.TaskError(
             f"{what}: the result cannot be unpickled here: {error!r}; install its class here, or return plain values", index=index
         )
@@ -133,11 +133,11 @@ def _value(message: dict[str, Any], payload: bytes, index: int, what: str) -> Ou
 
 
 def _exception(text: str | None) -> BaseException | None:
-    """The exception that was raised; None when its class is not known here."""
+    """Return the exception that the function raised. None when its class cannot be imported in this process."""
     if text is None:
         return None
     try:
-        found = pickle.loads(base64.b64decode(text))  # noqa: S301 - the seal of what it came in is right
-    except Exception:  # noqa: BLE001 - its class is missing here, or does not come back from a pickle: words tell of it
+        found = pickle.loads(base64.b64decode(text))  # noqa: S301 - the seal of its message was verified
+    except Exception:  # noqa: BLE001 - the class cannot be imported or unpickled: the text remains
         return None
     return found if isinstance(found, BaseException) else None

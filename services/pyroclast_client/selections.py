@@ -1,4 +1,4 @@
-"""A watch of some objects of one kind, for one reader."""
+"""A watch of selected objects of one kind, for one reader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SILENCE_SECONDS: Final = 330.0
 
 
 class SelectionWatch:
-    """Lists a selection once and watches it for ever, each version of an object once; a broken watch goes on where it was."""
+    """Lists a selection once and then watches it for ever. Delivers each version of an object once.
+
+    After a broken connection, the watch continues at the last resourceVersion.
+    """
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str, query: Mapping[str, str]) -> None:
         self._client, self._kind, self._namespace, self._query = client, kind, namespace, query
@@ -28,7 +31,7 @@ class SelectionWatch:
         self._seen: set[tuple[str, str]] = set()
 
     async def run(self, take: Callable[[Mapping[str, Any]], None]) -> None:
-        """Hand over each object that came or changed."""
+        """Pass each object that was created or changed to `take`."""
         while True:
             try:
                 if not self._version:

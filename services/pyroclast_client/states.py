@@ -1,4 +1,4 @@
-"""What a Job's object tells: its phase, its counts and why it waits. Pure."""
+"""The phase, the counts and the waiting reason in a Job object. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pyroclast_client.cards import card
 __all__ = ["FINISHED", "Explanation", "JobStatus", "explanation_of", "status_of"]
 
 FINISHED: Final = frozenset({"Completed", "Failed", "Aborted", "Terminated"})
-"""Phases in which nothing runs and nothing will, unless somebody resumes an Aborted Job."""
+"""The phases in which no pod runs and none will run, unless a user resumes an Aborted Job."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """The status of a Job. Counts are of pods; `restarts` counts how often the Job, or a pod of it, was started again."""
+    """The status of a Job. The counts are of pods. `restarts` counts the restarts of the Job or of its pods."""
 
     phase: str
     reason: str = ""
@@ -38,13 +38,17 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a Job waits; `str()` of it is what `vcctl explain` prints.
+    """Why a Job waits. `str()` of the object is what `vcctl explain` prints.
 
     Attributes:
-        job: NAMESPACE/NAME.
-        code: one of the codes of the documentation; empty for a Job that does not wait.
-        never: waiting alone does not help.
-        document: all of it: what it asks for, who is before it, who has what is short. Empty where only the cause was read.
+        job: NAMESPACE/NAME of the Job.
+        queue: the queue of the Job.
+        phase: the phase of the Job.
+        code: the documented code of the reason. Empty for a Job that does not wait.
+        sentence: the reason as a sentence.
+        never: whether the Job can never start by waiting alone.
+        document: the requests of the Job, the jobs before it, and the users of the scarce resources. Empty when only the cause
+            was read.
     """
 
     job: str
@@ -57,7 +61,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """One sentence."""
+        """The reason as one sentence."""
         if not self.code:
             return f"{self.job} in queue {self.queue}: {self.sentence}"
         when = "never" if self.never else "not now"
@@ -71,7 +75,7 @@ class Explanation:
 
 
 def status_of(job: Mapping[str, Any]) -> JobStatus:
-    """The status of the Job that the API server shows; phase Pending before the controller has written any."""
+    """Return the status in a Job object. The phase is Pending before the controller has written a status."""
     status = job.get("status") or {}
     state = status.get("state") or {}
     return JobStatus(
@@ -86,7 +90,7 @@ def status_of(job: Mapping[str, Any]) -> JobStatus:
 def explanation_of(
     job: Mapping[str, Any], cause: WaitingCause | None = None, document: Mapping[str, Any] | None = None
 ) -> Explanation:
-    """Why the Job waits: `cause`, or what the Job alone tells where only the Job was read."""
+    """Return why the Job waits. With `cause` None, the reason is read from the Job alone."""
     phase, metadata = status_of(job).phase, job["metadata"]
     name = f"{metadata.get('namespace', '')}/{metadata['name']}"
     queue = str((job.get("spec") or {}).get("queue") or "default")

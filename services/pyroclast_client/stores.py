@@ -1,4 +1,4 @@
-"""Reads stores, those in PersistentVolumeClaims through pods that mount them."""
+"""Reads stores. A store in a PersistentVolumeClaim is read through pods that mount the claim."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyroclast_client.runner import sealing
 
 __all__ = ["fetched"]
 
-SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # what one pod hands over by its log
+SLICE_BYTES: Final = sealing.LOG_BYTES - 1024  # the most that one pod returns by its log
 MOST_SLICES: Final = 64
 TTL_SECONDS: Final = 300  # of a reader whose client died
 NAME: Final = "read-store"
@@ -26,17 +26,19 @@ PLACED_BY: Final = ("nodeSelector", "tolerations", "affinity", "imagePullSecrets
 
 
 async def fetched(client: Connection, namespace: str, store: str, name: str, like: Mapping[str, Any]) -> bytes | None:
-    """What is in the store by that name; None when nothing is. A claim is read by a Job with the image and queue of `like`.
+    """Return the content of that name in the store. None when the store does not have it.
+
+    A Job with the image and queue of `like` reads a claim that this machine does not mount.
 
     Args:
-        client: whoever asks.
-        namespace: of the claim.
-        store: its URL.
-        name: of the content.
-        like: the spec of the Job that wrote it.
+        client: the client to use.
+        namespace: the namespace of the claim.
+        store: the URL of the store.
+        name: the name of the content.
+        like: the spec of the Job that wrote the content.
 
     Raises:
-        ResultTooLarge: it is more than pods hand over.
+        ResultTooLarge: the content is larger than pods can return.
     """
     if not is_elsewhere(store):
         return await asyncio.to_thread(sealing.got, store, name)
@@ -55,7 +57,7 @@ async def fetched(client: Connection, namespace: str, store: str, name: str, lik
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """A store that pods mount; see `fetched`."""
+    """A store in a claim that pods mount. See `fetched`."""
 
     client: Connection
     namespace: str
@@ -63,7 +65,10 @@ class _Claim:
     like: Mapping[str, Any]
 
     async def slices(self, name: str, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
-        """The size of what has that name, -1 where nothing has, and each of these slices; by a pod for each."""
+        """Return the size of a content, -1 when there is none, and one slice of it for each number.
+
+        Each slice is read by a pod.
+        """
         path = self.store.removeprefix(sealing.CLAIM).partition("/")[2].rstrip("/")
         file = f"{path}/{name}".lstrip("/")
         arguments = [Arguments((claim_of(self.store), file, number * SLICE_BYTES, SLICE_BYTES)) for number in numbers]
@@ -81,7 +86,7 @@ class _Claim:
         return [each.value for each in outcomes]
 
     def _options(self) -> TaskOptions:
-        """Image, queue and place of the Job that wrote."""
+        """Return the options of a Job with the image, queue and node selection of the Job that wrote the content."""
         pod = self.like["tasks"][0]["template"]["spec"]
         container = pod["containers"][0]
         return TaskOptions(
@@ -97,7 +102,7 @@ class _Claim:
 
 
 def _reader() -> Callable[[str, str, int, int], tuple[int, bytes]]:
-    """What reads in the pod. As a nested function it is pickled by value: pods do not have this module."""
+    """Return the function that reads in the pod. A nested function is pickled by value, because pods do not have this module."""
 
     def read(claim: str, file: str, start: int, length: int) -> tuple[int, bytes]:
         import os  # noqa: PLC0415 - in the pod

@@ -1,6 +1,6 @@
-"""Submits a function's Job: first its Secret, then the Job, then the Job is made the owner of the Secret.
+"""Submits the Job of a function in three steps: create the Secret, create the Job, make the Job the owner of the Secret.
 
-Each step can be repeated after a client died in between: the same submission finds what it has made already.
+Each step can be repeated after a client died: a repeated submission finds the objects that it has already created.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from pyroclast_client.translation import translating
 __all__ = ["create_job", "give_to", "key_of", "key_of_secret", "make_secret", "read_secret", "remove_secret"]
 
 NOBODY: Final = "00000000-0000-0000-0000-000000000000"
-"""The uid of no object."""
+"""A UID that no object has."""
 
 
 async def create_job(kube: Client, document: Document, *, dry_run: bool = False) -> Document:
-    """Create a prepared Job, or find that this submission has made it already.
+    """Create a prepared Job, or return the one that this submission has already created.
 
     Raises:
-        Rejected: the server does not take it, or another Job has its name.
+        Rejected: the server rejects the Job, or another Job has its name.
     """
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
@@ -42,10 +42,10 @@ async def create_job(kube: Client, document: Document, *, dry_run: bool = False)
 
 
 async def make_secret(kube: Client, document: Document) -> Document:
-    """Create the Secret of a Job, or find the one that this submission has made already.
+    """Create the Secret of a Job, or return the one that this submission has already created.
 
     Raises:
-        Rejected: the server does not take it, or another submission has one of that name.
+        Rejected: the server rejects the Secret, or another submission has a Secret of that name.
     """
     what, metadata = label_of(document), document["metadata"]
     with translating(what):
@@ -60,7 +60,7 @@ async def make_secret(kube: Client, document: Document) -> Document:
 
 
 async def give_to(kube: Client, secret: Document, job: Document) -> None:
-    """Make the Job the owner of the Secret, so that they go together."""
+    """Make the Job the owner of the Secret, so that both are deleted together."""
     metadata = job["metadata"]
     owner = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": metadata["name"], "uid": metadata["uid"]}
     key = Key(metadata["namespace"], secret["metadata"]["name"])
@@ -69,10 +69,12 @@ async def give_to(kube: Client, secret: Document, job: Document) -> None:
 
 
 async def remove_secret(kube: Client, secret: Key, *, uid: str = "") -> None:
-    """Delete a Secret of ours. Users who may only patch theirs name an owner that is not there: the cluster removes it then.
+    """Delete a Secret of this client.
+
+    An account that may only patch its Secrets sets an owner that does not exist. The garbage collector then deletes the Secret.
 
     Raises:
-        KubeError: it is gone, another one has its name, or this account may not even patch it.
+        KubeError: the Secret was deleted, another Secret has its name, or this account may not even patch it.
     """
     try:
         await kube.delete(SECRETS, secret, uid=uid)
@@ -83,21 +85,21 @@ async def remove_secret(kube: Client, secret: Key, *, uid: str = "") -> None:
 
 
 async def key_of(kube: Client, name: Key) -> bytes:
-    """The key that results of a Job are sealed with, by the name of its Secret."""
+    """Return the key with which the results of a Job are sealed, by the name of the Job's Secret."""
     with translating(f"Secret {name}"):
         return key_of_secret(await read_secret(kube, name))
 
 
 def key_of_secret(secret: Document) -> bytes:
-    """The key in a Secret."""
+    """Return the key in a Secret."""
     return base64.b64decode(secret["data"]["key"])
 
 
 async def read_secret(kube: Client, name: Key) -> dict[str, Any]:
-    """A Secret of ours. Users may patch their own and read none: a patch that changes nothing answers with the object.
+    """Return a Secret of this client. An account that may patch but not read Secrets sends a patch that changes nothing.
 
     Raises:
-        KubeError: it is not there, or this account may not even patch it.
+        KubeError: the Secret does not exist, or this account may not even patch it.
     """
     try:
         return await kube.get(SECRETS, name)

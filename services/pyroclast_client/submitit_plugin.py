@@ -1,7 +1,7 @@
-"""The executor `pyroclast` of submitit: `submitit.AutoExecutor(folder, cluster="pyroclast")`.
+"""The submitit executor `pyroclast`: `submitit.AutoExecutor(folder, cluster="pyroclast")`.
 
-The folder is one that pods see too, on a shared volume. Pods need submitit and nothing of ours: inside they look like submitit's
-local executor, and a SIGTERM reaches the function as the signal of a preemption.
+The folder must be on a shared volume that pods mount too. Pods need submitit, but not this client. Inside a pod, the process
+looks like submitit's local executor, and a SIGTERM reaches the function as submitit's preemption signal.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ STATES: Final = {"Completed": "COMPLETED", "Failed": "FAILED", "Terminated": "CA
 
 
 class PyroclastJob(core.Job):  # type: ignore[misc]  # submitit has no types here
-    """A job of submitit that is a Job of this name."""
+    """A submitit job, which runs as the Pyroclast Job of the same name."""
 
     def done(self, force_check: bool = False) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         del force_check
         return self.state in STATES.values()
 
     @property
     def state(self) -> str:
-        """Its state, in the words of submitit."""
+        """The state of the job in submitit's terms."""
         return str(self.get_info()["jobState"])
 
     def get_info(self, mode: str = "force") -> dict[str, str]:
-        """What is known of it."""
+        """Return the state of the job."""
         del mode
         phase = defaults.client().job(self.job_id).phase
         return {"jobState": STATES.get(phase, "PENDING" if phase == "Pending" else "RUNNING")}
 
     def cancel(self, check: bool = True) -> None:
-        """End it."""
+        """Terminate the job."""
         del check
         defaults.client().job(self.job_id).cancel()
 
 
 class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
-    """Submits functions as Jobs. Parameters of its own have the names of the options of `task`: `pyroclast_queue`, say.
+    """Submits functions as Jobs. Its own parameters are the options of `task` with a prefix, such as `pyroclast_queue`.
 
     Args:
-        folder: seen by this machine and by the pods.
-        max_num_timeout: how often a checkpointed function goes on after its timeout or after a preemption.
+        folder: a folder that this machine and the pods can access.
+        max_num_timeout: how often a checkpointed function continues after its timeout or after a preemption.
     """
 
     job_class = PyroclastJob
@@ -68,7 +68,7 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
 
     @classmethod
     def affinity(cls) -> int:
-        """Taken only where it is asked for by name."""
+        """Return 0, so that submitit selects this executor only by its name."""
         return 0
 
     @classmethod
@@ -84,7 +84,7 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         return [self._submit(delayed) for delayed in delayed_submissions]
 
     def _submit(self, delayed: Any) -> PyroclastJob:  # noqa: ANN401 - of submitit
-        """Write the pickle first: the pod may start at once."""
+        """Write the pickle before the Job is created, because the pod may start at once."""
         given, nodes = self.parameters, int(self.parameters.get("nodes", 1))
         name = fresh_name(str(given.get("name") or STEM))
         delayed.set_timeout(given.get("timeout_min", 5), self.max_num_timeout)
@@ -92,14 +92,14 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
         path.parent.mkdir(parents=True, exist_ok=True)
         delayed.dump(path)
         launch, options = _launcher(str(self.folder), name, nodes, Path.cwd()), options_of(self._options(nodes))
-        if nodes == 1:  # as a sweep of one, whose pod starts again when it was taken away
+        if nodes == 1:  # as a sweep of one call, whose pod restarts after an eviction
             defaults.client().submit(SweepCall(launch, (Arguments(),), options, name), name=name)
         else:
             defaults.client().submit(Call(launch, Arguments(), options, name), name=name)
         return PyroclastJob(folder=self.folder, job_id=name, tasks=list(range(nodes)))
 
     def _options(self, nodes: int) -> dict[str, Any]:
-        """The options of a task, by the parameters that submitit knows and by those of our own."""
+        """Return the options of a task, from submitit's common parameters and from this executor's own."""
         given = self.parameters
         options: dict[str, Any] = {name: given[name] for name in OWN_OPTIONS if name in given}
         options["gang"] = nodes
@@ -114,9 +114,9 @@ class PyroclastExecutor(core.Executor):  # type: ignore[misc]  # see above
 
 
 def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], None]:
-    """What runs submitit in a pod, where the program runs if the pod has that folder, as the other executors of submitit do.
+    """Return the function that runs submitit in a pod. The working folder is that of the program, if the pod has it.
 
-    As a nested function it is pickled by value: pods do not have this module.
+    A nested function is pickled by value, because pods do not have this module.
     """
     home = str(here)
 
@@ -136,7 +136,8 @@ def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], 
             "SUBMITIT_LOCAL_GLOBALID": rank,
             "SUBMITIT_LOCAL_LOCALID": "0",
         }
-        told["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))  # the project's modules
+        # for the project's modules
+        told["PYTHONPATH"] = os.pathsep.join(filter(None, [sys.path[0], os.environ.get("PYTHONPATH")]))
         place = folder.replace("%j", job_id)
         os.makedirs(place, exist_ok=True)
         log = os.path.join(place, f"{job_id}_{rank}_log")
@@ -146,7 +147,7 @@ def _launcher(folder: str, job_id: str, nodes: int, here: Path) -> Callable[[], 
             process = subprocess.Popen(command, env={**os.environ, **told}, cwd=where, stdout=out, stderr=err)  # noqa: S603
             signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGUSR2))
             code = process.wait()
-        if code == 144:  # submitit has kept a checkpoint and asks to be started again
+        if code == 144:  # submitit has written a checkpoint and requests a restart
             raise SystemExit(143)
         if code:
             raise SystemExit(code if code > 0 else 128 - code)

@@ -1,4 +1,4 @@
-"""The handle of a sweep: many calls of one function, whose failures do not end each other."""
+"""The handle of a sweep: many calls of one function, whose failures do not affect each other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_PODS: Final = 1000
 
 
 class Submitter(Protocol):
-    """A client, as sweeps see it."""
+    """The interface of a client that sweeps use."""
 
     async def submit_part(self, call: SweepCall[R], indices: Sequence[int], name: str, *, dry_run: bool = False) -> AsyncJob[R]:
         """Submit the calls of these indices as one Job."""
@@ -33,7 +33,7 @@ class Submitter(Protocol):
 
 
 class AsyncSweep(Generic[R]):
-    """Calls that were submitted together, as one Job for each thousand."""
+    """Calls that were submitted together, as one Job for each thousand calls."""
 
     def __init__(self, client: Submitter, call: SweepCall[R]) -> None:
         self.client = client
@@ -55,8 +55,8 @@ class AsyncSweep(Generic[R]):
             part = name if len(chunks) == 1 else f"{name}-{number}"
             self.parts.append((await self.client.submit_part(self.call, chunk, part, dry_run=dry_run), tuple(chunk)))
 
-    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the word of the standard library
-        """Wait for the end of all calls; failures do not raise."""
+    async def wait(self, timeout: float | None = None) -> Self:  # noqa: ASYNC109 - the name in the standard library
+        """Wait until all calls have ended. Failures are not raised."""
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.gather(*(job.wait(check=False) for job, _ in self.parts))
@@ -65,7 +65,7 @@ class AsyncSweep(Generic[R]):
         return self
 
     async def as_completed(self) -> AsyncGenerator[Outcome]:
-        """What became of each call, as soon as it is known; the index is that of the arguments."""
+        """Yield the outcome of each call as soon as it is known. The index is that of the arguments."""
         told: asyncio.Queue[Outcome | BaseException | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._read(job, indices, told)) for job, indices in self.parts]
@@ -83,12 +83,12 @@ class AsyncSweep(Generic[R]):
             await end(tasks)
 
     async def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:  # noqa: ASYNC109 - see above
-        """What each call returned, in the order of the arguments, with errors in place of values."""
+        """Return the value of each call in the order of the arguments, with an error object in place of each missing value."""
         outcomes = await self.outcomes(timeout)
         return [outcome.value if outcome.error is None else outcome.error for outcome in outcomes]
 
     async def outcomes(self, timeout: float | None = None) -> list[Outcome]:  # noqa: ASYNC109 - see above
-        """What became of each call. Waits for the end of all."""
+        """Wait until all calls have ended. Return the outcome of each call."""
         await self.wait(timeout)
         for job, indices in self.parts:
             for outcome in await job.outcomes():
@@ -97,17 +97,17 @@ class AsyncSweep(Generic[R]):
         return [self._outcomes[index] for index in sorted(self._outcomes)]
 
     async def failed(self) -> list[int]:
-        """The indices of calls that failed. Waits for the end of all."""
+        """Wait until all calls have ended. Return the indices of the failed calls."""
         return [outcome.index for outcome in await self.outcomes() if outcome.error is not None]
 
     async def retry(self) -> Self:
-        """Submit exactly the calls that failed again; their new outcomes take the place of the old."""
+        """Submit the failed calls again. Their new outcomes replace the old ones."""
         if failed := await self.failed():
             await self.start(failed, fresh_name(self.call.name))
         return self
 
     async def cancel(self) -> None:
-        """End the calls that have not ended."""
+        """Terminate the calls that have not ended."""
         for job, _ in self.parts:
             if not (await job.status()).is_finished:
                 await job.cancel()
@@ -139,24 +139,27 @@ class Sweep(Generic[R]):
 
     @property
     def jobs(self) -> list[Job[R]]:
-        """The handles of its Jobs."""
+        """The handles of the Jobs of the sweep."""
         return [Job(job) for job, _ in self.handle.parts]
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Wait for the end of all calls; failures do not raise."""
+        """Wait until all calls have ended. Failures are not raised."""
         run(self.handle.wait(timeout))
         return self
 
     def results(self, timeout: float | None = None) -> list[R | errors.PyroclastError]:
-        """What each call returned, in the order of the arguments, with errors in place of values."""
+        """Return the value of each call in the order of the arguments, with an error object in place of each missing value."""
         return run(self.handle.results(timeout))
 
     def as_completed(self) -> Iterator[Outcome]:
-        """What became of each call, as soon as it is known; the index is that of the arguments."""
+        """Yield the outcome of each call as soon as it is known. The index is that of the arguments."""
         return iterated(self.handle.as_completed())
 
     def values(self, *, in_order: bool = True) -> Iterator[R]:
-        """The values as they come, or in the order of the arguments; the first error is raised."""
+        """Yield the values in the order of the arguments, or with `in_order=False` when they arrive.
+
+        The first error is raised.
+        """
         kept: dict[int, R] = {}
         following = 0
         for outcome in self.as_completed():
@@ -172,14 +175,14 @@ class Sweep(Generic[R]):
 
     @property
     def failed(self) -> list[int]:
-        """The indices of calls that failed. Waits for the end of all."""
+        """Wait until all calls have ended. Return the indices of the failed calls."""
         return run(self.handle.failed())
 
     def retry(self) -> Self:
-        """Submit exactly the calls that failed again; their new outcomes take the place of the old."""
+        """Submit the failed calls again. Their new outcomes replace the old ones."""
         run(self.handle.retry())
         return self
 
     def cancel(self) -> None:
-        """End the calls that have not ended."""
+        """Terminate the calls that have not ended."""
         run(self.handle.cancel())

@@ -1,4 +1,4 @@
-"""The synchronous client: the methods of the asynchronous one, without `await`."""
+"""The synchronous client: the methods of the asynchronous client without `await`."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _entered: Final[list[Client]] = []
 
 
 def entered() -> Client | None:
-    """The client of the innermost `with` block, of all threads; None outside of them."""
+    """Return the client of the innermost `with` block in any thread. None outside of such blocks."""
     with _lock:
         return _entered[-1] if _entered else None
 
 
 class Client:
-    """Speaks to one cluster as one user; see `AsyncClient` for the arguments.
+    """A client of one cluster with the credentials of one user. See `AsyncClient` for the arguments.
 
-    In a `with` block it is the client of `task.run`, `pc.job` and the other functions of the package. Leaving the block keeps
-    the Jobs running.
+    In a `with` block it is the default client, which `task.run`, `pc.job` and the other functions of the package use. The Jobs
+    continue after the block.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Client:
 
     @property
     def namespace(self) -> str:
-        """The namespace of what is submitted."""
+        """The namespace of submitted objects."""
         return self.asynchronous.namespace
 
     def close(self) -> None:
-        """End the connection. Jobs go on."""
+        """Close the connection. The submitted Jobs continue."""
         run(self.asynchronous.close())
 
     @overload
@@ -89,7 +89,10 @@ class Client:
     def submit(
         self, anything: Any, *, name: str | None = None, dry_run: bool = False, cancel_on_exit: bool = False
     ) -> Job[Any] | Sweep[Any] | Flow[Any]:
-        """Submit a call of a task, a model, a dict, the path of a manifest or its text; see `AsyncClient.submit`."""
+        """Submit a call of a task, a model, a dict, the path of a manifest, or the text of a manifest.
+
+        See `AsyncClient.submit`.
+        """
         made = cast(
             "AsyncJob[Any] | AsyncSweep[Any] | AsyncFlow[Any]",
             run(self.asynchronous.submit(anything, name=name, dry_run=dry_run)),
@@ -99,21 +102,24 @@ class Client:
         return Sweep(made) if isinstance(made, AsyncSweep) else Job(made, cancel_on_exit=cancel_on_exit)
 
     def job(self, name: str) -> Job[Any]:
-        """The Job of that name, `NAME` or `NAMESPACE/NAME`."""
+        """Return the handle of a Job by `NAME` or `NAMESPACE/NAME`."""
         return Job(run(self.asynchronous.job(name)))
 
     def jobs(self, *, queue: str | None = None, phase: str | None = None, mine: bool = False) -> list[Job[Any]]:
-        """The Jobs of the namespace, the latest first; those of one queue, in one phase, or submitted by this user."""
+        """Return the Jobs of the namespace, newest first. See `AsyncClient.jobs`."""
         return [Job(each) for each in run(self.asynchronous.jobs(queue=queue, phase=phase, mine=mine))]
 
     def fits(self, anything: object) -> Fit:
-        """Whether a Job would start now, and if not, why; nothing is written. It is true in conditions if it would."""
+        """Return whether a Job would start now, and the reason if it would not. Nothing is created.
+
+        In a condition, the result is true if the Job would start.
+        """
         return run(self.asynchronous.fits(anything))
 
     def flow(self, name: str) -> Flow[Any]:
-        """The JobFlow of that name, `NAME` or `NAMESPACE/NAME`."""
+        """Return the handle of a JobFlow by `NAME` or `NAMESPACE/NAME`."""
         return Flow(run(self.asynchronous.flow(name)))
 
     def queues(self) -> list[dict[str, Any]]:
-        """The Queue objects."""
+        """Return the Queue objects."""
         return run(self.asynchronous.queues())

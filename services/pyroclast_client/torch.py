@@ -1,4 +1,4 @@
-"""`torchrun` on several nodes: the script travels with the Job, the pods meet at the first of them."""
+"""`torchrun` on several nodes. The script is sent with the Job, and the pods connect to the first pod."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PORT: Final = 29500
 
 
 def torchrun(script: str | Path, *args: object, nodes: int = 1, per_node: int = 1, port: int = PORT, **options: Any) -> Job[None]:  # noqa: ANN401 - see below
-    """Run a script by `torchrun`, as a gang of `nodes` pods with `per_node` processes each.
+    """Run a script with `torchrun`, as a gang of `nodes` pods with `per_node` processes each.
 
     Args:
-        script: a file of this machine; it travels with the Job.
-        args: of the script.
+        script: a file of this machine, which is sent with the Job.
+        args: the arguments of the script.
         nodes: how many pods.
-        per_node: how many processes in each.
-        port: at which the first pod listens for the others.
-        options: those of `task`: `image`, `gpus`, `queue` and so on.
+        per_node: how many processes in each pod.
+        port: the port at which the first pod listens for the other pods.
+        options: options of `task`, such as `image`, `gpus` and `queue`.
     """
     return defaults.client().submit(torchrun_call(script, *args, nodes=nodes, per_node=per_node, port=port, **options))
 
@@ -42,7 +42,7 @@ def torchrun_call(
     port: int = PORT,
     **options: Any,  # noqa: ANN401 - see above
 ) -> Call[None]:
-    """The call of `torchrun`, to be submitted by a client of one's choice.
+    """Return the call of `torchrun`, which any client can submit.
 
     Raises:
         Usage: the script cannot be read.
@@ -57,8 +57,8 @@ def torchrun_call(
     return Call(launched, Arguments(), options_of({"gang": nodes, **options}), name)
 
 
-def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: int, port: int) -> Callable[[], None]:  # noqa: PLR0917 - all of them travel
-    """What starts torchrun in a pod. As a nested function it is pickled by value: pods do not have this module."""
+def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: int, port: int) -> Callable[[], None]:  # noqa: PLR0917 - all arguments are pickled
+    """Return the function that starts torchrun in a pod. A nested function is pickled by value: pods do not have this module."""
 
     def launch() -> None:
         import os  # noqa: PLC0415 - in the pod
@@ -77,7 +77,7 @@ def _launcher(name: str, source: bytes, args: list[str], nodes: int, per_node: i
                 f"--nproc_per_node={per_node}",
             ]
             command += [f"--master_addr={hosts.split(',')[0]}", f"--master_port={port}", script, *args]
-            process = subprocess.Popen(command)  # noqa: S603 - what the user asks for
+            process = subprocess.Popen(command)  # noqa: S603 - the user's command
             try:
                 code = process.wait()
             except BaseException:

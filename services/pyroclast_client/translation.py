@@ -1,4 +1,4 @@
-"""Errors of the API server in the words of the client."""
+"""Translates errors of the API server to exceptions of the client."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from pyroclast_client.errors import Cause, Forbidden, NoCluster, NotFound, Pyroc
 __all__ = ["translated", "translating"]
 
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_GROUP: Final = 2  # /apis/GROUP/VERSION/...
+_GROUP: Final = 2  # the position of GROUP in /apis/GROUP/VERSION/...
 
 
 @contextmanager
 def translating(what: str) -> Iterator[None]:
-    """Raise our error where the block raises one of the API server. `what` names the object, `Job default/train`, say."""
+    """Raise an exception of the client when the block raises one of the API server.
+
+    `what` names the object, as `Job default/train`.
+    """
     try:
         yield
     except (KubeError, ConfigError) as error:
@@ -28,7 +31,7 @@ def translating(what: str) -> Iterator[None]:
 
 
 def translated(error: KubeError | ConfigError, what: str) -> PyroclastError:
-    """Our error for one of the API server."""
+    """Return the client's exception for an error of the API server."""
     match error:
         case ConfigError():
             return NoCluster(f"{error}. Set KUBECONFIG, give `context=`, or try without a cluster: `with pc.local() as c:`")
@@ -36,7 +39,7 @@ def translated(error: KubeError | ConfigError, what: str) -> PyroclastError:
             return NoCluster(f"the API server did not answer for {what}: {error.message}. Check the address and the network")
         case Unauthorized():
             return NoCluster(f"the API server does not accept the credentials for {what}: {error.message}. Log in again")
-        case KubeForbidden() if " cannot " in error.message:  # of RBAC; quotas and policies are no matter of rights
+        case KubeForbidden() if " cannot " in error.message:  # a denial by RBAC; quotas and policies are not about rights
             return _forbidden(error, what)
         case KubeNotFound():
             return NotFound(f"{what}: {error.message}. Check its name and its namespace")

@@ -1,4 +1,4 @@
-"""One watch of one kind in one namespace, shared by all handles of a client: a copy of the objects that somebody follows."""
+"""One watch of one kind in one namespace, which all handles of a client share. Keeps a copy of the followed objects."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ HOPELESS: Final = (Forbidden, Unauthorized, NotFound)
 
 
 class Follower:
-    """The changes of one object, for one reader. `None` in the queue: the object is gone."""
+    """The changes of one object, for one reader. None in the queue means that the object was deleted."""
 
     def __init__(self) -> None:
         self._changes: asyncio.Queue[Object | None] = asyncio.Queue()
         self.is_told = False
 
     def tell(self, found: Object | None) -> None:
-        """Hand over the object as it is now."""
+        """Put the current object into the queue."""
         self.is_told = True
         self._changes.put_nowait(found)
 
     async def next(self) -> Object | None:
-        """The next change."""
+        """Return the next change."""
         return await self._changes.get()
 
 
 class Watcher:
-    """Follows objects by name with a single connection, however many there are.
+    """Follows objects by name over a single connection.
 
-    A watch that breaks goes on where it was; when the server has forgotten that place, the followed objects are listed anew.
-    Every change is told once: an object is told again only when its resourceVersion is another one.
+    A broken watch continues at its last resourceVersion. When the server no longer has that version, the followed objects are
+    listed again. Each change is delivered once: an object is delivered again only when its resourceVersion changes.
     """
 
     def __init__(self, client: Client, kind: ResourceType, namespace: str) -> None:
@@ -59,7 +59,7 @@ class Watcher:
         self._failure: KubeError | None = None
 
     async def follow(self, name: str) -> AsyncGenerator[Object | None]:
-        """The object as it is, then each change; None when it is gone, or not there. Close it when done.
+        """Yield the present object, then each change. None means that the object does not exist. Close the generator after use.
 
         Raises:
             KubeError: the server allows no watch.
@@ -81,7 +81,7 @@ class Watcher:
             self._leave(name, follower)
 
     async def until(self, name: str, holds: Callable[[Object | None], bool]) -> Object | None:
-        """The object as soon as `holds` says so."""
+        """Return the object as soon as `holds` returns True for it."""
         async with aclosing(self.follow(name)) as changes:
             async for each in changes:
                 if holds(each):
@@ -90,11 +90,11 @@ class Watcher:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the server allows no watch; another watcher may have more luck."""
+        """Whether the server refused the watch. A new watcher may succeed."""
         return self._failure is not None
 
     async def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -114,7 +114,7 @@ class Watcher:
             raise self._failure
 
     async def _read(self, name: str) -> None:
-        """Read an object for the first time. What the watch brought meanwhile may be newer, and is kept then."""
+        """Read an object for the first time. If the watch has delivered the object meanwhile, the delivered version is kept."""
         try:
             found: Object | None = await self._client.get(self._kind, Key(self._namespace, name))
         except NotFound:
@@ -152,7 +152,7 @@ class Watcher:
                 return
             except (ApiError, ConnectionFailed) as error:
                 if not self._open.is_set() and isinstance(error, ConnectionFailed):
-                    self._fail(error)  # it never answered: whoever asks is told at once
+                    self._fail(error)  # the server never answered: report the error to the readers at once
                     return
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -162,10 +162,10 @@ class Watcher:
         self._open.set()
         for followers in self._followers.values():
             for follower in followers:
-                follower.tell(None)  # wakes it, and it raises
+                follower.tell(None)  # makes the follower raise the failure
 
     async def _begin(self) -> None:
-        """Find out where the server's history is now; read again what is followed, since changes were missed."""
+        """Read the current resourceVersion. Then read the followed objects again, because changes were missed."""
         body = orjson.loads(await self._client.list_page(self._kind, self._namespace, {"limit": "1"}))
         self._version = str((body.get("metadata") or {}).get("resourceVersion") or "")
         if not self._known:
@@ -195,7 +195,7 @@ def _version(found: Object | None) -> str:
 
 
 def _is_older(found: Object, known: Object | None) -> bool:
-    """Whether an event is of before the object was read; servers count their versions."""
+    """Whether a watch event is older than the object that was read. Servers number their versions in order."""
     before, now = _version(found), _version(known)
     return before.isdigit() and now.isdigit() and int(before) < int(now)
 

@@ -1,4 +1,4 @@
-"""The command `pyroclast-job-controller`."""
+"""The program `pyroclast-job-controller`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "pyroclast-job-controller"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; the exit status."""
+    """Run the controllers until the process is stopped. Return the exit status."""
     settings = parse(ControllerSettings, sys.argv[1:] if argv is None else argv, NAME)
 
     async def work(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""The process of the job controller: what is watched, which controllers run on it, and when."""
+"""Wires the job controller: which objects it watches, which controllers run, and when they run."""
 
 from __future__ import annotations
 
@@ -45,11 +45,14 @@ from pyroclast_job_controller.shared import Shared
 __all__ = ["COMPONENT", "build", "make_shared", "run"]
 
 COMPONENT: Final = "vc-controller-manager"
-"""The source of our Events."""
+"""The component that is named as the source of our Events."""
 
 
 async def run(service: Service, settings: ControllerSettings) -> None:
-    """Watch, and work while leading. A standby watches too, so that it can take over at once."""
+    """Watch the objects, and run the controllers while this replica leads.
+
+    A standby also watches, so that it can take over at once.
+    """
     client = await service.client()
     recorder = service.record_events(client, COMPONENT)
     shared = make_shared(service, client, recorder, settings)
@@ -64,7 +67,7 @@ async def run(service: Service, settings: ControllerSettings) -> None:
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: ControllerSettings) -> Shared:
-    """What the controllers have in common."""
+    """Return the clients, caches, clock and metrics that all controllers of the process use."""
     clock = asyncio.get_running_loop().time
     schedulers = settings.scheduler_name if is_enabled(selection.POD_GROUP, settings.controllers) else ()
     return Shared(
@@ -80,7 +83,7 @@ def make_shared(service: Service, client: Client, recorder: EventRecorder, setti
 
 
 def build(service: Service, settings: ControllerSettings, shared: Shared) -> list[Controller]:
-    """The controllers that the settings select."""
+    """Return the controllers that the settings select."""
     makers = {
         selection.JOB: _jobs,
         selection.QUEUE: _queues,
@@ -174,7 +177,7 @@ def _commands(name: str, shared: Shared, queue: ShardedQueue[Key], orders: Comma
 
 
 def _command_queue(service: Service, shared: Shared, target: ResourceType) -> ShardedQueue[Key]:
-    """Of Commands: each belongs to the shard of its target."""
+    """Return the work queue of Commands. Each Command belongs to the shard of its target."""
 
     def shard_of(key: Key) -> int | None:
         command = shared.caches.commands.get(key)

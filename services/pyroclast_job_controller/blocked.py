@@ -1,4 +1,4 @@
-"""When an effect cannot be carried out, and trying again at once will not help."""
+"""Errors for an effect that cannot be carried out now, where an immediate retry would not help."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ __all__ = [
 
 
 class Cause(Enum):
-    """What kind of thing stops a Job; how long it waits depends on it."""
+    """The kind of obstacle of a Job, which determines the pause before the next try."""
 
     FAULT = "fault"
-    """Something is wrong with the Job, or about it: tried so often, then the Job ends."""
+    """The Job or its surroundings have a fault. After a limited number of tries, the Job ends."""
     OUTAGE = "outage"
-    """What the API server asks before it takes an object is out of order."""
+    """A webhook or another server that the API server calls is unavailable."""
     QUOTA = "quota"
-    """A quota is used up."""
+    """A ResourceQuota is exhausted."""
     CRASH = "crash"
-    """The code of a plugin fails."""
+    """The code of a plugin raised an unexpected exception."""
     LEFTOVER = "leftover"
-    """Objects of an earlier Job are in the way."""
+    """Objects of an earlier Job have the names of the Job's objects."""
 
 
 _PAUSES: Final = {
@@ -44,17 +44,17 @@ _PAUSES: Final = {
     Cause.QUOTA: (1.0, 30.0),
     Cause.LEFTOVER: (1.0, 30.0),
 }
-"""Seconds before the first further try, which each one doubles, and their ceiling. 15 tries after a fault take 164 s."""
+"""The first pause and the longest pause in seconds. The pause doubles with each try. 15 tries after a fault take 164 s."""
 
 
 def pause_after(cause: Cause, times: int) -> float:
-    """Seconds until the next try, when there were so many already."""
+    """Return the seconds until the next try, after `times` tries."""
     first, longest = _PAUSES[cause]
     return min(first * 2.0 ** min(times, 60), longest)
 
 
 class Blocked(Exception):
-    """Somebody or something does not let the Job get on. `reason` and the text are for the Event that tells users."""
+    """An obstacle prevents progress of the Job. `reason` and the message are for the Event that informs users."""
 
     def __init__(self, reason: JobEventReason, message: str, cause: Cause = Cause.FAULT) -> None:
         super().__init__(message)
@@ -62,33 +62,31 @@ class Blocked(Exception):
 
 
 class Outage(Blocked):
-    """What the API server asks before it takes an object is out of order, a webhook say: nothing is wrong with the Job, which
-    waits for as long as it takes.
-    """
+    """A webhook or another server that the API server calls is unavailable. The Job has no fault and waits without limit."""
 
     def __init__(self, reason: JobEventReason, message: str) -> None:
         super().__init__(reason, message, Cause.OUTAGE)
 
 
 class TransientError(Exception):
-    """The Job has to wait for something that passes by itself: a namesake that is going."""
+    """The Job must wait for a transient state to end, such as the deletion of an object with the same name."""
 
 
 class NamespaceTerminating(TransientError):
-    """The namespace is being deleted: nothing can be made in it any more, and soon the Job will be gone too."""
+    """The namespace is being deleted. No objects can be created in it, and the Job will be deleted soon."""
 
     def __init__(self) -> None:
         super().__init__("the namespace is being deleted")
 
 
 def unusable(error: PluginError, prefix: str = "") -> Blocked:
-    """What `error` of a plugin means for the Job."""
+    """Return the obstacle that an error of a plugin means for the Job."""
     cause = Cause.CRASH if isinstance(error, PluginCrash) else Cause.FAULT
     return Blocked(JobEventReason.PLUGIN_ERROR, f"{prefix}{error}", cause)
 
 
 def explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception:
-    """`error` as what it means for the Job; `reason` and `prefix` are for the Event, where there is one."""
+    """Return the exception that an API error means for the Job. `reason` and `prefix` are for an Event."""
     if is_terminating_namespace(error):
         return NamespaceTerminating()
     if is_broken(error):
@@ -99,5 +97,5 @@ def explained(error: ApiError, reason: JobEventReason, prefix: str) -> Exception
 
 
 def is_quota(error: ApiError) -> bool:
-    """Whether a ResourceQuota leaves no room for the object; the server has no other mark for it than its words."""
+    """Return whether a ResourceQuota has no room for the object. Only the message of the server distinguishes this case."""
     return isinstance(error, Forbidden) and "exceeded quota" in error.message

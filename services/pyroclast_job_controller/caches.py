@@ -1,4 +1,4 @@
-"""What the controllers watch, and what their own writes add to it."""
+"""The informers of the controllers. A cache also contains the answers to the controllers' own writes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from pyroclast.runtime.in_process.queues import QueueCache
 __all__ = ["CLAIM", "HYPER_JOB", "ORPHAN", "OWNER", "QUEUE", "TARGET", "Caches", "controller_of"]
 
 QUEUE: Final = "queue"
-"""Index of Jobs and PodGroups: the name of their queue."""
+"""Name of the index of Jobs and PodGroups by the name of their queue."""
 ORPHAN: Final = "orphan"
-"""Index of PodGroups that nobody owns: `namespace/name` of the Job that they were made for; of pods that nobody owns: that of
-their PodGroup.
+"""Name of the index of objects without an owner.
+
+A PodGroup is indexed by the `namespace/name` of the Job that it was made for. A pod is indexed by that of its PodGroup.
 """
 CLAIM: Final = "claim"
-"""Index of Jobs: `namespace/name` of each claim that they name."""
+"""Name of the index of Jobs by the `namespace/name` of each claim that they name."""
 HYPER_JOB: Final = "hyperjob"
-"""Index of Jobs: the uid of the HyperJob that they are a part of."""
+"""Name of the index of Jobs by the UID of their HyperJob."""
 OWNER: Final = "owner"
-"""Index of Jobs and of pods without one: the uid of what controls them."""
+"""Name of the index of Jobs, and of pods without a Job, by the UID of their controller."""
 
 TARGET: Final = "target"
-"""Index of Commands: the name of what they are for."""
+"""Name of the index of Commands by the name of their target."""
 
 
 class Caches:
-    """The informers of all controllers of this process, so that none is kept twice.
+    """The informers of all controllers of this process, so that no object is cached twice.
 
     Args:
-        client: the API server.
-        clock: counts seconds; any origin will do.
-        schedulers: names of our schedulers, whose pods without a Job are watched too; none: they are not.
+        client: the client of the API server.
+        clock: returns seconds from an arbitrary origin.
+        schedulers: names of Pyroclast's schedulers, whose pods without a Job are watched too. Empty when they are not watched.
     """
 
     def __init__(self, client: Client, clock: Callable[[], float], schedulers: Sequence[str] = ()) -> None:
@@ -49,7 +50,7 @@ class Caches:
         of_group = {QUEUE: _queue_of_group, ORPHAN: _job_of_orphan}
         self.jobs = Recent(Informer(client, JOBS, Job, indexers=by), clock)
         self.pods = Recent(Informer(client, PODS, Pod, label_selector=keys.JOB_NAME, indexers=of_job), clock, _owner_of)
-        one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # the server cannot tell several from others
+        one = f"spec.schedulerName={schedulers[0]}" if len(schedulers) == 1 else ""  # a field selector cannot match several names
         self.plain_pods: Informer[Pod] = Informer(
             client,
             PODS,
@@ -64,7 +65,7 @@ class Caches:
         self.claims = Recent(Informer(client, PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim), clock)
         self.priorities: Informer[PriorityClass] = Informer(client, PRIORITY_CLASSES, PriorityClass)
         self.namespaces: Informer[Namespace] = Informer(client, NAMESPACES, Namespace)
-        """Watched where a controller asks for it with `watch`."""
+        """Watched only if a controller requests it with `watch`."""
         self.informers: list[Informer[Any]] = [
             self.jobs.informer,
             self.pods.informer,
@@ -76,15 +77,18 @@ class Caches:
             self.priorities,
         ]
         self.optional: list[Informer[Any]] = []
-        """Those of kinds that a cluster may lack: nothing waits for them."""
+        """Informers of kinds that a cluster may not serve. No controller waits for their synchronisation."""
 
     @cached_property
     def queue_views(self) -> QueueCache:
-        """The queues as rules see them; asked for before the informers run."""
+        """Return the queues as the rules need them. Call this before the informers run."""
         return QueueCache(self.queues.informer)
 
     def watch(self, informer: Informer[Any], *, optional: bool = False) -> None:
-        """Run `informer` too, which only some controllers need. `optional`: the cluster may not serve its kind."""
+        """Run `informer` too. For an informer that only some controllers need.
+
+        With `optional`, the cluster may not serve its kind.
+        """
         informers = self.optional if optional else self.informers
         if informer not in informers:
             informers.append(informer)
@@ -105,7 +109,7 @@ def _claims_of_job(job: Job) -> Iterable[str]:
 
 
 def controller_of(record: Record) -> Iterable[str]:
-    """The uid of what controls the object."""
+    """Return the UID of the object's controller, as a tuple that is empty without a controller."""
     controller = record.metadata.controller
     return (controller.uid,) if controller else ()
 

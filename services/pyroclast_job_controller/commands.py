@@ -1,4 +1,4 @@
-"""Commands: orders that users put down as objects. Each is carried out by the controller of its target and deleted after."""
+"""Commands: requests of users as objects. The controller of the target carries a Command out and then deletes it."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ T = TypeVar("T", bound=Record)
 
 
 class CommandController(Generic[T]):
-    """Hands the Commands whose target is of one kind on to whoever carries them out, and deletes those that are done.
+    """Passes the Commands for targets of one kind to their controller, and deletes the Commands that are done.
 
     Args:
-        shared: the ways out.
-        targets: what they are for.
-        orders: how far each has come.
-        queue: keys of Commands.
+        shared: clients, caches, clock and metrics of the process.
+        targets: the objects that the Commands may name.
+        orders: the stage of each Command.
+        queue: the keys of Commands.
     """
 
     def __init__(self, shared: Shared, targets: Targets[T], orders: Orders[T], queue: ShardedQueue[Key]) -> None:
@@ -42,12 +42,12 @@ class CommandController(Generic[T]):
         targets.objects.informer.on_change(self._target_changed)
 
     def enqueue_all(self) -> None:
-        """Look at every Command that is for us: we have just become responsible."""
+        """Enqueue every Command of this replica's shards, after the replica became their leader."""
         for command in self._commands.values():
             self._changed(None, command)
 
     async def reconcile(self, key: Key) -> None:
-        """Hand the Command of `key` on, or delete it once it is done."""
+        """Pass the Command `key` to the controller of its target, or delete the Command when it is done."""
         command = self._commands.get(key)
         if command is None or not self._orders.concerns(command) or self._orders.stage(command) is Stage.GONE:
             return
@@ -68,7 +68,10 @@ class CommandController(Generic[T]):
         self._ended(command)
 
     async def _is_there(self, command: Command) -> bool:
-        """Whether the server still has it: a watch that is late shows also what was carried out long ago, or withdrawn."""
+        """Return whether the server still has the Command.
+
+        A late watch may show a Command that was carried out or deleted long ago.
+        """
         try:
             answer = await self._client.get(COMMANDS, command.key)
         except NotFound:
@@ -76,7 +79,7 @@ class CommandController(Generic[T]):
         return record_of(answer, Command).metadata.uid == command.metadata.uid
 
     async def _is_done(self, command: Command) -> bool:
-        """Whether it was carried out already, or there is nobody to carry it out on, which is said then."""
+        """Return whether the Command was carried out already or has no valid target. For the latter, an Event is recorded."""
         target = await self._find(command)
         if target is not None and is_meant(command, target):
             return self._orders.is_carried_out(command, target)
@@ -84,7 +87,10 @@ class CommandController(Generic[T]):
         return True
 
     async def _find(self, command: Command) -> T | None:
-        """The target, asked for anew when what is known does not fit: it may have been made just before the Command."""
+        """Return the target.
+
+        When the cache has no matching object, the target is read from the server: it may be created just before its Command.
+        """
         key = target_of(command, self._targets.kind)
         known = self._targets.objects.get(key)
         if known is not None and is_meant(command, known):
@@ -109,7 +115,7 @@ class CommandController(Generic[T]):
         self._recorder.event(about, "Warning", ISSUED, message)
 
     def _ended(self, command: Command) -> None:
-        """It is no more: the next for the same target may begin."""
+        """Forget a deleted Command, so that the next Command for the same target begins."""
         self._orders.reach(command, Stage.GONE)
         key = target_of(command, self._targets.kind)
         if self._orders.naming(key):
@@ -124,7 +130,7 @@ class CommandController(Generic[T]):
             self._queue.add(new.key)
 
     def _target_changed(self, old: T | None, new: T | None) -> None:
-        """It has gone, another has its name, or its status tells what was carried out."""
+        """Enqueue the Commands of a target that was deleted, was replaced, or whose status has changed."""
         target = new or old
         if target is not None:
             for command in self._orders.naming(target.key):

@@ -1,4 +1,4 @@
-"""The metrics of the controllers, under the names that dashboards know."""
+"""The metrics of the controllers, under Volcano's names, which dashboards use."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _BUCKETS: Final = tuple(50.0 * (60000.0 / 50.0) ** (step / 29) for step in range
 
 
 class ControllerMetrics:
-    """Counters of ended Jobs, latency of pods, PodGroups of queues.
+    """Counters of ended Jobs, the latency of pods, and the PodGroups of queues.
 
-    The counters are gauges to the library, which would add `_total` to the names that are known.
+    The counters are registered as gauges, because the client library would add `_total` to Volcano's names.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -48,25 +48,25 @@ class ControllerMetrics:
         }
 
     def entered(self, job: Key, queue: str, phase: JobPhase) -> None:
-        """A Job came into a phase."""
+        """Count a Job whose phase changed to `phase`."""
         if phase in self._ended:
             self._ended[phase].labels(str(job), queue).inc()
 
     def pod_created(self, milliseconds: float) -> None:
-        """A pod was created so long after its Job."""
+        """Record the time between the creation of a Job and of its pod."""
         self._latency.observe(milliseconds)
 
     def job_deleted(self, job: Key, queue: str) -> None:
-        """Forget the series of a Job."""
+        """Remove the series of a Job."""
         for gauge in self._ended.values():
             gauge.remove_by_labels({"job_name": str(job), "queue_name": queue})
 
     def groups(self, queue: str, counts: Mapping[PodGroupPhase, int]) -> None:
-        """The PodGroups of a queue were counted."""
+        """Set the numbers of a queue's PodGroups by phase."""
         for phase, gauge in self._groups.items():
             gauge.labels(queue).set(counts.get(phase, 0))
 
     def queue_deleted(self, queue: str) -> None:
-        """Forget the series of a queue."""
+        """Remove the series of a queue."""
         for gauge in self._groups.values():
             gauge.remove_by_labels({"queue_name": queue})

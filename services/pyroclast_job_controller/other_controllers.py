@@ -1,4 +1,4 @@
-"""The controllers beside those of Jobs and queues, each under the name by which `--controllers` selects it."""
+"""The controllers besides those of Jobs and queues, by the names with which `--controllers` selects them."""
 
 from __future__ import annotations
 

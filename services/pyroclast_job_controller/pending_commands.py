@@ -1,7 +1,7 @@
-"""What users ordered of the objects of one kind: their Commands, oldest first, and how far each has come.
+"""The Commands for the objects of one kind, oldest first, and the stage of each Command.
 
-A Command stays until it is done, and is the only durable copy of the order. What is remembered here beside can be lost: the
-status of the target names the Command that was carried out last, and the others are read anew.
+A Command exists until it is done, and is the only durable copy of the request. The stages in memory may be lost. The status of
+the target names the Command that was carried out last, and all other Commands are read again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ T = TypeVar("T", bound=Record)
 
 @dataclass(frozen=True, slots=True)
 class Targets(Generic[T]):
-    """The objects of one kind that Commands may be for, and the type that they are decoded into.
+    """The objects of one kind that Commands may name, and the type of their records.
 
-    `last_command`: the uid of the Command that was carried out last, as the status has it; `look_at`: called with the key of an
-    object for which something is to be done.
+    Attributes:
+        last_command: returns the UID in the object's status of the Command that was carried out last.
+        look_at: enqueues the key of an object with a new Command.
     """
 
     kind: ResourceType
@@ -44,28 +45,28 @@ class Targets(Generic[T]):
 
 
 class Stage(Enum):
-    """How far a Command has come."""
+    """The stage of a Command."""
 
     SEEN = "seen"
-    """The watch has shown it, which may be late."""
+    """The watch has delivered the Command. The watch may be late."""
     THERE = "there"
-    """It was read anew since we are responsible: nobody carried it out or took it back before."""
+    """The Command was read from the server since this replica leads. So it was neither carried out nor deleted before."""
     DONE = "done"
-    """It was carried out, or it was said why not: it is only to be deleted."""
+    """The Command was carried out or rejected with an Event. Only its deletion remains."""
     GONE = "gone"
-    """It was deleted, which the watch will show."""
+    """The Command was deleted. The watch will deliver the deletion."""
 
 
 class Orders(Generic[T]):
-    """The Commands for objects of one kind.
+    """The Commands for the objects of one kind.
 
-    The next is begun when the one before it has been deleted: so the status has to name only one, and none comes back after a
-    later one was carried out.
+    A Command begins only after the previous one was deleted. So the status needs to name only one Command, and no earlier Command
+    is repeated after a later one.
 
     Args:
-        shared: what is watched.
-        targets: what they are for.
-        queue: keys of Commands.
+        shared: clients, caches, clock and metrics of the process.
+        targets: the objects that the Commands may name.
+        queue: the keys of Commands.
     """
 
     def __init__(self, shared: Shared, targets: Targets[T], queue: ShardedQueue[Key]) -> None:
@@ -74,14 +75,14 @@ class Orders(Generic[T]):
         shared.shards.on_give(self._forget)
 
     def of(self, target: T) -> tuple[Command, ...]:
-        """What is to be done with `target`, oldest first."""
+        """Return the Commands to carry out on `target`, oldest first."""
         mine = sorted((command for command in self.naming(target.key) if is_meant(command, target)), key=_age)
         if any(self.stage(command) is Stage.DONE or self.is_carried_out(command, target) for command in mine):
             return ()
         return tuple(takewhile(lambda command: self.stage(command) is Stage.THERE, mine))
 
     def done(self, target: T, uid: str) -> None:
-        """The Command of that uid was carried out, or will not be; it is deleted then."""
+        """Mark the Command with this UID as done, so that it is deleted."""
         for command in self.naming(target.key):
             if command.metadata.uid == uid:
                 log.info("command.done", command=str(command.key), action=command.action, target=str(target.key))
@@ -89,7 +90,7 @@ class Orders(Generic[T]):
                 self._queue.add(command.key)
 
     def naming(self, key: Key) -> list[Command]:
-        """The Commands for the target of `key`, of whatever uid, that are still there as far as we know."""
+        """Return the Commands for the key of a target that have not been deleted. The UID of the target is not compared."""
         named = self._commands.by_index(TARGET, key.name)
         return [
             command
@@ -98,26 +99,26 @@ class Orders(Generic[T]):
         ]
 
     def concerns(self, command: Command) -> bool:
-        """Whether `command` is for an object of this kind."""
+        """Return whether `command` names an object of this kind."""
         target, kind = command.target, self._targets.kind
         return target is not None and target.kind == kind.kind and target.api_version == kind.api_version
 
     def is_carried_out(self, command: Command, target: T) -> bool:
-        """Whether the status of `target` says so."""
+        """Return whether the status of `target` says that `command` was carried out."""
         return self._targets.last_command(target) == command.metadata.uid
 
     def stage(self, command: Command) -> Stage:
-        """How far `command` has come."""
+        """Return the stage of `command`."""
         return self._stages.get(command.metadata.uid, Stage.SEEN)
 
     def reach(self, command: Command, stage: Stage) -> None:
-        """`command` has come so far. One that the watch has shown to be gone meanwhile is not remembered."""
+        """Set the stage of `command`, unless the watch has delivered its deletion meanwhile."""
         shown = self._commands.get(command.key)
         if shown is not None and shown.metadata.uid == command.metadata.uid:
             self._stages[command.metadata.uid] = stage
 
     def ended(self, command: Command) -> None:
-        """The watch shows `command` no more."""
+        """Forget the stage of `command` after the watch delivered its deletion."""
         self._stages.pop(command.metadata.uid, None)
 
     def _forget(self, selected: Callable[[Key], bool]) -> None:
@@ -127,18 +128,18 @@ class Orders(Generic[T]):
 
 
 def target_of(command: Command, kind: ResourceType) -> Key:
-    """The key of what `command` is for, if that is a `kind`."""
+    """Return the key of the target of `command`, provided that the target is a `kind`."""
     name = command.target.name if command.target else ""
     return Key(command.metadata.namespace if kind.namespaced else "", name)
 
 
 def is_meant(command: Command, target: Record) -> bool:
-    """Whether `target` is the very one; a Command may leave the uid out."""
+    """Return whether `target` is the object that `command` means. A Command may omit the UID."""
     uid = command.target.uid if command.target else ""
     return not uid or uid == target.metadata.uid
 
 
 def _age(command: Command) -> tuple[str, int, str]:
-    """Commands in order of creation; of one second, in that of their versions, which count up."""
+    """Return the sort key: the creation time, then the resourceVersion, which increases."""
     version = command.metadata.resource_version
     return command.metadata.creation_timestamp or "", len(version), version

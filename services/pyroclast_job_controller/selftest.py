@@ -1,6 +1,6 @@
-"""`python -m pyroclast_job_controller.selftest`: runs a gang of two pods through the system that is installed.
+"""The program `python -m pyroclast_job_controller.selftest`: runs a gang of two pods on the installed system.
 
-`helm test` starts it; it is no part of the controller, and shares its image only.
+`helm test` starts the program. The program is not part of the controller and only shares the controller's image.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENDED: Final = {JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED, JobPha
 
 
 def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str, Any]:
-    """A Job of two pods that start together and end at once."""
+    """Return a Job of two pods that start together and end at once."""
     security = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -52,7 +52,7 @@ def manifest(name: str, namespace: str, image: str, scheduler: str) -> dict[str,
 
 
 async def run(client: Client, job: dict[str, Any], seconds: float) -> bool:
-    """Submit `job`, say what becomes of it, and delete it; whether it completed within `seconds`."""
+    """Submit `job`, print its progress, and delete it. Return whether it completed within `seconds`."""
     key = Key(job["metadata"]["namespace"], job["metadata"]["name"])
     await client.create(JOBS, job)
     phase, message = "", "nothing has looked at it yet: do the controllers run?"
@@ -94,7 +94,7 @@ async def _main(namespace: str, image: str, scheduler: str, seconds: float) -> i
 
 
 def main() -> int:
-    """The exit status: 0 when the gang completed."""
+    """Run the test. The exit status is 0 when the gang completed."""
     if len(sys.argv) != 5:
         _say(sys.stderr, f"usage: {sys.argv[0]} NAMESPACE IMAGE SCHEDULER SECONDS")
         return 2

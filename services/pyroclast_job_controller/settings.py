@@ -1,4 +1,4 @@
-"""The job controller's settings: Volcano's flags, with its defaults."""
+"""The settings of the job controller: Volcano's flags with Volcano's defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["ControllerSettings"]
 
 
 class ControllerSettings(LeaderElectionSettings):
-    """What can be set. Flags that tune what this controller does not have are accepted and have no effect, as their help says."""
+    """The flags of the job controller.
+
+    A flag for a missing feature is accepted without effect, as its help says.
+    """
 
     leader_elect_resource_name: str = Field("vc-controller-manager", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
@@ -33,37 +36,40 @@ class ControllerSettings(LeaderElectionSettings):
     worker_threads_for_gc: int = Field(5, ge=1, description="how many finished Jobs are reconciled at the same time")
     worker_threads_for_cronjob: int = Field(3, ge=1, description="how many CronJobs are reconciled at the same time")
     place_before_pods: bool = Field(
-        default=False, description="have the scheduler place simple gangs before their pods exist; set it for the scheduler too"
+        default=False,
+        description="let the scheduler place simple gangs before their pods exist; the scheduler needs the same flag",
     )
     publish_native_groups: bool = Field(
-        default=False, description="show the gang of each new Job as a PodGroup of scheduling.k8s.io too, where that is served"
+        default=False,
+        description="also show the gang of each new Job as a PodGroup of scheduling.k8s.io, if the cluster serves that kind",
     )
     worker_threads_for_hyperjob: int = Field(5, ge=1, description="how many HyperJobs are reconciled at the same time")
     max_requeue_num: int = Field(
-        15, description="refused tries after which a Job is terminated or a Command for a queue dropped; negative: no limit"
+        15, description="failed tries after which a Job is terminated or a Command for a queue is dropped; negative: no limit"
     )
     give_up_lost_pods_after: Duration = Field(
         timedelta(),
         ge=timedelta(),
-        description="delete pods of Jobs for good whose node is lost and that should have ended so long ago; 0s: never",
+        description="force the deletion of a Job's pod on a lost node this long after the pod should have ended; 0s: never",
     )
     in_process_webhooks: CommaSeparated = Field(
         (),
-        description="webhooks, by their path, that leave this account out: their rules are applied here to what is written",
+        description="paths of the webhooks that skip this account; the controller applies their rules itself",
     )
-    scheduler_name: Names = Field(("volcano",), description="pods of these schedulers get a PodGroup; may be repeated")
+    scheduler_name: Names = Field(("volcano",), description="scheduler whose plain pods get a PodGroup; may be repeated")
     inherit_owner_annotations: bool = Field(
-        default=True, description="PodGroups of plain pods take annotations of the pods' owners"
+        default=True, description="copy annotations of the pods' owners to PodGroups of plain pods"
     )
     controller_configmap: str = Field(
-        "", description="ConfigMap that says where HyperNodes are discovered; default: $HELM_RELEASE_NAME-controller-configmap"
+        "", description="ConfigMap with the sources of HyperNodes; default: $HELM_RELEASE_NAME-controller-configmap"
     )
     scheduler_configs: Names = Field(
-        DEFAULT_SHARES, description="name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes of a scheduler; may be repeated"
+        DEFAULT_SHARES,
+        description="share of a scheduler, as name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes; may be repeated",
     )
-    shard_sync_period: Duration = Field(timedelta(seconds=60), description="how often nodes are divided among schedulers")
+    shard_sync_period: Duration = Field(timedelta(seconds=60), description="period of the distribution of nodes among schedulers")
     enable_node_event_trigger: bool = Field(
-        default=True, description="divide nodes among schedulers also when nodes or their loads change"
+        default=True, description="distribute nodes among schedulers also after changes of nodes or their loads"
     )
     sharding_configmap: str = Field("volcano-sharding-configmap", description="ConfigMap that overrides --scheduler-configs")
     sharding_configmap_namespace: str = Field("volcano-system", description="namespace of --sharding-configmap")

@@ -1,4 +1,4 @@
-"""What all controllers of this process have in common."""
+"""Clients, caches, clock and metrics that all controllers of this process use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Shared"]
 
 @dataclass(frozen=True, slots=True)
 class Shared(ControllerContext):
-    """With what they watch."""
+    """The shared objects of the job controller, with its caches, metrics and scheduler Leases."""
 
     caches: Caches
     metrics: ControllerMetrics

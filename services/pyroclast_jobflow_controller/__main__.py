@@ -1,4 +1,4 @@
-"""The command `pyroclast-jobflow-controller`."""
+"""The program `pyroclast-jobflow-controller`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "pyroclast-jobflow-controller"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until stopped; the exit status."""
+    """Run the controllers until the process is stopped. Return the exit status."""
     settings = parse(JobFlowSettings, sys.argv[1:] if argv is None else argv, NAME)
 
     async def work(service: Service) -> None:

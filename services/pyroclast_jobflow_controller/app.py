@@ -1,4 +1,4 @@
-"""The process of the jobflow controller: what is watched, which controllers run on it, and when."""
+"""Wires the jobflow controller: which objects it watches, which controllers run, and when they run."""
 
 from __future__ import annotations
 
@@ -35,11 +35,14 @@ from pyroclast_jobflow_controller.template_controller import TemplateController
 __all__ = ["COMPONENT", "build", "make_reach", "make_shared", "run"]
 
 COMPONENT: Final = "vc-controller-manager"
-"""The source of our Events."""
+"""The component that is named as the source of our Events."""
 
 
 async def run(service: Service, settings: JobFlowSettings) -> None:
-    """Watch, and work while leading. A standby watches too, so that it can take over at once."""
+    """Watch the objects, and run the controllers while this replica leads.
+
+    A standby also watches, so that it can take over at once.
+    """
     client = await service.client()
     recorder = service.record_events(client, COMPONENT)
     shared = make_shared(service, client, recorder, settings)
@@ -54,19 +57,19 @@ async def run(service: Service, settings: JobFlowSettings) -> None:
 
 
 def make_shared(service: Service, client: Client, recorder: EventRecorder, settings: JobFlowSettings) -> Shared:
-    """What the controllers have in common."""
+    """Return the clients, caches, clock and metrics that all controllers of the process use."""
     clock = asyncio.get_running_loop().time
     shards = Shards(settings.leader_elect_shards)
     return Shared(client, recorder, shards, client.now, clock, Caches(client, clock), FlowMetrics(service.metrics))
 
 
 def make_reach(settings: JobFlowSettings) -> Reach:
-    """The way to pods that the settings allow."""
+    """Return the HTTP and TCP prober of pods, with the timeout and the address rule of the settings."""
     return Reach(settings.probe_timeout.total_seconds(), local=settings.probe_local_addresses)
 
 
 def build(service: Service, settings: JobFlowSettings, shared: Shared, reach: Reach) -> list[Controller]:
-    """The controllers that the settings select."""
+    """Return the controllers that the settings select."""
     controllers: list[Controller] = []
     if is_enabled(FLOW, settings.controllers):
         controllers += _flows(service, settings, shared, reach)

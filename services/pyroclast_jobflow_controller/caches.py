@@ -1,4 +1,4 @@
-"""What the controllers watch, and what their own writes add to it."""
+"""The informers of the controllers. A cache also contains the answers to the controllers' own writes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyroclast.lifecycle.flow.names import flows_of, template_of
 __all__ = ["TEMPLATE", "Caches"]
 
 TEMPLATE: Final = "template"
-"""Index of flows and Jobs: `namespace/name` of the templates that they use."""
+"""Name of the index of flows and Jobs by the templates that they use, as `namespace/name`."""
 
 
 class Caches:
-    """The informers of all controllers of this process. `clock` counts seconds; any origin will do."""
+    """The informers of all controllers of this process. `clock` returns seconds from an arbitrary origin."""
 
     def __init__(self, client: Client, clock: Callable[[], float]) -> None:
         self.flows = Recent(Informer(client, JOB_FLOWS, JobFlow, indexers={TEMPLATE: _templates_of_flow}), clock)
@@ -30,7 +30,7 @@ class Caches:
         self.informers: list[Informer[Any]] = [self.flows.informer, self.templates, self.jobs.informer]
 
     def watch(self, informer: Informer[Any]) -> None:
-        """Run `informer` too, which is needed with some settings only."""
+        """Run `informer` too. For an informer that only some settings need."""
         self.informers.append(informer)
 
 

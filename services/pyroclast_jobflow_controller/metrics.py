@@ -1,4 +1,4 @@
-"""The metrics of the controllers, under the names that dashboards know."""
+"""The metrics of the controllers, under Volcano's names, which dashboards use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["FlowMetrics"]
 
 
 class FlowMetrics:
-    """Counters of ended flows. They are gauges to the library, which would add `_total` to the names that are known."""
+    """Counters of ended flows.
+
+    The metrics are registered as gauges, because the client library would add `_total` to Volcano's names.
+    """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._ended = {
@@ -24,6 +27,6 @@ class FlowMetrics:
         }
 
     def entered(self, namespace: str, phase: FlowPhase) -> None:
-        """A flow came into a phase, which was stored."""
+        """Count a flow whose stored phase changed to `phase`."""
         if phase in self._ended:
             self._ended[phase].labels(namespace).inc()

@@ -1,4 +1,4 @@
-"""The jobflow controller's settings: Volcano's flags, with its defaults."""
+"""The settings of the jobflow controller: Volcano's flags with Volcano's defaults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEMPLATE: Final = "jobtemplate-controller"
 
 
 class JobFlowSettings(LeaderElectionSettings):
-    """What can be set."""
+    """The flags of the jobflow controller."""
 
     leader_elect_resource_name: str = Field("pyroclast-jobflow-controller", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")
@@ -29,21 +29,24 @@ class JobFlowSettings(LeaderElectionSettings):
     controllers: Controllers = Field(("*",), description="which controllers run: name, -name, or * for all")
     worker_threads: int = Field(8, ge=1, description="how many JobFlows are reconciled at the same time")
     max_requeue_num: int = Field(
-        15, description="number of refused tries to create a Job after which an Event says so; negative: no Event"
+        15, description="failed tries to create a Job after which an Event is recorded; negative: no Event"
     )
-    scheduler_name: str = Field("volcano", description="the scheduler of Jobs that name none, where their defaults are set here")
+    scheduler_name: str = Field(
+        "volcano",
+        description="scheduler of Jobs that name none, if the controller sets their defaults (see --in-process-webhooks)",
+    )
     in_process_webhooks: CommaSeparated = Field(
         (),
-        description="webhooks, by their path, that leave this account out: their rules are applied here to what is written",
+        description="paths of the webhooks that skip this account; the controller applies their rules itself",
     )
-    probe_workers: int = Field(32, ge=1, description="how many probes of pods run at once")
-    probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two tries of a probe")
-    probe_timeout: Duration = Field(timedelta(seconds=1), description="how long one probe may take")
-    probe_success_threshold: int = Field(1, ge=1, description="how often in a row probes must pass")
+    probe_workers: int = Field(32, ge=1, description="how many probes of pods run at the same time")
+    probe_period: Duration = Field(timedelta(seconds=10), description="longest time between two runs of a probe")
+    probe_timeout: Duration = Field(timedelta(seconds=1), description="time limit of one probe")
+    probe_success_threshold: int = Field(1, ge=1, description="how many consecutive successes a probe needs")
     probe_host_network: bool = Field(
-        default=False, description="probe pods in the host network too: users then reach any port of a node with a path of theirs"
+        default=False, description="also probe pods in the host network: users can then send requests to any port of a node"
     )
-    probe_local_addresses: bool = Field(default=False, description="probe loopback and link-local addresses too")
+    probe_local_addresses: bool = Field(default=False, description="also probe loopback and link-local addresses")
 
     @field_validator("in_process_webhooks")
     @classmethod

@@ -1,4 +1,4 @@
-"""What the controllers of this process have in common."""
+"""Clients, caches, clock and metrics that all controllers of this process use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Shared"]
 
 @dataclass(frozen=True, slots=True)
 class Shared(ControllerContext):
-    """With what they watch."""
+    """The shared objects of the jobflow controller, with its caches and metrics."""
 
     caches: Caches
     metrics: FlowMetrics

@@ -1,4 +1,4 @@
-"""Keeps the status of JobTemplates: which Jobs were made from them."""
+"""Writes to the status of each JobTemplate the names of the Jobs that were made from the template."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["TemplateController"]
 
 
 class TemplateController:
-    """Looks at a template when it appears, and when a Job with its mark comes or goes."""
+    """Reconciles a template when it appears, and when a Job that was made from it is created or deleted."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key]) -> None:
         self._client, self._caches, self._clock = shared.client, shared.caches, shared.clock
@@ -27,12 +27,14 @@ class TemplateController:
         self._caches.jobs.informer.on_change(self._job)
 
     def enqueue_all(self) -> None:
-        """Look at every template that is for us: we have just become responsible."""
+        """Enqueue every template of this replica's shards, after the replica became their leader."""
         for template in self._caches.templates.values():
             self._queue.add(template.key)
 
     async def reconcile(self, key: Key) -> None:
-        """Write the names of the Jobs into the status of the template of `key`, if they have changed and their turn has come."""
+        """Write the names of the Jobs into the status of template `key`, if they have changed and the status may be written
+        again.
+        """
         template = self._caches.templates.get(key)
         if template is None:
             self._paces.pop(key, None)
@@ -52,7 +54,7 @@ class TemplateController:
         try:
             await self._client.patch(JOB_TEMPLATES, key, patch, PatchKind.MERGE, subresource="status")
         except (Conflict, NotFound):
-            self._queue.add_rate_limited(key)  # it has changed or is gone, which the watch will tell
+            self._queue.add_rate_limited(key)  # the template has changed or was deleted, and the watch delivers the change
             return
         pace.written()
 

@@ -1,1 +1,1 @@
-"""The embedded control plane and the command pyroclast."""
+"""The embedded control plane and the program `pyroclast`."""

@@ -1,4 +1,4 @@
-"""The command `pyroclast`: a control plane on this machine, and Jobs run on it."""
+"""The program `pyroclast`: starts a control plane on this machine and runs Jobs on it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line `arguments` (those of the process by default); the exit status."""
-    logs.set_level("critical")  # the user is told in our words
+    """Run the command line `arguments`, by default those of the process. Return the exit status."""
+    logs.set_level("critical")  # the commands print errors themselves
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -68,14 +68,14 @@ async def _serve(options: control_plane.Options, *, purge: bool) -> int:
 
 
 def _detach(options: argparse.Namespace) -> int:
-    """Start the same command in the background and pass its lines on until it is ready."""
+    """Start the same command in the background, and print its output until it is ready."""
     directory = _directory(options)
     asyncio.run(control_plane.check(_plane_options(options)))
     directory.prepare()
     arguments = [argument for argument in sys.argv[1:] if argument != "--detach"]
     log = directory.logs / "pyroclast.log"
     with log.open("wb") as out:
-        child = subprocess.Popen(  # noqa: S603 - ourselves
+        child = subprocess.Popen(  # noqa: S603 - this program
             [sys.executable, "-m", __package__, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -122,7 +122,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 async def _submit(options: argparse.Namespace, directory: DataDirectory, objects: list[manifests.Manifest]) -> int:
-    from pyroclast_standalone import run  # noqa: PLC0415 - the records of all kinds are needed by this verb alone
+    from pyroclast_standalone import run  # noqa: PLC0415 - only this verb needs the records of all kinds
 
     from .display import Display  # noqa: PLC0415
 
@@ -145,7 +145,7 @@ async def _submit(options: argparse.Namespace, directory: DataDirectory, objects
 
 
 def _crds(_options: argparse.Namespace) -> int:
-    import yaml  # noqa: PLC0415 - generating CRDs loads the models of all kinds
+    import yaml  # noqa: PLC0415 - generating CRDs imports the models of all kinds
 
     from pyroclast.api.crds import custom_resource_definitions  # noqa: PLC0415
 
@@ -154,20 +154,23 @@ def _crds(_options: argparse.Namespace) -> int:
 
 
 def _takeover(options: argparse.Namespace) -> int:
-    from .takeover import command  # noqa: PLC0415 - few move from Volcano
+    from .takeover import command  # noqa: PLC0415 - rarely used
 
     work = command.check if options.check else command.back if options.back else command.take_over
     return asyncio.run(work(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
 def _release(options: argparse.Namespace) -> int:
-    from .release import release  # noqa: PLC0415 - few uninstall
+    from .release import release  # noqa: PLC0415 - rarely used
 
     return asyncio.run(release(options.kubeconfig or _directory(options).kubeconfig, _say))
 
 
 def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0) -> int:
-    """Run `work`; SIGTERM and SIGINT cancel it, so that everything it started is stopped, and the status is `stopped`."""
+    """Run `work` until it ends or a signal arrives.
+
+    SIGTERM and SIGINT cancel `work`, so that everything it started is stopped. The exit status is then `stopped`.
+    """
 
     async def guarded() -> int:
         loop = asyncio.get_running_loop()
@@ -185,7 +188,7 @@ def _run_until_stopped(work: Coroutine[object, object, int], *, stopped: int = 0
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error to tell the user: our own words where there are some."""
+    """Return the error to print: a CommandError if there is one."""
     told, _ = group.split(CommandError)
     error: BaseException = told or group
     while isinstance(error, BaseExceptionGroup):
@@ -224,7 +227,7 @@ def _plane_options(options: argparse.Namespace) -> control_plane.Options:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, without the usage around it."""
+        """Raise an error of one line, without the usage text."""
         raise CommandError(f"{message}; see `{self.prog} --help`", status=2)
 
 
@@ -233,7 +236,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"pyroclast {_version()}")
     verbs = parser.add_subparsers(title="commands", required=True, parser_class=_Parser, metavar="COMMAND")
 
-    up = verbs.add_parser("up", help="run a control plane, or our services against an existing cluster")
+    up = verbs.add_parser("up", help="run a control plane, or only Pyroclast's services for an existing cluster")
     up.set_defaults(command=_up)
     _where(up)
     up.add_argument(
@@ -241,7 +244,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_port,
         default=0,
         metavar="N",
-        help="port of the embedded API server (default: that of the last start, else any)",
+        help="port of the embedded API server (default: the port of the last start, otherwise any free port)",
     )
     up.add_argument("--nodes", type=_count, metavar="N", help="simulated nodes (default: 4, and none with --kubeconfig)")
     up.add_argument(
@@ -250,17 +253,17 @@ def _parser() -> argparse.ArgumentParser:
         default="simulated",
         help="simulate pods, or run their commands as local processes",
     )
-    up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="nodes are named this and a number from 0")
+    up.add_argument("--node-prefix", default="node-", metavar="TEXT", help="prefix of node names; a number from 0 follows")
     up.add_argument(
         "--node-resource",
         action="append",
         default=[],
         type=_pair,
         metavar="NAME=N",
-        help="what each node offers besides cpu and memory, as nvidia.com/gpu=8; may be repeated",
+        help="further resource of each node, such as nvidia.com/gpu=8; may be repeated",
     )
     up.add_argument(
-        "--audit-log", type=Path, metavar="FILE", help="write each request to the embedded API server there, as JSON lines"
+        "--audit-log", type=Path, metavar="FILE", help="file for a JSON line about each request to the embedded API server"
     )
     up.add_argument(
         "--place-before-pods", action="store_true", help="place simple gangs before their pods exist: one write for each pod"
@@ -268,12 +271,12 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument(
         "--publish-native-groups",
         action="store_true",
-        help="show the gang of each Job as a PodGroup of scheduling.k8s.io too, where that is served",
+        help="also show the gang of each Job as a PodGroup of scheduling.k8s.io, if the cluster serves that kind",
     )
     up.add_argument("--detach", action="store_true", help="return when ready, and keep running in the background")
-    up.add_argument("--purge", action="store_true", help="at the end, take everything away again that was installed")
+    up.add_argument("--purge", action="store_true", help="at the end, remove everything that was installed")
 
-    run = verbs.add_parser("run", help="submit manifests and follow what they describe to its end")
+    run = verbs.add_parser("run", help="submit manifests and follow the objects to their end")
     run.set_defaults(command=_run)
     _where(run)
     run.add_argument("manifest", nargs="+", type=Path, metavar="MANIFEST", help="file or folder, YAML or JSON")
@@ -286,10 +289,12 @@ def _parser() -> argparse.ArgumentParser:
     takeover.set_defaults(command=_takeover)
     _where(takeover)
     only = takeover.add_mutually_exclusive_group()
-    only.add_argument("--check", action="store_true", help="only tell what becomes of each part; 1 if something would be lost")
+    only.add_argument(
+        "--check", action="store_true", help="only report the effect on each part; exit status 1 if something would be lost"
+    )
     only.add_argument("--back", action="store_true", help="start Volcano again, as it was")
 
-    release = verbs.add_parser("release", help="after helm uninstall: take our finalizers off flows and HyperJobs")
+    release = verbs.add_parser("release", help="after helm uninstall: remove Pyroclast's finalizers from flows and HyperJobs")
     release.set_defaults(command=_release)
     _where(release)
 

@@ -1,4 +1,4 @@
-"""Credentials of the services: each runs under its own ServiceAccount, by a token that is renewed long before it ends."""
+"""Credentials of the services. Each service has its own ServiceAccount with a token that is renewed long before it expires."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from .installation import NAMESPACE
 
 __all__ = ["Accounts"]
 
-LIFETIME_SECONDS = 7 * 24 * 3600  # asked for; the server may give less
-RENEW_AT = 0.7  # of the lifetime that is left
-LEAST_SECONDS = 60.0  # between two looks
+LIFETIME_SECONDS = 7 * 24 * 3600  # requested; the server may grant less
+RENEW_AT = 0.7  # of the remaining lifetime
+LEAST_SECONDS = 60.0  # between two checks
 
 
 @dataclass(slots=True)
 class Accounts:
-    """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of our services.
+    """Writes `NAME.kubeconfig` and `NAME.token` into `folder`, for the ServiceAccounts of the services.
 
-    `say` gets a line for each token that could not be renewed.
+    `say` is called with a message for each token that could not be renewed.
     """
 
     client: Client
     cluster: ClusterConfig
     folder: Path
     say: Callable[[str], None]
-    _ends: dict[str, datetime] = field(default_factory=dict, init=False)  # of the token, by account
+    _ends: dict[str, datetime] = field(default_factory=dict, init=False)  # expiry of the token, by account
 
     async def issue(self, account: str) -> Path:
-        """The kubeconfig of ServiceAccount `account`, with a fresh token."""
+        """Issue a fresh token for ServiceAccount `account`. Return the path of its kubeconfig."""
         await self._write_token(account)
         path = self.folder / f"{account}.kubeconfig"
         kubeconfig = {
@@ -56,14 +56,14 @@ class Accounts:
         return path
 
     async def keep_fresh(self) -> None:
-        """Renew the tokens of all that were issued before they end, until cancelled."""
+        """Renew all issued tokens before they expire, until cancelled."""
         while True:
             left = min(self._ends.values()).timestamp() - datetime.now(UTC).timestamp()
             await asyncio.sleep(max(LEAST_SECONDS, left * RENEW_AT * random.uniform(0.9, 1.0)))  # noqa: S311 - spreads load
             for account in self._ends:
                 try:
                     await self._write_token(account)
-                except KubeError as error:  # the old token still serves, and the next look comes before it ends
+                except KubeError as error:  # the old token is still valid, and the next check is before it expires
                     self.say(f"the token of {account} was not renewed: {error}")
 
     async def _write_token(self, account: str) -> None:
@@ -81,7 +81,7 @@ class Accounts:
 
 
 def _address(cluster: ClusterConfig) -> dict[str, str | bool]:
-    """The `cluster` entry of a kubeconfig."""
+    """Return the `cluster` entry of a kubeconfig."""
     entry: dict[str, str | bool] = {"server": cluster.server}
     if cluster.authority:
         entry["certificate-authority-data"] = base64.b64encode(cluster.authority.read()).decode()
@@ -95,7 +95,7 @@ def _address(cluster: ClusterConfig) -> dict[str, str | bool]:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """Replace the file in one step, so that a reader never sees half of it."""
+    """Replace the file atomically, so that no reader sees half of it."""
     draft = path.with_suffix(path.suffix + ".new")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)

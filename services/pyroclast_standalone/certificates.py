@@ -1,4 +1,4 @@
-"""Certificates and keys that the embedded control plane makes for itself: of its CA, its server, its administrator, its nodes."""
+"""Certificates and keys of the embedded control plane: for its CA, server, administrator and nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def certificate(
     issuer_key: ec.EllipticCurvePrivateKey,
     now: dt.datetime,
 ) -> x509.Certificate:
-    """A certificate: of a CA when it has no issuer, of a client when there is an organization, else of a server."""
+    """Return a certificate: of a CA without an issuer, of a client with an organization, otherwise of a server."""
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
     subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
@@ -58,5 +58,5 @@ def certificate(
 
 
 def pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    """The key as PEM text, not encrypted."""
+    """Return the key as unencrypted PEM text."""
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

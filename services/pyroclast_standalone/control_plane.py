@@ -1,4 +1,4 @@
-"""A whole control plane on this machine: which processes it has, with which settings, in which order they start."""
+"""The control plane on this machine: its processes, their settings, and the order in which they start."""
 
 from __future__ import annotations
 
@@ -34,17 +34,19 @@ USER_AGENT = "pyroclast"
 DEFAULT_QUEUE_SECONDS = 60.0
 ANSWER_SECONDS = 2.0
 DATABASE_VARIABLE = "PYROCLAST_DATABASE_URL"
-"""Where it is set, the recorder reads the URL of its database from it: a password has no place in a command line."""
+"""The variable with the URL of the recorder's database, because a command line must not contain a password."""
 
-SCHEDULER_NAME = "volcano"  # of the scheduler that is started, as its settings have it by default
+SCHEDULER_NAME = "volcano"  # the default scheduler name in the settings
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to start. `kubeconfig` names an existing cluster; without one the embedded API server starts, on `port` (0: any).
+    """The options of a control plane. `kubeconfig` names an existing cluster. Without it, the embedded API server starts.
 
-    `place_before_pods`: gangs are placed before their pods exist. `publish_native_groups`: gangs of Jobs are shown as PodGroups
-    of Kubernetes itself.
+    Attributes:
+        port: the port of the embedded API server, 0 for any.
+        place_before_pods: whether gangs are placed before their pods exist.
+        publish_native_groups: whether gangs of Jobs are also shown as native PodGroups.
     """
 
     directory: DataDirectory
@@ -61,9 +63,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A control plane that serves: its administrator's kubeconfig, the URL of its web page, and `watch`.
+    """A running control plane: its administrator's kubeconfig, the URL of its web page, and `watch`.
 
-    `watch` keeps it alive until cancelled.
+    `watch` keeps the control plane running until cancelled.
     """
 
     kubeconfig: Path
@@ -73,7 +75,7 @@ class Plane:
     board: str
 
     async def watch(self) -> None:
-        """Start again what dies and keep credentials fresh, until cancelled."""
+        """Restart processes that die and renew credentials, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.supervisor.watch())
             group.create_task(self.accounts.keep_fresh())
@@ -81,10 +83,10 @@ class Plane:
 
 @asynccontextmanager
 async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator[Plane]:
-    """Start everything, yield when all serve and queue `default` is Open, stop everything at the end.
+    """Start all processes. Yield when all are ready and the queue `default` is Open. At the end, stop all processes.
 
     Raises:
-        CommandError: what could not be started, and why.
+        CommandError: a process could not be started. The message says why.
     """
     directory = options.directory
     port = await check(options)
@@ -103,10 +105,10 @@ async def running(options: Options, say: Callable[[str], None]) -> AsyncIterator
 
 
 async def check(options: Options) -> int:
-    """Before anything is written: whether `running` can begin. The port that the embedded API server is to have, else 0.
+    """Check, before anything is written, whether `running` can start. Return the port for the embedded API server, otherwise 0.
 
     Raises:
-        CommandError: a control plane runs in this directory, something listens on the port, or the cluster does not answer.
+        CommandError: a control plane runs in this directory, the port is in use, or the cluster does not answer.
     """
     directory = options.directory
     directory.check_idle()
@@ -121,7 +123,7 @@ async def check(options: Options) -> int:
 
 
 async def purge(kubeconfig: Path) -> None:
-    """Take away from a cluster all that `running` installed there, and with the CRDs all objects of our kinds."""
+    """Remove from a cluster everything that `running` installed. With the CRDs, all objects of Pyroclast's kinds are deleted."""
     async with Client(load_config(str(kubeconfig)), user_agent=USER_AGENT) as client:
         await remove(client, installation.objects("", place_before_pods=True, publish_native_groups=True))
 
@@ -200,7 +202,7 @@ class _Service:
 def _services(options: Options, webhook_port: int, history_port: int, board_port: int, scheduler: str) -> list[_Service]:
     root = options.directory.root
     scheduler_configuration = root / "scheduler.conf"
-    if not scheduler_configuration.exists():  # a user may have changed it
+    if not scheduler_configuration.exists():  # a user may have changed the file
         scheduler_configuration.write_text(installation.scheduler_configuration())
     configuration = ("--scheduler-conf", str(scheduler_configuration))
     lease = (
@@ -208,7 +210,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
         *(
             "--leader-elect-identity",
             identity(),
-        ),  # a service is started anew only when it has ended, so it need not wait for itself
+        ),  # the supervisor restarts a service only after it has ended, so the service need not wait for its own Lease
     )
     nodes = (
         "--nodes",
@@ -232,7 +234,7 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
         *("--login", "local", "--page-address", f"127.0.0.1:{board_port}", "--scheduler-url", f"http://{scheduler}"),
         *("--recorder-url", f"http://127.0.0.1:{history_port}", "--lease-namespace", installation.NAMESPACE),
     )
-    # processes have loopback addresses for pods, which probes of flows are to reach then
+    # pods that are processes have loopback addresses, which the probes of flows must reach
     probes = ("--probe-local-addresses",) if options.nodes and options.node_mode == "process" else ()
     discovery = ("--controller-configmap", f"{release}-controller-configmap")
     seats = ("--place-before-pods",) if options.place_before_pods else ()
@@ -264,12 +266,12 @@ def _services(options: Options, webhook_port: int, history_port: int, board_port
 
 
 def _wait_for(lease: str) -> tuple[str, str]:
-    """The flag by which a service waits while Volcano, where it is installed, does the same work under this Lease."""
+    """Return the flag with which a service waits while an installed Volcano holds this Lease."""
     return "--leader-elect-wait-for", f"volcano-system/{lease}"
 
 
 async def _tell(client: Client, service: str, url: str) -> None:
-    """Write down where a service answers, for people and the command line."""
+    """Write the URL of a service to a ConfigMap, for users and the command line."""
     name = f"{installation.RELEASE}-{service}"
     body = {
         "apiVersion": "v1",
@@ -282,7 +284,7 @@ async def _tell(client: Client, service: str, url: str) -> None:
 
 
 def _program(service: _Service, credentials: Path, address: str) -> Program:
-    """The program of `service`; health and metrics are served on `address`."""
+    """Return the program of `service`. Health and metrics are served on `address`."""
 
     async def is_ready() -> bool:
         try:
@@ -323,7 +325,7 @@ async def _is_open(client: Client, queue: Key) -> bool:
 
 
 def _last_port(kubeconfig: Path) -> int | None:
-    """The port of the last start, when it is known and free, so that a kubeconfig stays good over restarts."""
+    """Return the port of the last start if it is free, so that a kubeconfig stays valid after a restart. Otherwise None."""
     if not kubeconfig.exists():
         return None
     port = int(load_config(str(kubeconfig)).server.rpartition(":")[2])

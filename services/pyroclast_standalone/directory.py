@@ -1,4 +1,4 @@
-"""The data directory of a control plane: where its files lie, and the lock that says whether one is running."""
+"""The data directory of a control plane: the paths of its files, and the lock of a running control plane."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["DataDirectory"]
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Paths below `root`. Nothing is made before `prepare`."""
+    """Paths below `root`. Nothing is created before `prepare`."""
 
     root: Path
 
     @classmethod
     def default(cls) -> DataDirectory:
-        """`$XDG_DATA_HOME/pyroclast`, by default `~/.local/share/pyroclast`."""
+        """Return `$XDG_DATA_HOME/pyroclast`, by default `~/.local/share/pyroclast`."""
         home = os.environ.get("XDG_DATA_HOME")
         return cls((Path(home) if home else Path.home() / ".local/share") / "pyroclast")
 
     @classmethod
     def of_cluster(cls, kubeconfig: Path) -> DataDirectory:
-        """Where services started against the existing cluster of `kubeconfig` keep logs and credentials."""
+        """Return the directory for logs and credentials of services that use the existing cluster of `kubeconfig`."""
         digest = hashlib.sha256(str(kubeconfig.resolve()).encode()).hexdigest()[:12]
         return cls(cls.default().root / "clusters" / digest)
 
@@ -40,29 +40,31 @@ class DataDirectory:
 
     @property
     def logs(self) -> Path:
-        """One `NAME.log` for each process."""
+        """The folder with a `NAME.log` for each process."""
         return self.root / "logs"
 
     @property
     def accounts(self) -> Path:
-        """One `NAME.kubeconfig` and `NAME.token` for each service."""
+        """The folder with a `NAME.kubeconfig` and `NAME.token` for each service."""
         return self.root / "accounts"
 
     @property
     def addresses(self) -> Path:
-        """Where each service answers `/healthz`, `/readyz`, `/livez` and `/metrics`, as JSON: host and port by name."""
+        """The file with the address of each service for `/healthz`, `/readyz`, `/livez` and `/metrics`, as JSON: host and port by
+        name.
+        """
         return self.root / "addresses.json"
 
     @property
     def lock_file(self) -> Path:
-        """Held while a control plane runs here; contains the process id of the holder."""
+        """The file that is locked while a control plane runs here, with the process id of the holder."""
         return self.root / "pyroclast.lock"
 
     def prepare(self) -> None:
-        """Make the directory, readable by its owner alone.
+        """Create the directory. Only its owner can read it.
 
         Raises:
-            CommandError: it cannot be made or written.
+            CommandError: it cannot be created or written.
         """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -78,7 +80,7 @@ class DataDirectory:
         """Hold the lock of this directory.
 
         Raises:
-            CommandError: another control plane holds it.
+            CommandError: another control plane holds the lock.
         """
         with self.lock_file.open("a+") as file:
             try:
@@ -94,10 +96,10 @@ class DataDirectory:
             file.truncate()
 
     def check_idle(self) -> None:
-        """Make sure that no control plane runs here.
+        """Check that no control plane runs here.
 
         Raises:
-            CommandError: one does.
+            CommandError: a control plane runs here.
         """
         if (pid := self.running_pid()) is not None:
             raise self._taken(pid)
@@ -109,7 +111,7 @@ class DataDirectory:
         )
 
     def running_pid(self) -> int | None:
-        """Process id of the control plane that runs here, None when none does."""
+        """Return the process id of the control plane that runs here. None when none runs."""
         if not self.lock_file.exists():
             return None
         with self.lock_file.open("r") as file:

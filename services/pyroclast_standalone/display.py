@@ -1,4 +1,4 @@
-"""What `pyroclast run` prints: progress with the time since the start, trees with their branches."""
+"""The output of `pyroclast run`: progress with the time since the start, and trees with their branches."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from .following import Progress
 __all__ = ["Display", "tree_lines"]
 
 QUIET_SECONDS = 1.0
-INDENT = " " * 10  # below the name, which the time stands before
+INDENT = " " * 10  # below the name, which follows the time
 
 
 class Display:
-    """Progress lines with the time since the start.
+    """Prints progress lines with the time since the start.
 
-    A terminal shows each change, rewriting what it shows of an object while its phase stays. Elsewhere lines are printed for each
-    change of a phase, and without one at most once in `QUIET_SECONDS`; of a tree those branches that changed, and all at its end.
+    On a terminal each change is shown, and the lines of an object are overwritten while its phase stays. Elsewhere, lines are
+    printed for each change of a phase, and for other changes at most once in `QUIET_SECONDS`. Of a tree, the changed branches are
+    printed, and all branches at its end.
     """
 
     def __init__(self, out: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,16 +29,16 @@ class Display:
         self._clock = clock
         self._is_terminal = out.isatty()
         self._start = clock()
-        self._open: tuple[str, int] | None = None  # what may be rewritten, and how many lines it has
+        self._open: tuple[str, int] | None = None  # name and number of the lines that may be overwritten
         self._shown: dict[str, tuple[float, Progress]] = {}
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Print a permanent line."""
         self._close()
         print(text, file=self._out, flush=True)
 
     def show(self, name: str, now: Progress) -> bool:
-        """Show the progress of an object where it is news; False when it is held back for the moment."""
+        """Show the progress of an object if it has changed. Return False when the output is delayed."""
         at, before = self._shown.get(name, (-QUIET_SECONDS, None))
         elapsed = self._clock() - self._start
         if now == before:
@@ -56,7 +57,7 @@ class Display:
 
     def _rewrite(self, name: str, lines: list[str], *, is_same_phase: bool) -> None:
         columns, height = shutil.get_terminal_size()
-        lines = [line[: columns - 1] for line in lines]  # a line that wraps could not be rewritten
+        lines = [line[: columns - 1] for line in lines]  # a wrapped line could not be overwritten
         if self._open is not None and self._open[0] == name and is_same_phase and self._open[1] < height:
             up = self._open[1] - 1
             print("\r" + (f"\033[{up}A" if up else "") + "\033[J", end="", file=self._out)
@@ -72,7 +73,7 @@ class Display:
 
 
 def tree_lines(progress: Progress) -> list[str]:
-    """A line for each branch and its branches, indented, the phases one below the other."""
+    """Return an indented line for each branch and its branches, with aligned phases."""
     rows = list(_rows(progress, ""))
     width = max((len(label) for label, _ in rows), default=0)
     return [f"{INDENT}{label:<{width}}  {branch}" for label, branch in rows]

@@ -1,4 +1,4 @@
-"""What the command reports to its user: one line that names the thing, what is wrong and what would be right."""
+"""The error of the command: one line with the object, the fault and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["CommandError"]
 
 
 class CommandError(Exception):
-    """Ends the command with exit status `status` and this text as its one line on standard error."""
+    """Ends the command with exit status `status` and this message as the only line on standard error."""
 
     def __init__(self, message: str, *, status: int = 1) -> None:
         super().__init__(message)

@@ -1,6 +1,6 @@
-"""The progress of what was submitted in words: what it waits for and why, what runs, how it ended. Pure.
+"""Describes the progress of submitted objects: why they wait, what runs, and how they ended. Pure.
 
-Flows, which are trees, are in `following_flows`.
+The progress of flows, which are trees, is in `following_flows`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Progress", "hyper_job_progress", "pod_progress", "progress"]
 SUCCEEDED: Final[frozenset[str]] = frozenset({JobPhase.COMPLETED, FlowPhase.SUCCEED, PodPhase.SUCCEEDED})
 FAILED: Final[frozenset[str]] = frozenset({JobPhase.FAILED, JobPhase.TERMINATED, JobPhase.ABORTED})
 _WAITS: Final = frozenset({JobReason.NOT_ENOUGH_PODS, JobReason.VOLUME_CLAIM_NOT_FOUND})
-FINISHED: Final = SUCCEEDED | FAILED  # the kinds that end do not use one word for two things
+FINISHED: Final = SUCCEEDED | FAILED  # no two of these kinds use one word for different phases
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One line about an object, and one for each of its `branches`, by their names. Two that are equal need not both be shown."""
+    """A line about an object, and a Progress for each of its `branches` by name. Equal values need not be shown twice."""
 
     phase: str
     detail: str
@@ -33,12 +33,12 @@ class Progress:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the object has ended, successfully or not."""
         return self.phase in FINISHED
 
     @property
     def is_successful(self) -> bool:
-        """Whether it has ended as it should."""
+        """Whether the object has ended successfully."""
         return self.phase in SUCCEEDED
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Progress:
 
 
 def progress(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> Progress:
-    """What `job` does now, from its PodGroup (None: not made yet) and the pods that exist."""
+    """Return the progress of `job` from its PodGroup (None before it exists) and its existing pods."""
     phase = job.status.state.phase or JobPhase.PENDING
     if phase in FINISHED:
         return Progress(phase, _outcome(job, pods))
@@ -56,7 +56,7 @@ def progress(job: Job, group: PodGroup | None, pods: Sequence[Pod]) -> Progress:
 
 
 def pod_progress(pod: Pod) -> Progress:
-    """What a pod that is in no Job does now."""
+    """Return the progress of a pod without a Job."""
     phase = pod.status.phase or PodPhase.PENDING
     told = [pod.status.message or pod.status.reason]
     if phase == PodPhase.PENDING:
@@ -70,9 +70,9 @@ def pod_progress(pod: Pod) -> Progress:
 
 
 def hyper_job_progress(hyper_job: HyperJob) -> Progress:
-    """What a HyperJob does now, with a branch for each of its Jobs.
+    """Return the progress of a HyperJob, with a branch for each of its Jobs.
 
-    It has ended when its conditions say so, or when all its Jobs have and nothing can change any more.
+    The HyperJob has ended when its conditions say so, or when all its Jobs have ended and no further change is possible.
     """
     conditions = {condition.type: condition for condition in hyper_job.status.conditions}
     rows = hyper_job.status.replicated_jobs_status
@@ -116,7 +116,7 @@ def _what_it_waits_for(job: Job, group: PodGroup | None, pods: Sequence[Pod]) ->
 
 
 def _cause(job: Job, group: PodGroup | None) -> str:
-    """What keeps the Job from coming before the scheduler, as it says itself; else what its PodGroup says, which is sooner."""
+    """Return why the Job waits: its own message, or that of its PodGroup, which is written earlier."""
     own = job.status.state.message.removeprefix("waits: ") if job.status.state.reason in _WAITS else ""
     return own if group is None or (own and not pending.reason_of(own)) else _unschedulable(group)
 
@@ -129,7 +129,7 @@ def _unschedulable(group: PodGroup) -> str:
 
 
 def _tasks(pods: Iterable[Pod]) -> str:
-    """`launcher 1 Running, worker 2 Running 1 Pending`: each task with how many pods are in which phase."""
+    """Return the pods of each task by phase: `launcher 1 Running, worker 2 Running 1 Pending`."""
     by_task: dict[str, Counter[str]] = {}
     for pod in pods:
         task = pod.metadata.annotations.get(keys.TASK_SPEC, "pods")

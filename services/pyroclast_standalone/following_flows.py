@@ -1,4 +1,4 @@
-"""The progress of a JobFlow as a tree: each entry below the last of those that it waits for, with its Jobs. Pure."""
+"""Describes the progress of a JobFlow as a tree: each entry below the last entry that it waits for, with its Jobs. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .following import Progress
 __all__ = ["MOST_LEVELS", "flow_progress"]
 
 MOST_LEVELS: Final = 40
-"""Of a tree: a flow may be a chain of hundreds, which nobody reads indented."""
+"""Most levels of a tree. A flow may be a chain of hundreds of entries, whose indentation would be unreadable."""
 
 _OWN_WORDS = frozenset(EntryPhase)
 
@@ -31,7 +31,7 @@ class _Tree:
 
 
 def flow_progress(flow: JobFlow, jobs: Mapping[str, Progress]) -> Progress:
-    """What `flow` does now; `jobs` are its Jobs that exist, by their names."""
+    """Return the progress of `flow`. `jobs` are its existing Jobs by name."""
     built = graph.build(flow.spec)
     children: dict[str, list[str]] = {}
     for name, parent in _parents(built).items():
@@ -45,9 +45,9 @@ def flow_progress(flow: JobFlow, jobs: Mapping[str, Progress]) -> Progress:
 
 
 def _parents(built: graph.Graph) -> dict[str, str]:
-    """The entry below which each one stands, empty for none: of those that it needs, the first with the longest way to it.
+    """Return the parent of each entry in the tree, empty for none: of the needed entries, the first with the longest path.
 
-    From `MOST_LEVELS` on an entry stands beside the one that it would stand below.
+    From `MOST_LEVELS` on, an entry is a sibling of its parent.
     """
     depths: dict[str, int] = {}
     parents: dict[str, str] = {}
@@ -76,13 +76,13 @@ def _entry(tree: _Tree, name: str) -> Progress:
 
 
 def _round(name: str, job: str) -> int | None:
-    """Which round the Job `name` is of the loop whose Jobs are named `job` and a number; None when it is none of them."""
+    """Return the loop round of the Job `name`, if its name is `job` and a number. Otherwise None."""
     index = name.removeprefix(f"{job}-")
     return int(index) if index != name and index.isdecimal() else None
 
 
 def _condition(tree: _Tree, name: str) -> FlowJobCondition:
-    """What the status says of an entry. Of a large flow only the row of its Job may say how that is."""
+    """Return the condition of an entry in the status. A large flow may only have a row for its Job."""
     status, job = tree.flow.status, job_name(tree.flow.metadata.name, name)
     if (said := status.conditions.get(job)) is not None:
         return said

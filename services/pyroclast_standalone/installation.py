@@ -1,6 +1,6 @@
-"""What a cluster needs before the services can work there, installed from the rendered chart.
+"""Installs the objects that the services need in a cluster, from the rendered chart.
 
-The services themselves are not installed: they run as local processes, which the webhook configurations reach by URL.
+The services themselves run as local processes, which the webhook configurations reach by URL.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RELEASE = "pyroclast"
 NAMESPACE = "pyroclast-system"
 FIELD_MANAGER = "pyroclast"
 
-# In the order in which they are installed; what is not named here (Deployments, Services …) belongs to an installation by helm.
+# The kinds in the order of installation. Other kinds (Deployments, Services …) belong to an installation by helm.
 KINDS = (
     "Namespace",
     "CustomResourceDefinition",
@@ -50,13 +50,13 @@ ESTABLISHED_SECONDS = 30.0
 def objects(
     webhook_url: str, *, is_embedded: bool = False, place_before_pods: bool = False, publish_native_groups: bool = False
 ) -> list[Manifest]:
-    """The manifests to install, in order; webhooks call `webhook_url` (scheme, host and port).
+    """Return the manifests to install, in order. The webhooks call `webhook_url` (scheme, host and port).
 
-    `place_before_pods`: gangs are placed before their pods exist, and nobody else may say where they go.
-    `publish_native_groups`: gangs of Jobs are shown as PodGroups of Kubernetes itself.
+    With `place_before_pods`, gangs are placed before their pods exist, and no other client may set placements. With
+    `publish_native_groups`, gangs of Jobs are also shown as native PodGroups.
 
-    The embedded control plane gets a storage class too, which a cluster has of its own, and no admission policies: it evaluates
-    none.
+    The embedded control plane also gets a storage class, which a real cluster has already. Admission policies are left out, as
+    the embedded API server does not evaluate them.
     """
     found: list[Manifest] = []
     for file in ("manifests.yaml", "nodes.yaml", *(("storage.yaml",) if is_embedded else ())):
@@ -71,7 +71,7 @@ def objects(
 
 
 def _publishing() -> list[Manifest]:
-    """The right to create PodGroups of Kubernetes itself, which the controllers have in the chart only where they use it."""
+    """Return the RBAC rules for creating native PodGroups, which the chart has only if the controllers need them."""
     name, group = f"{RELEASE}-native-groups", "rbac.authorization.k8s.io"
     rule = {"apiGroups": [NATIVE_POD_GROUPS.group], "resources": [NATIVE_POD_GROUPS.plural], "verbs": ["create", "get", "patch"]}
     account = {"kind": "ServiceAccount", "name": f"{RELEASE}-controllers", "namespace": NAMESPACE}
@@ -88,7 +88,7 @@ def _publishing() -> list[Manifest]:
 
 
 def scheduler_configuration() -> str:
-    """The scheduler's configuration file, from the chart's ConfigMap."""
+    """Return the scheduler's configuration file from the chart's ConfigMap."""
     for document in objects(""):
         if document["kind"] == "ConfigMap" and "volcano-scheduler.conf" in document.get("data", {}):
             return str(document["data"]["volcano-scheduler.conf"])
@@ -96,12 +96,12 @@ def scheduler_configuration() -> str:
 
 
 def in_process_webhooks(module: str) -> tuple[str, ...]:
-    """The flag that names the webhooks which leave out what the program of `module` creates, as the chart gives it to it."""
+    """Return the flag of `module` that names the webhooks which skip its objects, as in the chart."""
     return tuple(word for word in arguments(module) if word.startswith("--in-process-webhooks="))
 
 
 def arguments(module: str) -> list[str]:
-    """What the chart, with its default values, gives to the program of `module`."""
+    """Return the arguments of the program `module` in the chart with its default values."""
     for document in _documents("manifests.yaml"):
         if document["kind"] in ("Deployment", "StatefulSet"):
             (container,) = document["spec"]["template"]["spec"]["containers"]
@@ -111,7 +111,7 @@ def arguments(module: str) -> list[str]:
 
 
 async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
-    """Bring the objects to what `manifests` say, by server-side apply; CRDs are waited for until they are served."""
+    """Apply `manifests` by server-side apply. Wait until the CRDs are served."""
     catalogue = Catalogue(client)
     crds = [manifest for manifest in manifests if manifest["kind"] == "CustomResourceDefinition"]
 
@@ -130,13 +130,13 @@ async def apply(client: Client, manifests: Sequence[Manifest]) -> None:
 
 
 def _is_established(crd: dict[str, Any]) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just taken it
+    conditions = (crd.get("status") or {}).get("conditions") or []  # null on a server that has just created it
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
 
 
 @cache
 def _documents(file: str) -> list[Manifest]:
-    """The objects in a file of the package data, to be read only."""
+    """Return the objects in a file of the package data, which must not be modified."""
     text = resources.files(__package__).joinpath("data", file).read_text()
     return [document for document in yaml.load_all(text, Loader=yaml.CSafeLoader) if document]
 

@@ -1,4 +1,4 @@
-"""Manifests: read from files as kubectl reads them, and matched to the resource types that a server serves."""
+"""Reads manifests from files as kubectl does, and finds the resource type of each."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Manifest = dict[str, Any]
 
 
 def read(paths: Iterable[Path]) -> list[Manifest]:
-    """All objects in the YAML or JSON files and folders of `paths`, Lists unfolded, in order.
+    """Return all objects in the YAML or JSON files and folders of `paths`, with Lists expanded, in order.
 
     Raises:
-        CommandError: a file that cannot be read or is no manifest; names file, position and field.
+        CommandError: a file cannot be read or is not a manifest. The message names file, position and field.
     """
     found: list[Manifest] = []
     for path in _files(paths):
@@ -43,13 +43,13 @@ def read(paths: Iterable[Path]) -> list[Manifest]:
 
 
 def key_of(manifest: Manifest, kind: ResourceType) -> Key:
-    """Namespace (of namespaced kinds, `default` where none is given) and name of an object."""
+    """Return namespace and name of an object. The namespace of a namespaced kind is `default` if none is given."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace") or "default" if kind.namespaced else "", metadata.get("name", ""))
 
 
 def has_all(found: object, wanted: object) -> bool:
-    """Whether `found` has every field of `wanted` with its value; fields that the server added do not matter."""
+    """Return whether `found` has every field of `wanted` with the same value. Further fields in `found` are ignored."""
     match found, wanted:
         case dict(), dict():
             return all(name in found and has_all(found[name], value) for name, value in wanted.items())
@@ -89,17 +89,17 @@ def _one_line(error: Exception) -> str:
 
 
 class Catalogue:
-    """Which resource type serves an apiVersion and kind, asked of the server once per group version."""
+    """The resource type of each apiVersion and kind, read from the server once for each group version."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: dict[str, dict[str, ResourceType]] = {}
 
     async def type_of(self, manifest: Manifest) -> ResourceType:
-        """The resource type of an object.
+        """Return the resource type of an object.
 
         Raises:
-            CommandError: the server does not serve it.
+            CommandError: the server does not serve the kind.
         """
         api_version, kind = manifest["apiVersion"], manifest["kind"]
         if kind not in self._known.get(api_version, {}):

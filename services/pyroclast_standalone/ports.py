@@ -1,4 +1,4 @@
-"""TCP ports of this machine for what `pyroclast up` starts."""
+"""TCP ports on this machine for the processes of `pyroclast up`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 __all__ = ["free_port", "is_free"]
 
 RANGE: Final = range(20_000, 32_768)
-"""Below the ports that Linux gives to outgoing connections, so that none of these takes one before it is listened on."""
+"""Ports below Linux's range for outgoing connections, so that no such connection takes a port before a server listens on it."""
 
 TRIES: Final = 100
 
@@ -17,7 +17,7 @@ _reserved: Final[list[socket.socket]] = []
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens on `port` of 127.0.0.1."""
+    """Return whether no process listens on `port` of 127.0.0.1."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -28,10 +28,10 @@ def is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 on which nobody listens, and that nobody else is given while this process lives.
+    """Return a port of 127.0.0.1 on which no process listens, and reserve it while this process runs.
 
     Raises:
-        OSError: none was found.
+        OSError: no free port was found.
     """
     for _ in range(TRIES):
         port = random.choice(RANGE)  # noqa: S311 - not a secret
@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 def _reserve(port: int) -> bool:
-    """Keep others from drawing `port`; whether it was free. Whoever lets addresses be reused, as servers do, may listen there."""
+    """Reserve `port`. Return whether it was free. A server that allows address reuse may listen on a reserved port."""
     holder = socket.socket()
     try:
         holder.bind(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The child processes of a control plane: started, watched, started again when they die, stopped together."""
+"""The child processes of a control plane: starts them, restarts those that die, and stops them together."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .errors import CommandError
 
 __all__ = ["Program", "Supervisor"]
 
-FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs notice
+FIRST_DELAY_SECONDS = 0.5  # a killed service should be back before its Jobs are affected
 LONGEST_DELAY_SECONDS = 30.0
-STEADY_SECONDS = 60.0  # a process that lived this long starts again without delay growing
+STEADY_SECONDS = 60.0  # after this running time, the restart delay does not grow
 STOP_SECONDS = 15.0  # longer than any service needs to drain
 READY_SECONDS = 60.0
-KILLED = {-signal.SIGKILL, -signal.SIGTERM}  # somebody else's doing: it would not end again by itself
-USAGE_STATUS = 2  # a process that refuses its settings will refuse them again
+KILLED = {-signal.SIGKILL, -signal.SIGTERM}  # killed from outside: the process would not end again by itself
+USAGE_STATUS = 2  # a process that rejects its settings would reject them again
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to start: `python -m module arguments`. `is_ready` is asked until it says yes."""
+    """A program to start: `python -m module arguments`. `is_ready` is called until it returns True."""
 
     name: str
     module: str
@@ -44,7 +44,7 @@ class _Child:
 
 
 class Supervisor:
-    """Runs programs as children. `say` gets a line `NAME pid=N` at each start."""
+    """Runs programs as child processes. `say` is called with a line `NAME pid=N` at each start."""
 
     def __init__(self, logs: Path, say: Callable[[str], None]) -> None:
         self._logs = logs
@@ -56,7 +56,7 @@ class Supervisor:
         """Start `program` and wait until it is ready.
 
         Raises:
-            CommandError: it ended or was not ready in time; the text carries the last line of its log.
+            CommandError: the program ended or was not ready in time. The message contains the last line of its log.
         """
         child = await self._spawn(program)
         deadline = time.monotonic() + READY_SECONDS
@@ -73,17 +73,17 @@ class Supervisor:
             await asyncio.sleep(0.05)
 
     async def watch(self) -> None:
-        """Start again whatever dies, until cancelled.
+        """Restart processes that die, until cancelled.
 
         Raises:
-            CommandError: a process refused its settings.
+            CommandError: a process rejected its settings.
         """
         async with asyncio.TaskGroup() as group:
             for name in list(self._children):
                 group.create_task(self._keep(name))
 
     async def stop(self) -> None:
-        """End all children, those that do not end in time by force: all at once but the first, on which the others depend."""
+        """Stop all children, by force after a timeout. All are stopped together, except the first, on which the others depend."""
         self._stopping = True
         children = list(self._children.values())
         async with asyncio.TaskGroup() as group:
@@ -153,7 +153,7 @@ def _how(status: int) -> str:
 
 
 def _die_with_parent() -> None:
-    """In the child, before exec: leave the terminal's process group, and end when the supervisor ends, however it ends."""
+    """In the child before exec: leave the terminal's process group, and end when the supervisor ends in any way."""
     os.setpgid(0, 0)
     if sys.platform == "linux":
         parent_death_signal = 1  # PR_SET_PDEATHSIG

@@ -1,4 +1,4 @@
-"""Whether an API server answers at all, said at once and in one line."""
+"""Checks whether an API server answers, with a single request and a message of one line."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["require_answer"]
 
 
 async def require_answer(client: Client, source: str) -> None:
-    """Ask once, whatever the answer is. `source` is the option that named the server.
+    """Send one request. Any answer is enough. `source` is the option that named the server.
 
     Raises:
-        CommandError: nothing answers there.
+        CommandError: no server answers.
     """
     try:
         await client.request("GET", "/readyz", once=True)

@@ -1,4 +1,4 @@
-"""`pyroclast release`: takes our finalizers off what an uninstalled Pyroclast has left, so that it can be deleted."""
+"""The command `pyroclast release`: removes Pyroclast's finalizers after an uninstall, so that the objects can be deleted."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from .takeover.inventory import DEPLOYMENTS
 __all__ = ["refuse_beside_ours", "release", "release_all"]
 
 _HELD: Final = ((JOB_FLOWS, FLOW_FINALIZER), (HYPER_JOBS, HYPER_JOB_FINALIZER))
-"""The kinds that our programs hold until their Jobs are gone, and how."""
+"""The kinds whose deletion waits for their Jobs, and the finalizer of each."""
 
 _TRIES: Final = 5
 
 
 async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Take our finalizers off all objects of the cluster. Nothing is deleted.
+    """Remove Pyroclast's finalizers from all objects of the cluster. Nothing is deleted.
 
     Returns:
         0.
 
     Raises:
-        CommandError: Pyroclast still runs in the cluster, or somebody else writes to an object all the time.
+        CommandError: Pyroclast still runs in the cluster, or another client writes an object all the time.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -43,10 +43,10 @@ async def release(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def refuse_beside_ours(client: Client) -> None:
-    """See that no program of ours runs.
+    """Check that no program of Pyroclast runs.
 
     Raises:
-        CommandError: one does.
+        CommandError: a program runs.
     """
     ours = (await client.list(DEPLOYMENTS, label_selector="app.kubernetes.io/name=pyroclast"))[0]
     running = sorted(each["metadata"]["name"] for each in ours if each["spec"].get("replicas", 1))
@@ -55,10 +55,10 @@ async def refuse_beside_ours(client: Client) -> None:
 
 
 async def release_all(client: Client) -> list[tuple[ResourceType, Key]]:
-    """Remove our finalizers from all objects, and return the objects that had one. Other finalizers stay.
+    """Remove Pyroclast's finalizers from all objects. Return the objects that had one. Other finalizers stay.
 
     Raises:
-        CommandError: somebody else writes to an object so often that no removal succeeds.
+        CommandError: another client writes an object so often that no removal succeeds.
     """
     released = []
     for kind, finalizer in _HELD:

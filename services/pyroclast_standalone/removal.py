@@ -1,4 +1,4 @@
-"""Takes away from a cluster what `installation` brought there: our objects, all objects of our kinds, and the simulated nodes."""
+"""Removes what `installation` created in a cluster: the objects, all objects of Pyroclast's kinds, and the simulated nodes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ POLL_SECONDS = 0.2
 
 
 async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds: float = WAIT_SECONDS) -> None:
-    """Delete the objects in reverse order, and the simulated nodes with the pods on them; return when all of them are gone.
+    """Delete the objects in reverse order, and the simulated nodes with their pods. Return when all are gone.
 
-    What is gone already is passed over. Finalizers of objects of our kinds are lifted, as nothing is left to honour them.
+    An object that does not exist is skipped. Finalizers of objects of Pyroclast's kinds are removed, because no controller is
+    left to handle them.
 
     Raises:
-        CommandError: some are still there after `wait_seconds`; names them.
+        CommandError: some objects still exist after `wait_seconds`. The message names them.
     """
     catalogue = Catalogue(client)
     deleted: list[tuple[ResourceType, Key]] = []
@@ -42,7 +43,7 @@ async def remove(client: Client, manifests: Sequence[Manifest], *, wait_seconds:
 
 
 async def _wait_until_gone(client: Client, deleted: Sequence[tuple[ResourceType, Key]], wait_seconds: float) -> None:
-    """A definition goes after the objects of its kind, a namespace after what is in it: later than the answer to their DELETE."""
+    """Wait until the objects are gone. A definition and a namespace are removed only after their content."""
     deadline = asyncio.get_running_loop().time() + wait_seconds
     left = list(deleted)
     while left := [each for each in left if await _is_there(client, *each)]:
@@ -71,7 +72,7 @@ async def _lift_finalizers(client: Client, kind: ResourceType) -> None:
 
 
 async def _remove_nodes(client: Client) -> None:
-    """A pod of a node that is no more would wait for ever for somebody to stop it."""
+    """Delete the simulated nodes and their pods. A pod without its node would never be removed."""
     nodes, _ = await client.list(NODES)
     for node in nodes:
         if SIMULATED not in node["metadata"].get("annotations", {}):

@@ -1,4 +1,4 @@
-"""`pyroclast run`: submit manifests and follow what they describe to its end."""
+"""The command `pyroclast run`: submits manifests and follows the objects to their end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KUBECTL_NAMES = {JOBS: "vcjob", JOB_FLOWS: "jobflow,vcjob", HYPER_JOBS: "hyperjo
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether all that has an end came to a good one, and what to give `kubectl get` to look at it."""
+    """Whether all objects with an end were successful, and the arguments for `kubectl get` to see them."""
 
     is_successful: bool
     kinds: str
@@ -39,15 +39,15 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Submitted:
-    followed: dict[ResourceType, dict[Key, str]] = field(default_factory=dict)  # uid by key
-    objects: list[tuple[ResourceType, Key]] = field(default_factory=list)  # those that were created
+    followed: dict[ResourceType, dict[Key, str]] = field(default_factory=dict)  # UID by key
+    objects: list[tuple[ResourceType, Key]] = field(default_factory=list)  # created objects
 
 
 async def submit_and_follow(kubeconfig: Path, objects: Sequence[Manifest], display: Display) -> Outcome:
-    """Create all `objects` (or none, where one is refused), and show the progress of those that have an end until then.
+    """Create all `objects`, or none if one is rejected. Show the progress of those with an end until they have ended.
 
     Raises:
-        CommandError: an object was refused, was deleted meanwhile, or no API server answers.
+        CommandError: an object was rejected, was deleted meanwhile, or no API server answers.
     """
     cluster = load_config(str(kubeconfig))
     async with Client(cluster, user_agent=USER_AGENT, on_warning=lambda text: display.say(f"Warning: {text}")) as client:
@@ -88,7 +88,7 @@ async def _submit(client: Client, objects: Sequence[Manifest], display: Display)
 
 
 async def _create(client: Client, kind: ResourceType, key: Key, manifest: Manifest) -> dict[str, Any] | None:
-    """Create an object; None when there is one that has all that `manifest` says, as after an earlier run."""
+    """Create an object. None when an object with all fields of `manifest` exists already, as after an earlier run."""
     try:
         return await client.create(kind, manifest, namespace=key.namespace, field_manager=FIELD_MANAGER, strict=True)
     except AlreadyExists:
@@ -101,7 +101,7 @@ async def _create(client: Client, kind: ResourceType, key: Key, manifest: Manife
 
 
 async def _clear_finished(client: Client, kind: ResourceType, key: Key, display: Display) -> None:
-    """Make way for an object of a name that an earlier, finished run left behind; one that still runs is not touched."""
+    """Delete a finished object of the same name from an earlier run. An object that still runs is not changed."""
     try:
         found = await client.get(kind, key)
     except NotFound:
@@ -125,11 +125,11 @@ async def _clear_finished(client: Client, kind: ResourceType, key: Key, display:
 
 
 async def _take_back(client: Client, done: _Submitted) -> str:
-    """Delete what was created; in words, what became of it."""
+    """Delete the created objects. Return the result as text."""
     kept = []
     for kind, key in reversed(done.objects):
         try:
-            if kind in (JOB_FLOWS, JOB_TEMPLATES):  # which are protected while a flow is at work
+            if kind in (JOB_FLOWS, JOB_TEMPLATES):  # a running flow protects these objects
                 allow = {"metadata": {"annotations": {keys.FORCE_DELETE: "true"}}}
                 await client.patch(kind, key, allow, PatchKind.MERGE)
             await client.delete(kind, key)

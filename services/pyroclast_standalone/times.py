@@ -1,4 +1,4 @@
-"""Times as the API writes them, as seconds since the epoch, which is how server and nodes reckon, and as ages in tables."""
+"""Converts times between the API's format and seconds since the epoch, and formats ages for tables."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _YEAR: Final = 365 * _DAY
 
 
 def epoch(text: str | None) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time; None for none."""
+    """Return the seconds since the epoch of an RFC 3339 time. None without a time."""
     return seconds_of(text) if text else None
 
 
 def seconds_of(text: str) -> float:
-    """Seconds since the epoch of a time as the API writes it.
+    """Return the seconds since the epoch of a time in the API's format.
 
     Raises:
-        ValueError: it is no such time.
+        ValueError: the text is not such a time.
     """
     return datetime.fromisoformat(text).timestamp()
 
 
 def rfc3339(seconds: float) -> str:
-    """The API's time, in whole seconds: `2026-01-02T15:04:05Z`."""
+    """Return a time in the API's format, in whole seconds: `2026-01-02T15:04:05Z`."""
     return _whole(int(seconds))
 
 
@@ -39,12 +39,12 @@ def _whole(seconds: int) -> str:
 
 
 def micro_rfc3339(seconds: float) -> str:
-    """The API's MicroTime."""
+    """Return a time in the API's MicroTime format."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def nano_rfc3339(seconds: float) -> str:
-    """The time at the head of a log line, with nine digits of a second."""
+    """Return the time of a log line, with nine fractional digits."""
     whole = int(seconds)
     return datetime.fromtimestamp(whole, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int((seconds - whole) * 1e9):09d}Z"
 
@@ -54,7 +54,10 @@ def _pair(whole: int, unit: str, rest: int, rest_unit: str) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """`seconds` for people: `119s`, `5m30s`, `2h59m`, `47h`, `7d23h`, `1y`; `<invalid>` when more than a second in the future."""
+    """Return `seconds` as text: `119s`, `5m30s`, `2h59m`, `47h`, `7d23h`, `1y`.
+
+    `<invalid>` for more than a second in the future.
+    """
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -84,7 +87,7 @@ def human_duration(seconds: float) -> str:
 
 
 def parse_time(text: object) -> float | None:
-    """Seconds since the epoch of an RFC 3339 time, or None where `text` is none."""
+    """Return the seconds since the epoch of an RFC 3339 time. None when `text` is not a time."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -95,6 +98,6 @@ def parse_time(text: object) -> float | None:
 
 
 def since(text: object, now: float) -> str:
-    """Time elapsed from the RFC 3339 time `text` until `now` (seconds since the epoch); `<unknown>` without a time."""
+    """Return the time from the RFC 3339 time `text` until `now` (seconds since the epoch). `<unknown>` without a time."""
     then = parse_time(text)
     return "<unknown>" if then is None else human_duration(now - then)

@@ -1,4 +1,4 @@
-"""What `pyroclast run` watches in a namespace: the objects that it follows, and what tells of their progress."""
+"""The objects that `pyroclast run` watches in a namespace: the followed objects, and those that show their progress."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ ENDING: Final[Mapping[ResourceType, type[ObjectRecord]]] = {JOBS: Job, JOB_FLOWS
 
 
 def has_end(kind: ResourceType, manifest: Mapping[str, Any]) -> bool:
-    """Whether an object comes to an end by itself, by which its outcome can be told."""
+    """Return whether an object ends by itself, so that it has an outcome."""
     if kind == PODS:
         return ((manifest.get("spec") or {}).get("restartPolicy") or "Always") != "Always"
     return kind in ENDING
 
 
 def progress_of(kind: ResourceType, found: dict[str, Any]) -> Progress:
-    """How far an object of a kind that has an end has come, by itself alone."""
+    """Return the progress of an object with an end, from the object alone."""
     return _progress(record_of(found, ENDING[kind]), None)
 
 
 class View:
-    """The objects of one namespace that are followed, and the Jobs, PodGroups and pods that tell of them, as watched.
+    """The followed objects of one namespace, and the watched Jobs, PodGroups and pods that show their progress.
 
     Args:
-        client: the API server.
-        namespace: the one to watch.
-        followed: by kind, the uids of those to follow by their keys.
-        changed: called when any of it has changed.
+        client: the client of the API server.
+        namespace: the namespace to watch.
+        followed: the UIDs of the followed objects, by kind and key.
+        changed: called when any of the objects has changed.
     """
 
     def __init__(
@@ -67,15 +67,15 @@ class View:
             informer.on_change(lambda _old, _new: changed())
 
     async def synced(self) -> None:
-        """Wait until all of it has been read once."""
+        """Wait until all objects have been listed once."""
         for informer in self.informers:
             await informer.synced()
 
     def progress(self) -> dict[tuple[ResourceType, Key], Progress]:
-        """How far each of those that are followed has come.
+        """Return the progress of each followed object.
 
         Raises:
-            CommandError: one was deleted.
+            CommandError: an object was deleted.
         """
         found: dict[tuple[ResourceType, Key], Progress] = {}
         for kind, key, uid in self._followed:
@@ -86,7 +86,7 @@ class View:
         return found
 
     def of_job(self, job: Job) -> Progress:
-        """How far a Job has come, with what its PodGroup and its pods tell."""
+        """Return the progress of a Job from its PodGroup and its pods."""
         group = self.groups.get(Key(job.metadata.namespace, f"{job.metadata.name}-{job.metadata.uid}"))
         return following.progress(job, group, self.pods.by_index("job", job.metadata.name))
 

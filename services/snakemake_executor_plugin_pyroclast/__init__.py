@@ -1,4 +1,4 @@
-"""Snakemake finds executors by the name of their package: this one is in `pyroclast_client.integrations.snakemake`."""
+"""Snakemake finds an executor by the name of its package. The implementation is `pyroclast_client.integrations.snakemake`."""
 
 from pyroclast_client.integrations.snakemake import Executor, ExecutorSettings, common_settings
 

@@ -1,4 +1,4 @@
-"""How long Jobs ran and how they ended, as metrics per queue: several services see ends, each those of other objects."""
+"""Metrics per queue of how long Jobs ran and how they ended. The board counts Jobs, the recorder counts native PodGroups."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 __all__ = ["SECONDS", "JobEndSeries"]
 
 SECONDS: Final = (10, 60, 600, 3600, 6 * 3600, 86_400)
-"""Bounds of the buckets. Few, so that a queue has at most 40 series; the same everywhere, so that they can be added up."""
+"""The bounds of the buckets: few, so that a queue has at most 40 series, and the same in all services, so that sums make sense."""
 
 
 class JobEndSeries:
-    """Registers its metrics in `registry`."""
+    """The series of ended Jobs, registered in `registry`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._ran = Histogram(
@@ -22,12 +22,12 @@ class JobEndSeries:
         self._ends = Counter("pyroclast_job_ends", "Jobs that ended", ["queue", "state"], registry=registry)
 
     def ended(self, queue: str, state: str, seconds: float | None) -> None:
-        """A Job ended in a state after so many seconds; None where nobody saw it start."""
+        """Count a Job that ended in `state`. `seconds`: its run time, None if its start was not observed."""
         self._ends.labels(queue, state).inc()
         if seconds is not None:
             self._ran.labels(queue).observe(max(0.0, seconds))
 
     def forget(self, queue: str) -> None:
-        """A queue was deleted."""
+        """Remove the series of a deleted queue."""
         self._ran.remove_by_labels({"queue": queue})
         self._ends.remove_by_labels({"queue": queue})

@@ -1,7 +1,7 @@
-"""The launcher `pyroclast` of Hydra: `python app.py --multirun hydra/launcher=pyroclast`. Each run of a sweep is a Job.
+"""The launcher `pyroclast` of Hydra: `python app.py --multirun hydra/launcher=pyroclast`. Each run of a sweep is a Pyroclast Job.
 
-It is the launcher of `hydra-submitit-launcher` with the executor `pyroclast` of submitit. Hydra takes plugins from this namespace
-only.
+The launcher is that of `hydra-submitit-launcher` with the executor `pyroclast` of submitit. Hydra only finds plugins in the
+package `hydra_plugins`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["PyroclastLauncher", "PyroclastQueueConf"]
 
 @dataclass
 class PyroclastQueueConf(BaseQueueConf):  # type: ignore[misc]  # Hydra is not installed where types are checked
-    """What `hydra.launcher.NAME` sets: the parameters of submitit that all executors have, and options of a task."""
+    """The settings `hydra.launcher.NAME`: submitit's parameters for every executor, and options of `pyroclast_client.task`."""
 
     _target_: str = f"{__name__}.PyroclastLauncher"
     max_num_timeout: int = 3
@@ -34,13 +34,13 @@ class PyroclastQueueConf(BaseQueueConf):  # type: ignore[misc]  # Hydra is not i
 
 
 class PyroclastLauncher(BaseSubmititLauncher):  # type: ignore[misc]  # see above
-    """Runs the jobs of a sweep as Jobs, side by side, and waits for them."""
+    """Runs the jobs of a sweep as Pyroclast Jobs, in parallel, and waits until they end."""
 
     _EXECUTOR: ClassVar[str] = "pyroclast"
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[Any]:
-        """Run a job for each list of overrides."""
-        cloudpickle.register_pickle_by_value(import_module(__name__))  # pods have Hydra and nothing of ours
+        """Run one job for each list of overrides. Return the results in the same order."""
+        cloudpickle.register_pickle_by_value(import_module(__name__))  # the image has Hydra, but not this module
         return list(super().launch(job_overrides, initial_job_idx))
 
 

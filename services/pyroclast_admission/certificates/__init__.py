@@ -1,1 +1,1 @@
-"""Certificates of the webhook server: issued, kept, renewed and given out by the service itself, or read from files."""
+"""Certificates of the webhook server. The service issues, stores, renews and publishes them itself, or reads them from files."""

@@ -1,9 +1,9 @@
-"""Telling the API server whom to trust: the bundle goes into our webhook configurations, and goes there again when it is lost.
+"""Writes the CA bundle into our webhook configurations, and writes it again after it was lost.
 
-Each is written twice. kube-apiserver compiles a configuration and keeps the result until the configuration changes again. When
-a change arrives while it compiles, it keeps the state before the change, without our bundle, for good. So CONFIRM_SECONDS after
-the bundle was seen in a configuration, its digest is written beside it as an annotation: a look that misses this second change
-still sees the first one.
+Each configuration is written twice. kube-apiserver compiles a configuration and keeps the result until the configuration changes
+again. When a change arrives during the compilation, kube-apiserver keeps the result from before the change, without our bundle,
+for good. So CONFIRM_SECONDS after the bundle appeared in a configuration, the injector adds a digest of the bundle as an
+annotation. This second change makes kube-apiserver compile the configuration again, with the bundle.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DIGEST: Final = "pyroclast.dev/ca-bundle"
 
 
 class ClientConfig(Wire, frozen=True, kw_only=True):
-    """How the API server reaches a webhook."""
+    """The `clientConfig` of a webhook: how the API server reaches the webhook."""
 
     ca_bundle: str = ""
 
@@ -52,23 +52,24 @@ class Configuration(ObjectRecord, frozen=True, kw_only=True):
     webhooks: tuple[Entry, ...] = ()
 
     def holds(self, bundle: str) -> bool:
-        """Whether each webhook has `bundle` (base64)."""
+        """Whether each webhook of the configuration has `bundle` (base64)."""
         return all(entry.client_config.ca_bundle == bundle for entry in self.webhooks)
 
     def confirms(self, bundle: str) -> bool:
-        """Whether it was written again after it had `bundle`."""
+        """Whether the configuration has the digest of `bundle` (base64) as an annotation."""
         return self.metadata.annotations.get(DIGEST) == _digest(bundle)
 
 
 class BundleInjector:
-    """Keeps the CA bundle of the named configurations what it should be; those that are not installed are left out.
+    """Keeps the CA bundle in the named webhook configurations. A configuration that is not installed is skipped.
 
-    Each has an informer of its own: a role that names the objects it is for allows no other watch.
+    Each configuration has an informer of its own. A role that grants access by object name allows only a watch of one named
+    object.
 
     Args:
-        client: the API server.
-        names: names of our configurations, by the type they have.
-        now: the time, UTC.
+        client: the client of the API server.
+        names: names of our configurations, by resource type.
+        now: returns the current time in UTC.
     """
 
     def __init__(
@@ -93,12 +94,14 @@ class BundleInjector:
             informer.on_change(lambda _old, _new: self._wake.set())
 
     def trust(self, bundle: bytes) -> None:
-        """Have the API server trust `bundle` (PEM) from now on."""
+        """Write `bundle` (PEM) into the configurations from now on, so that the API server trusts the certificates of its
+        authorities.
+        """
         self._bundle = base64.b64encode(bundle).decode()
         self._wake.set()
 
     def pending(self) -> str | None:
-        """What keeps the API server from trusting us; None when nothing does."""
+        """Return the reason why the API server does not trust our certificates yet. None when it trusts them."""
         if not self._bundle:
             return "no certificates yet"
         if not all(informer.has_synced for informer in self.informers.values()):
@@ -109,7 +112,10 @@ class BundleInjector:
         return f"webhook configuration {behind.metadata.name} has no CA bundle yet" if behind else None
 
     def known_since(self, authority: bytes) -> datetime | None:
-        """From when on every bundle was seen to hold `authority` (PEM) and is confirmed; None: one does not, or is not seen."""
+        """Return the time since which every configuration contains `authority` (PEM) and its bundle is confirmed.
+
+        None when a configuration lacks the authority or the confirmation, or when the configurations are not listed yet.
+        """
         holds = all(informer.has_synced for informer in self.informers.values()) and all(
             authority.strip() in _decoded(entry.client_config.ca_bundle) and configuration.confirms(entry.client_config.ca_bundle)
             for configuration in self._installed()
@@ -122,7 +128,7 @@ class BundleInjector:
         return self._known[1] if self._known is not None else None
 
     async def run(self) -> None:
-        """Keep the bundles right until cancelled. The informers must be running."""
+        """Keep the bundles current until cancelled. The informers must be running."""
         while True:
             pause = await self._write_what_is_due() if self._bundle else None
             with contextlib.suppress(TimeoutError):
@@ -131,7 +137,10 @@ class BundleInjector:
             self._wake.clear()
 
     async def _write_what_is_due(self) -> float | None:
-        """Bundles that lack, and confirmations that are due; seconds to the next of them, None: when something changes."""
+        """Write the missing bundles and the due confirmations.
+
+        Return the seconds until the next confirmation is due. None when nothing more is due until a configuration changes.
+        """
         written = [await self._inject(configuration) for configuration in list(self._behind())]
         now = asyncio.get_running_loop().time()
         held = [each for each in self._installed() if each.holds(self._bundle) and not each.confirms(self._bundle)]
@@ -148,7 +157,7 @@ class BundleInjector:
             yield from informer.values()
 
     def _behind(self) -> Iterator[Configuration]:
-        """The configurations that are installed and do not have the bundle."""
+        """Return the configurations that are installed and lack the bundle."""
         return (configuration for configuration in self._installed() if not configuration.holds(self._bundle))
 
     async def _inject(self, configuration: Configuration) -> bool:
@@ -161,7 +170,7 @@ class BundleInjector:
         return await self._patch(configuration, [guard, *bundle], PatchKind.JSON, "bundle.injected")
 
     async def _confirm(self, configuration: Configuration) -> bool:
-        """Write the digest of the bundle that one configuration has."""
+        """Add the digest of the bundle to one configuration."""
         annotations = {DIGEST: _digest(self._bundle)}
         metadata = {"resourceVersion": configuration.metadata.resource_version, "annotations": annotations}
         return await self._patch(configuration, {"metadata": metadata}, PatchKind.MERGE, "bundle.confirmed")
@@ -173,14 +182,14 @@ class BundleInjector:
         kind: PatchKind,
         done: str,
     ) -> bool:
-        """Whether it is written, or the change that prevented it will wake us."""
+        """Patch a configuration. Return False when the patch failed and must be tried again."""
         name = configuration.metadata.name
         try:
             await self._client.patch(self.informers[name].kind, Key("", name), patch, kind)
         except NotFound:
             return True
         except (Conflict, Invalid):
-            return False  # somebody changed it; the event comes, or has come
+            return False  # another client changed the configuration: its watch event follows, or has arrived
         except KubeError as error:
             log.warning("bundle.refused", configuration=name, error=str(error))
             return False
@@ -189,12 +198,12 @@ class BundleInjector:
 
 
 def _digest(bundle: str) -> str:
-    """What names a bundle (base64) in an annotation."""
+    """Return the value of the annotation that confirms a bundle (base64)."""
     return hashlib.sha256(bundle.encode()).hexdigest()[:16]
 
 
 def _decoded(bundle: str) -> bytes:
     try:
         return base64.b64decode(bundle)
-    except ValueError:  # binascii.Error is one, and so is what text that is not ASCII raises
+    except ValueError:  # binascii.Error is a ValueError, and text that is not ASCII raises ValueError too
         return b""

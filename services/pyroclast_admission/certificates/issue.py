@@ -1,4 +1,4 @@
-"""Making and reading X.509 certificates. The only module here that imports `cryptography`, which takes its time."""
+"""Issues and reads X.509 certificates. No other module of the service imports `cryptography`, because that import is slow."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from pyroclast_admission.certificates.plan import Facts, Serving, Span
 __all__ = ["CLOCK_SKEW", "inspect", "new_authority", "new_serving"]
 
 CLOCK_SKEW: Final = timedelta(hours=1)
-"""Certificates are valid from that long ago, so that a caller whose clock is behind takes them."""
+"""Certificates are valid from this long before now, so that a caller whose clock is behind accepts them."""
 
 _ORGANIZATION = "pyroclast"
 
 SigningKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
-"""Keys that an authority may have. Ours are elliptic curve keys; others put there what they have."""
+"""The types of key that an authority may have. Our own authorities have elliptic curve keys. An operator may store another type.
+"""
 
 
 def new_authority(now: datetime, validity: timedelta) -> tuple[bytes, bytes]:
-    """A self-signed authority that lives for `validity`: certificate and key in PEM."""
+    """Issue a self-signed authority that is valid for `validity`. Return the certificate and the key in PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name(
         [
             x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION),
-            # the time in the name keeps the authorities of a bundle apart
+            # the time in the name distinguishes the authorities of a bundle
             x509.NameAttribute(NameOID.COMMON_NAME, f"pyroclast-admission-ca@{int(now.timestamp() * 1000)}"),
         ]
     )
@@ -50,9 +51,9 @@ def new_authority(now: datetime, validity: timedelta) -> tuple[bytes, bytes]:
 def new_serving(
     authority: bytes, authority_key: bytes, names: Sequence[str], now: datetime, validity: timedelta
 ) -> tuple[bytes, bytes]:
-    """A serving certificate for `names` (host names and IP addresses): certificate and key in PEM.
+    """Issue a serving certificate for `names` (host names and IP addresses). Return the certificate and the key in PEM.
 
-    It does not outlive its authority.
+    The certificate expires no later than its authority.
     """
     signer = x509.load_pem_x509_certificate(authority)
     signing_key = _signing_key(authority_key)
@@ -74,9 +75,10 @@ def new_serving(
 
 
 def inspect(material: Material) -> Facts | None:
-    """What there is to know of the material.
+    """Return the validity periods and names of the certificates in the material.
 
-    None when nothing can be built on it: keys that do not match, foreign issuers, an authority that may not or cannot sign.
+    None when the material is unusable. Then a key does not match its certificate, no authority in the bundle signed the serving
+    certificate, or the newest authority may not or cannot sign.
     """
     try:
         authorities = [x509.load_pem_x509_certificate(authority) for authority in material.authorities]
@@ -96,10 +98,10 @@ def inspect(material: Material) -> Facts | None:
 
 
 def _signing_key(pem: bytes) -> SigningKey:
-    """The key of an authority.
+    """Read the private key of an authority.
 
     Raises:
-        TypeError: it is of a kind that signs no certificates for servers.
+        TypeError: a key of this type cannot sign serving certificates.
     """
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, SigningKey):
@@ -108,7 +110,7 @@ def _signing_key(pem: bytes) -> SigningKey:
 
 
 def _names(certificate: x509.Certificate) -> frozenset[str]:
-    """The host names and addresses that it is for."""
+    """Return the host names and IP addresses for which the certificate is valid."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -1,4 +1,4 @@
-"""The Secret with the certificates: made when it is missing, renewed in time, shared by all replicas."""
+"""The Secret with the certificates: created when it is missing, renewed before they expire, and shared by all replicas."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ __all__ = ["CertificateKeeper"]
 log = structlog.get_logger()
 
 LOOK_EVERY: Final = timedelta(seconds=10)
-"""How often the Secret is read for what another replica (or a person) did to it. Well below any overlap."""
+"""How often the Secret is read, to see changes by another replica or a person. Must be well below every overlap."""
 
 RETRY_SECONDS: Final = 1.0
-"""Pause after a failure; the client has tried for a while by then."""
+"""Pause after a failure. The client has already tried the request several times before it fails."""
 
 ATTEMPTS: Final = 16
-"""Writes tried in one go against other replicas; each failed one means that somebody else made progress."""
+"""Most writes of the Secret in one reconcile when other replicas write too. Each conflict means that another replica progressed.
+"""
 
 
 class CertificateKeeper:
-    """Follows the Secret and hands on what it holds. `use` is called with each new material, from `run` and `reconcile`.
+    """Keeps the Secret current and passes its material to `use`, from `run` and from `reconcile`.
 
     Args:
-        client: the API server.
-        key: the Secret.
-        policy: names, lifetimes and overlap.
-        now: the time, UTC.
-        use: takes the material into service; called before anybody is told to trust less than before.
-        known_since: from when on every caller was seen to trust an authority (PEM); None: not yet. No certificate of that
-            authority is served before, unless there is no other.
+        client: the client of the API server.
+        key: the namespace and name of the Secret.
+        policy: names, lifetimes and overlap of the certificates.
+        now: returns the current time in UTC.
+        use: serves with new material; called before a bundle is published from which an authority was removed.
+        known_since: returns the time since which every caller trusts an authority (PEM), None while some do not. A certificate of
+            an authority is served only after that time, unless no other certificate exists.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class CertificateKeeper:
         self._material: Material | None = None
 
     async def reconcile(self) -> Material:
-        """Bring the Secret to where it should be now, and give what it holds.
+        """Carry out the steps that are due on the Secret. Return the material that the Secret then holds.
 
-        Replicas that do this at the same moment agree: the first write counts, the others read it.
+        Replicas that reconcile at the same moment agree: the first write wins, and the other replicas read it.
 
         Raises:
-            KubeError: the API server does not let us.
+            KubeError: the API server refused the read or the write.
         """
         for _ in range(ATTEMPTS):
             secret = await self._read()
@@ -79,12 +80,12 @@ class CertificateKeeper:
             try:
                 await self._write(secret, changed)
             except Conflict:
-                continue  # somebody was faster: look at what they wrote
+                continue  # another replica wrote the Secret first: read what it wrote
             log.info("certificates.changed", secret=str(self._key), step=step.value, authorities=len(changed.authorities))
         raise TimeoutError(f"Secret {self._key} changes faster than it can be written")
 
     async def run(self) -> None:
-        """Keep the Secret right until cancelled; while the API server does not answer, what is in use stays in use."""
+        """Keep the Secret current until cancelled. While the API server does not answer, the present certificate stays in use."""
         while True:
             try:
                 material = await self.reconcile()
@@ -100,7 +101,7 @@ class CertificateKeeper:
             self._use(material)
 
     def _pause(self, material: Material) -> float:
-        """Seconds until the next look: soon enough for the next step, and for steps of others."""
+        """Return the seconds until the next reconcile: early enough for the next step and to see the steps of other replicas."""
         pauses = [LOOK_EVERY, self._policy.overlap / 4]
         facts = issue.inspect(material)
         if facts is not None:

@@ -1,4 +1,4 @@
-"""What the Secret holds: the authorities to trust, the key of the newest, and the serving certificate with its key."""
+"""The content of the Secret: the trusted authorities, the key of the newest one, and the serving certificate with its key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----\n?"
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """Everything in PEM. `authorities` are those that callers trust, newest first; `authority_key` belongs to the newest."""
+    """Certificates and keys in PEM.
+
+    Attributes:
+        authorities: the certificates of the authorities that callers trust, newest first.
+        authority_key: the private key of the newest authority.
+        certificate: the serving certificate.
+        key: the private key of the serving certificate.
+    """
 
     authorities: tuple[bytes, ...]
     authority_key: bytes = field(repr=False)
@@ -29,25 +36,25 @@ class Material:
 
     @property
     def bundle(self) -> bytes:
-        """What callers are told to trust."""
+        """The certificates of all trusted authorities, in PEM, one after another."""
         return b"".join(authority if authority.endswith(b"\n") else authority + b"\n" for authority in self.authorities)
 
 
 def from_secret(secret: Mapping[str, Any]) -> Material | None:
-    """The material in a Secret; None when a part is missing or is not base64."""
+    """Read the material from a Secret. None when a part is missing or is not base64."""
     data = secret.get("data")
     if not isinstance(data, dict):
         return None
     try:
         parts = {name: base64.b64decode(data[name], validate=True) for name in (CERTIFICATE, KEY, BUNDLE, AUTHORITY_KEY)}
-    except (KeyError, TypeError, ValueError):  # not there, not text, not base64
+    except (KeyError, TypeError, ValueError):  # the part is missing, is no text, or is no base64
         return None
     authorities = tuple(_PEM.findall(parts[BUNDLE]))
     return Material(authorities, parts[AUTHORITY_KEY], parts[CERTIFICATE], parts[KEY]) if authorities else None
 
 
 def to_secret(material: Material) -> dict[str, str]:
-    """`data` of the Secret that holds the material."""
+    """Return the `data` of the Secret that holds the material."""
     parts = {
         CERTIFICATE: material.certificate,
         KEY: material.key,

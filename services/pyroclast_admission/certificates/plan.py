@@ -1,9 +1,9 @@
-"""When which certificate is replaced. Pure: from what there is and the time to the next step.
+"""Decides when each certificate is replaced. Pure: computes the next step from the present certificates and the time.
 
-An authority is replaced in three steps: the new authority is added to the bundle, the serving certificate is issued by it, and
-the old one is dropped. All callers and replicas have seen a step long before the next one is taken. At no moment does a server
-show a certificate that a caller does not trust. What step comes next follows from the certificates themselves, so nothing else
-needs to be kept, and every replica comes to the same conclusion.
+An authority is replaced in three steps. The new authority is added to the bundle, then it issues the serving certificate, and
+then the old authority is removed from the bundle. All callers and replicas have seen a step long before the next step
+follows. At no moment does a server present a certificate that a caller does not trust. The next step follows from the
+certificates themselves. So no other state is stored, and every replica computes the same step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Facts", "Policy", "Serving", "Span", "Step", "next_step", "next_time
 
 
 class Step(Enum):
-    """What to do to the material."""
+    """A step that changes the material."""
 
     KEEP = "keep"
     START_OVER = "start over"
@@ -27,24 +27,30 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From when until when a certificate lives; clock skew aside."""
+    """The validity period of a certificate, without the allowance for clock skew."""
 
     start: datetime
     end: datetime
 
     def is_due(self, now: datetime) -> bool:
-        """Whether two thirds of its life are over: the last third is time to replace it, whatever goes wrong."""
+        """Whether two thirds of the validity period are over. The last third leaves time for retries of the replacement."""
         return now >= self.due_at
 
     @property
     def due_at(self) -> datetime:
-        """When two thirds of its life are over."""
+        """The time at which two thirds of the validity period are over."""
         return self.start + (self.end - self.start) * 2 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The serving certificate: `signer` is the index of its authority; `names` are those it is for."""
+    """The serving certificate.
+
+    Attributes:
+        span: its validity period.
+        signer: index of the authority that signed the certificate.
+        names: host names and IP addresses for which the certificate is valid.
+    """
 
     span: Span
     signer: int
@@ -53,7 +59,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The certificates there are, authorities newest first."""
+    """The present certificates, authorities newest first."""
 
     authorities: tuple[Span, ...]
     serving: Serving
@@ -61,7 +67,14 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """For how long certificates live, and how long every caller and replica is given to see a change."""
+    """The lifetimes of new certificates.
+
+    Attributes:
+        names: host names and IP addresses that the serving certificate must have.
+        authority_validity: lifetime of a new authority.
+        validity: lifetime of a new serving certificate.
+        overlap: the time within which every caller and replica sees a change.
+    """
 
     names: frozenset[str]
     authority_validity: timedelta = timedelta(days=365)
@@ -70,13 +83,13 @@ class Policy:
 
 
 def next_step(facts: Facts | None, policy: Policy, now: datetime, known_since: datetime | None) -> Step:
-    """What is to be done now.
+    """Return the step that is due now.
 
     Args:
-        facts: what there is; None: nothing, or nothing that fits together.
-        policy: how it should be.
-        now: the time.
-        known_since: from when on every caller was seen to trust the newest authority; None: not yet.
+        facts: the present certificates. None when there are none or they are unusable.
+        policy: the required names and lifetimes.
+        now: the current time.
+        known_since: the time since which every caller trusts the newest authority. None while some callers do not.
     """
     if facts is None or now >= facts.authorities[0].end:
         return Step.START_OVER
@@ -95,7 +108,7 @@ def next_step(facts: Facts | None, policy: Policy, now: datetime, known_since: d
 
 
 def next_time(facts: Facts, policy: Policy, known_since: datetime | None) -> datetime:
-    """The earliest moment after which `next_step` may say something else than it does now, if nothing changes."""
+    """Return the earliest time at which `next_step` may return another step, provided that nothing else changes."""
     newest, serving = facts.authorities[0], facts.serving
     times = [newest.due_at, serving.span.end]
     known_at = _known_at(newest, policy, known_since)
@@ -107,5 +120,5 @@ def next_time(facts: Facts, policy: Policy, known_since: datetime | None) -> dat
 
 
 def _known_at(newest: Span, policy: Policy, known_since: datetime | None) -> datetime | None:
-    """When callers that were told of the newest authority have taken it up."""
+    """Return the time by which all callers use a bundle with the newest authority. None while some bundle lacks the authority."""
     return None if known_since is None else max(newest.start, known_since) + policy.overlap

@@ -1,4 +1,4 @@
-"""Carrying out a step of the plan: from the material there is to the next one."""
+"""Carries out a step of the plan: returns new material from the present material."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from pyroclast_admission.certificates.plan import Policy, Step
 __all__ = ["MAX_AUTHORITIES", "carry_out"]
 
 MAX_AUTHORITIES = 3
-"""Authorities in a bundle: the new one, the one that signs now, and one more for a rotation that overtakes another."""
+"""Most authorities in a bundle: the new one, the one that signed the serving certificate, and one more for a rotation that begins
+before another has ended.
+"""
 
 
 def carry_out(step: Step, material: Material | None, policy: Policy, now: datetime) -> Material:
-    """The material after `step`."""
+    """Return the material after `step`."""
     match step:
         case Step.START_OVER:
             return _start_over(policy, now)

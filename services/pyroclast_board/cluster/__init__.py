@@ -1,1 +1,1 @@
-"""What the board follows at the API server, as small records and rows."""
+"""The objects that the board watches at the API server, as small records and rows."""

@@ -1,4 +1,4 @@
-"""What the board knows of the cluster: copies of small records, kept current by watches, which all viewers share."""
+"""The board's copy of the cluster: small records, which watches keep current and which all viewers share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """Nodes that are kept for a Job, as the scheduler wrote it on its PodGroup; times are seconds since the epoch."""
+    """Nodes that the scheduler reserves for a Job, as written on the PodGroup of the Job.
+
+    Times are in seconds since the epoch.
+    """
 
     namespace: str
     job: str
@@ -40,11 +43,13 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class Cluster:
-    """The copies. `generation` grows with every change, so that nobody works out again what cannot have changed.
+    """The board's copy of the cluster.
+
+    `generation` increases with every change, so that unchanged results are not computed again.
 
     Args:
-        client: the API server.
-        lease_namespace: where the services have their Leases.
+        client: the client of the API server.
+        lease_namespace: the namespace of the services' Leases.
     """
 
     def __init__(self, client: Client, lease_namespace: str) -> None:
@@ -77,22 +82,22 @@ class Cluster:
 
     @property
     def informers(self) -> tuple[Informer[Any], ...]:
-        """All watches."""
+        """The informers of all watched kinds."""
         return (self.jobs, self.groups, self.pods, self.queues, self.flows, self.nodes, self.hyper_nodes, self._namespaces)
 
     @property
     def reservations(self) -> Iterable[Reservation]:
-        """The nodes that are kept for Jobs."""
+        """The reservations of nodes for Jobs."""
         return self._reservations.values()
 
     @property
     def kept_nodes(self) -> set[str]:
-        """The names of the nodes that are kept for somebody."""
+        """The names of all reserved nodes."""
         return {name for each in self.reservations for name in each.nodes}
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces that anything shown is in."""
+        """The namespaces that contain a Job or flow that the board shows."""
         if self._inhabited[0] != self.generation:
             flows = (flow.metadata.namespace for flow in self.flows.values())
             found = frozenset({*(row.namespace for row in self.table.rows), *flows})
@@ -101,23 +106,26 @@ class Cluster:
 
     @property
     def all_namespaces(self) -> frozenset[str]:
-        """All namespaces."""
+        """All namespaces of the cluster."""
         return frozenset(each.metadata.name for each in self._namespaces.values())
 
     def now(self) -> float:
-        """Seconds since the epoch by the clock of the API server."""
+        """Return the seconds since the epoch by the clock of the API server."""
         return self._client.now()
 
     def ages(self) -> Mapping[str, float]:
-        """For how many seconds each kind has not been heard of, by its plural; 0 for one that is followed."""
+        """Return for each kind the seconds since the last news from its watch, by plural. 0 while the watch is working."""
         return {informer.kind.plural: informer.unheard_for() for informer in self.informers}
 
     def flow(self, uid: str) -> ShownFlow | None:
-        """The flow of a uid."""
+        """Return the flow with this UID. None when it does not exist."""
         return next((each for each in self.flows.values() if each.metadata.uid == uid), None)
 
     async def follow_leases(self) -> None:
-        """Keep what is known of services at work current, until cancelled. Leases change every 2 s, so they are not watched."""
+        """Poll the Leases until cancelled, so that the board knows which services run.
+
+        Leases are not watched, because each of them changes every 2 s.
+        """
         complaint = ""
         while True:
             try:
@@ -168,7 +176,7 @@ def _reservation(group: ShownGroup) -> Reservation | None:
         return None
     try:
         written = msgspec.json.decode(text, type=_Written)
-    except msgspec.MsgspecError:  # whoever may write PodGroups may write anything there
+    except msgspec.MsgspecError:  # any user who may write PodGroups may write invalid content
         return None
     owner = group.metadata.controller
     name = owner.name if owner is not None else group.metadata.name

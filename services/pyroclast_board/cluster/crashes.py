@@ -1,4 +1,4 @@
-"""Which Jobs have pods whose containers end and are started again and again, kept current pod by pod."""
+"""The Jobs with pods whose containers crash repeatedly, updated with each change of a pod."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ BACK_OFF: Final = "CrashLoopBackOff"
 
 
 class CrashingPods:
-    """Pods of Jobs with a container that its node holds back because it ended too often."""
+    """The pods of Jobs with a container whose restart the kubelet delays because the container crashed too often."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, set[Key]] = {}
 
     @property
     def jobs(self) -> Collection[str]:
-        """The uids of Jobs with such pods; a live view."""
+        """The UIDs of Jobs with such pods, as a live view."""
         return self._jobs.keys()
 
     def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:
-        """A pod was added, updated or deleted."""
+        """Handle an added, updated or deleted pod."""
         pod = new or old
         controller = pod.metadata.controller if pod else None
         if pod is None or controller is None:

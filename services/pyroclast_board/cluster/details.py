@@ -1,4 +1,7 @@
-"""What only the page of one Job, or PodGroup, shows: manifest, pods and events, read when asked for and shared for a moment."""
+"""The data that only the page of one Job or PodGroup shows: manifest, pods and events.
+
+The data is read when a viewer requests the page, and is shared for a short time.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ MOST_EVENTS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """`job` is None when it has gone, or was not asked for; `missing` says what could not be read."""
+    """The details of one Job. `job` is None when the Job was deleted or not read. `missing` says what could not be read."""
 
     job: dict[str, Any] | None
     pods: tuple[dict[str, Any], ...] = ()
@@ -33,18 +36,18 @@ class JobDetails:
 
 
 class Details:
-    """Reads a Job once for all who look at it, and at most every two seconds."""
+    """Reads the details of a Job once for all its viewers, and at most every two seconds."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: OrderedDict[tuple[Key, str], tuple[float, asyncio.Task[JobDetails]]] = OrderedDict()
 
     async def of(self, key: Key) -> JobDetails:
-        """The details of a Job."""
+        """Return the details of a Job."""
         return await self._shared((key, ""), partial(self._read, key))
 
     async def events_of(self, key: Key, uid: str) -> JobDetails:
-        """The events of an object that is no Job, and nothing else."""
+        """Return only the events of an object that is not a Job."""
         return await self._shared((key, uid), partial(self._read_events, key, uid))
 
     async def _shared(self, slot: tuple[Key, str], read: Callable[[], Coroutine[Any, Any, JobDetails]]) -> JobDetails:
@@ -75,7 +78,7 @@ class Details:
         return JobDetails(job, tuple(pods), told.events, "; ".join(missing))
 
     async def _read_events(self, key: Key, uid: str = "") -> JobDetails:
-        """The events of what has that name, the newest first; with `uid` of that object alone."""
+        """Return the events of the objects with this name, newest first. With `uid`, only the events of that object."""
         try:
             found, _ = await self._client.list(EVENTS, key.namespace, field_selector=f"involvedObject.name={key.name}")
         except KubeError as error:

@@ -1,4 +1,4 @@
-"""The table of Jobs: a row per Job, kept current change by change."""
+"""The table of Jobs: one row for each Job, updated with each change."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ FAILED: Final = frozenset({"Failed", "Terminated"})
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A Job as lists show it. `code` is empty for one that does not wait; times are RFC 3339, empty where unknown.
+    """A Job as lists show it. Times are in RFC 3339, empty when unknown.
 
-    `kind`: of what it is a row, if of no Job.
-    `start`: its earliest, likely and latest start by the scheduler's estimate; empty where there is none.
+    Attributes:
+        code: the code of the cause for which the Job waits. Empty for a Job that does not wait.
+        kind: the kind of the row's object if it is not a Job, otherwise empty.
+        start: the earliest, likely and latest start by the scheduler's estimate. Empty without an estimate.
     """
 
     uid: str
@@ -53,17 +55,17 @@ class JobRow:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has not started, or was suspended."""
+        """Whether the Job has not started, or was suspended."""
         return bool(self.code)
 
     @property
     def has_ended(self) -> bool:
-        """Whether it will not run again."""
+        """Whether the Job has ended for good."""
         return self.phase in ENDED
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended badly."""
+        """Whether the Job ended in failure."""
         return self.phase in FAILED
 
 
@@ -71,7 +73,7 @@ RowHandler = Callable[[JobRow | None, JobRow | None], None]
 
 
 class JobTable:
-    """Rows by uid. `put_job` and `put_group` take what an informer tells; both are cheap and do no I/O."""
+    """The rows by UID. `put_job` and `put_group` handle the events of informers. Both are cheap and do no I/O."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, ShownJob] = {}
@@ -81,28 +83,28 @@ class JobTable:
         self._handlers: list[RowHandler] = []
 
     def on_row(self, handler: RowHandler) -> None:
-        """Call `handler(old, new)` for each row that is added (old None), changed or gone (new None)."""
+        """Call `handler(old, new)` for each row that is added (old None), changed or removed (new None)."""
         self._handlers.append(handler)
 
     @property
     def rows(self) -> Collection[JobRow]:
-        """All rows; a live view."""
+        """All rows, as a live view."""
         return self._rows.values()
 
     def row(self, uid: str) -> JobRow | None:
-        """The row of a Job."""
+        """Return the row of a Job. None when it does not exist."""
         return self._rows.get(uid)
 
     def job(self, uid: str) -> ShownJob | None:
-        """The record of a Job."""
+        """Return the record of a Job. None when it does not exist."""
         return self._jobs.get(uid)
 
     def group(self, uid: str) -> ShownGroup | None:
-        """The PodGroup of the Job of a uid."""
+        """Return the PodGroup of the Job with this UID. None when it does not exist."""
         return self._groups.get(uid)
 
     def put_job(self, old: ShownJob | None, new: ShownJob | None) -> None:
-        """A Job was added, updated or deleted."""
+        """Handle an added, updated or deleted Job."""
         if new is not None:
             self._jobs[new.metadata.uid] = new
             self._renew(new.metadata.uid)
@@ -111,7 +113,7 @@ class JobTable:
             self._tell(self._rows.pop(old.metadata.uid, None), None)
 
     def put_group(self, old: ShownGroup | None, new: ShownGroup | None) -> None:
-        """A PodGroup was added, updated or deleted."""
+        """Handle an added, updated or deleted PodGroup."""
         group = new or old
         owner = next((each for each in group.metadata.owner_references if each.kind == "Job"), None) if group else None
         if owner is None:
@@ -123,7 +125,7 @@ class JobTable:
         self._renew(owner.uid)
 
     def put_row(self, uid: str, new: JobRow | None) -> None:
-        """The row of something that is no Job was added, updated or deleted."""
+        """Add, replace or remove (new None) the row of an object that is not a Job."""
         old = self._rows.get(uid)
         if new == old:
             return
@@ -134,7 +136,7 @@ class JobTable:
         self._tell(old, new)
 
     def serve(self, at_work: Schedulers | None) -> bool:
-        """These schedulers are at work, None where nobody knows; whether that is news."""
+        """Set the schedulers that are running, None when they are unknown. Return whether they have changed."""
         if at_work == self._at_work:
             return False
         self._at_work = at_work
@@ -156,7 +158,7 @@ class JobTable:
 
 
 def as_object(record: msgspec.Struct) -> dict[str, Any]:
-    """A record as the JSON that it was read from, which is what views take."""
+    """Convert a record to the JSON object that views use."""
     found: dict[str, Any] = msgspec.to_builtins(record)
     return found
 

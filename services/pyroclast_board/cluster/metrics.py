@@ -1,4 +1,4 @@
-"""What waits, for how long, and how Jobs end, as metrics per queue; of no Job, pod or user."""
+"""Metrics for each queue: waiting Jobs, waiting times, and ends of Jobs. No metric has a Job, pod or user as a label."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ RUNNING: Final = str(JobPhase.RUNNING)
 
 
 class WaitingJobs(Collector):
-    """Worked out when metrics are asked for, from the rows that pages show."""
+    """Metrics that are computed from the rows of the pages whenever the metrics are collected."""
 
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
         self._cluster = cluster
         registry.register(self)
 
     def describe(self) -> Iterable[Metric]:
-        """The metrics without values."""
+        """Return the metrics without values."""
         return _families().values()
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics. Called in another thread, so everything is copied before it is looked at."""
+        """Return the metrics. The method runs in another thread, so it copies all data before use."""
         now = self._cluster.now()
         families = _families()
         jobs: Counter[tuple[str, str]] = Counter()
@@ -75,9 +75,9 @@ class WaitingJobs(Collector):
 
 
 class JobEnds:
-    """How long Jobs waited and ran, and how they ended, counted as it is seen; the past of the process is not.
+    """Counts how long Jobs waited and ran, and how they ended. Only changes since the start of the process are counted.
 
-    How PodGroups of Kubernetes end, the recorder counts: pods that have ended are not watched here.
+    The recorder counts the ends of native PodGroups, because the board does not watch pods that have ended.
     """
 
     def __init__(self, registry: CollectorRegistry, cluster: Cluster) -> None:
@@ -91,7 +91,7 @@ class JobEnds:
         cluster.queues.on_change(self._queue_changed)
 
     def changed(self, old: JobRow | None, new: JobRow | None) -> None:
-        """The row of a Job changed; `new` is None for one that was deleted."""
+        """Handle a changed row of a Job. `new` is None for a deleted Job."""
         if new is None or old is None:
             if old is not None:
                 self._started.pop(old.uid, None)
@@ -105,7 +105,7 @@ class JobEnds:
             self._ends.ended(new.queue, new.phase, seconds)
 
     def _queue_changed(self, old: ShownQueue | None, new: ShownQueue | None) -> None:
-        """Forget a queue that was deleted."""
+        """Remove the series of a deleted queue."""
         if new is not None or old is None:
             return
         self._waited.remove_by_labels({"queue": old.metadata.name})
@@ -113,7 +113,7 @@ class JobEnds:
 
 
 def is_below_guarantee(queue: ShownQueue) -> bool:
-    """Whether a queue has less of some resource than it is guaranteed."""
+    """Whether the allocation of a queue is below its guarantee in any resource."""
     guarantee = (queue.spec.get("guarantee") or {}).get("resource") or {}
     allocated = queue.status.get("allocated") or {}
     return any(amount(allocated.get(name, 0)) < amount(value) for name, value in guarantee.items())

@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes itself as rows beside those of Jobs, followed where the API server has them."""
+"""Native PodGroups of Kubernetes as rows beside the Jobs. The board watches the kind once the API server serves it."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class NativeGangs:
-    """Groups by uid and their pods by phase. `put_group` and `put_pod` take what an informer tells.
+    """Native groups by UID, and the pods of each group by phase. `put_group` and `put_pod` handle the events of informers.
 
     Args:
-        put_row: takes the row of a uid; None where there is none any more.
+        put_row: stores the row of a UID. None removes the row.
     """
 
     def __init__(self, put_row: Callable[[str, JobRow | None], None]) -> None:
@@ -41,11 +41,11 @@ class NativeGangs:
         self._queues: dict[Key, dict[Key, str]] = {}
 
     def group(self, uid: str) -> ShownNative | None:
-        """The group of a uid."""
+        """Return the group with this UID. None when it does not exist."""
         return next((each for each in self._groups.values() if each.metadata.uid == uid), None)
 
     def put_group(self, old: ShownNative | None, new: ShownNative | None) -> None:
-        """A group was added, updated or deleted."""
+        """Handle an added, updated or deleted group."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._groups.pop(old.key, None)
             self._put_row(old.metadata.uid, None)
@@ -54,7 +54,7 @@ class NativeGangs:
             self._renew(new.key)
 
     def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:
-        """A pod was added, updated or deleted."""
+        """Handle an added, updated or deleted pod."""
         changed = set()
         if old is not None and (known := self._pods.pop(old.key, None)) is not None:
             of, phase = known
@@ -81,22 +81,22 @@ class NativeGangs:
 
 
 def group_of(pod: ShownPod) -> Key | None:
-    """The group of Kubernetes that a pod belongs to."""
+    """Return the key of the native PodGroup to which a pod belongs. None when it belongs to none."""
     name = pod.spec.scheduling_group.pod_group_name
     return Key(pod.metadata.namespace, name) if name else None
 
 
 async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[Informer[Any]], None]) -> None:
-    """Look for the kind until the API server has it, and follow it from then on; until cancelled.
+    """Poll the API server until it serves the kind, then watch its objects. Runs until cancelled.
 
-    `watch`: runs an informer for as long as the service.
+    `watch` runs an informer for the lifetime of the service.
     """
     followed: set[ResourceType] = set()
     trouble = ""
     while True:
         try:
             kind = await kind_served(client)
-        except KubeError as error:  # the next look may succeed
+        except KubeError as error:  # a later request may succeed
             kind = None
             if str(error) != trouble:
                 log.warning("native_groups.not_asked", error=str(error))
@@ -110,9 +110,10 @@ async def follow_natives(client: Client, gangs: NativeGangs, watch: Callable[[In
 
 
 def _row(group: ShownNative, phases: Counter[str], queue: str) -> JobRow | None:
-    """None for one that shows a Job of ours, that no scheduler of ours looks at, or whose pods have ended.
+    """Return the row of a native group.
 
-    `queue`: that of its pods, which counts where the group names none.
+    None for a group that represents a Job of Pyroclast, that no scheduler of Pyroclast handles, or whose pods have ended. `queue`
+    is the queue of the group's pods, which is used when the group names none.
     """
     found = as_object(group)
     state = native_state(found) if own_groups([found]) else None

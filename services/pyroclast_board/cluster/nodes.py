@@ -1,4 +1,4 @@
-"""What is used on each node, kept current pod by pod."""
+"""The allocated resources of each node, updated with each change of a pod."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class NodeBooks:
-    """Sums of requests and numbers of pods by node, and the nodes that the pods of a Job are on."""
+    """The sums of requests and the numbers of pods by node, and the nodes on which the pods of each Job run."""
 
     def __init__(self) -> None:
         self._held: dict[Key, tuple[str, Amounts, str]] = {}
@@ -27,7 +27,7 @@ class NodeBooks:
         self._of_job: dict[str, dict[str, int]] = {}
 
     def put_pod(self, old: ShownPod | None, new: ShownPod | None) -> None:
-        """A pod was added, updated or deleted."""
+        """Handle an added, updated or deleted pod."""
         if old is not None:
             self._release(old.key)
         if new is not None and new.spec.node_name and new.status.phase not in ENDED:
@@ -37,16 +37,16 @@ class NodeBooks:
             )
 
     def pods(self, node: str) -> int:
-        """How many pods are on a node."""
+        """Return how many pods are on a node."""
         return self._pods.get(node, 0)
 
     def free(self, node: ShownNode) -> Amounts:
-        """What is allocatable on a node and not asked for."""
+        """Return the allocatable resources of a node minus the requests of its pods."""
         used = self._used.get(node.metadata.name, {})
         return {name: amount(value) - used.get(name, ZERO) for name, value in node.status.allocatable.items()}
 
     def nodes_of(self, job: str) -> Mapping[str, int]:
-        """The nodes on which the Job of a uid has pods, and how many."""
+        """Return the nodes on which the Job with this UID has pods, with the number of pods on each."""
         return self._of_job.get(job, {})
 
     def _take(self, key: Key, node: str, requests: Amounts, owner: str) -> None:

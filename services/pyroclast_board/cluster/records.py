@@ -1,4 +1,4 @@
-"""The parts of objects that pages show: what is not here is not kept in memory."""
+"""The fields of objects that pages show. Other fields are not stored in memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["ShownFlow", "ShownGroup", "ShownJob", "ShownNamespace", "ShownNative
 
 
 class TaskSize(Wire, frozen=True, kw_only=True):
-    """A task of a Job."""
+    """The name and size of a task of a Job."""
 
     name: str = ""
     replicas: int = 1
 
 
 class ShownJobSpec(Wire, frozen=True, kw_only=True):
-    """What a Job asks for."""
+    """The shown fields of a Job's spec."""
 
     scheduler_name: str = ""
     queue: str = "default"
@@ -29,7 +29,7 @@ class ShownJobSpec(Wire, frozen=True, kw_only=True):
 
 
 class ShownJobStatus(Wire, frozen=True, kw_only=True):
-    """How a Job is."""
+    """The shown fields of a Job's status."""
 
     state: JobState = JobState()
     pending: int = 0
@@ -41,14 +41,14 @@ class ShownJobStatus(Wire, frozen=True, kw_only=True):
 
 
 class ShownJob(ObjectRecord, frozen=True, kw_only=True):
-    """A Job."""
+    """The shown fields of a Job."""
 
     spec: ShownJobSpec = ShownJobSpec()
     status: ShownJobStatus = ShownJobStatus()
 
 
 class ShownGroupSpec(Wire, frozen=True, kw_only=True):
-    """What a gang asks for."""
+    """The shown fields of a PodGroup's spec."""
 
     queue: str = "default"
     priority: int = 0
@@ -57,55 +57,55 @@ class ShownGroupSpec(Wire, frozen=True, kw_only=True):
 
 
 class ShownGroupStatus(Wire, frozen=True, kw_only=True):
-    """What the scheduler says of a gang."""
+    """The shown fields of a PodGroup's status, which the scheduler writes."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
 class ShownGroup(ObjectRecord, frozen=True, kw_only=True):
-    """A PodGroup."""
+    """The shown fields of a PodGroup."""
 
     spec: ShownGroupSpec = ShownGroupSpec()
     status: ShownGroupStatus = ShownGroupStatus()
 
 
 class ShownQueue(ObjectRecord, frozen=True, kw_only=True):
-    """A queue; its parts are read as they are."""
+    """The shown fields of a Queue. Its spec and status are not parsed."""
 
     spec: Mapping[str, Any] = {}
     status: Mapping[str, Any] = {}
 
 
 class ShownFlow(ObjectRecord, frozen=True, kw_only=True):
-    """A JobFlow; its parts are read as they are."""
+    """The shown fields of a JobFlow. Its spec and status are not parsed."""
 
     spec: Mapping[str, Any] = {}
     status: Mapping[str, Any] = {}
 
 
 class ShownNative(ObjectRecord, frozen=True, kw_only=True):
-    """A PodGroup of Kubernetes itself; its parts are read as they are."""
+    """The shown fields of a native PodGroup. Its spec and status are not parsed."""
 
     spec: Mapping[str, Any] = {}
     status: Mapping[str, Any] = {}
 
 
 class ShownSchedulingGroup(Wire, frozen=True, kw_only=True):
-    """The PodGroup of Kubernetes itself that a pod belongs to."""
+    """The native PodGroup to which a pod belongs."""
 
     pod_group_name: str = ""
 
 
 class ShownContainer(Wire, frozen=True, kw_only=True):
-    """What a container asks for."""
+    """The shown fields of a container's spec, with its requests."""
 
     resources: Mapping[str, Any] = {}
     restart_policy: str = ""
 
 
 class ShownPodSpec(Wire, frozen=True, kw_only=True):
-    """Where a pod is and what it asks for."""
+    """The shown fields of a pod's spec, with its node and requests."""
 
     node_name: str = ""
     containers: tuple[ShownContainer, ...] = ()
@@ -116,25 +116,25 @@ class ShownPodSpec(Wire, frozen=True, kw_only=True):
 
 
 class ShownWait(Wire, frozen=True, kw_only=True):
-    """Why a container does not run."""
+    """The reason for which a container waits."""
 
     reason: str = ""
 
 
 class ShownContainerState(Wire, frozen=True, kw_only=True):
-    """Whether a container waits."""
+    """The state of a container: waiting or not."""
 
     waiting: ShownWait | None = None
 
 
 class ShownContainerStatus(Wire, frozen=True, kw_only=True):
-    """How a container is."""
+    """The shown fields of a container's status."""
 
     state: ShownContainerState = ShownContainerState()
 
 
 class ShownPodStatus(Wire, frozen=True, kw_only=True):
-    """How a pod is."""
+    """The shown fields of a pod's status."""
 
     phase: str = ""
     init_container_statuses: tuple[ShownContainerStatus, ...] = ()
@@ -142,31 +142,31 @@ class ShownPodStatus(Wire, frozen=True, kw_only=True):
 
 
 class ShownPod(ObjectRecord, frozen=True, kw_only=True):
-    """A pod that has not ended."""
+    """The shown fields of a pod that has not ended."""
 
     spec: ShownPodSpec = ShownPodSpec()
     status: ShownPodStatus = ShownPodStatus()
 
 
 class ShownNodeSpec(Wire, frozen=True, kw_only=True):
-    """Whether pods may come."""
+    """Whether a node is cordoned."""
 
     unschedulable: bool = False
 
 
 class ShownNodeStatus(Wire, frozen=True, kw_only=True):
-    """What a node has."""
+    """The allocatable resources and the conditions of a node."""
 
     allocatable: Mapping[str, str | int] = {}
     conditions: tuple[Condition, ...] = ()
 
 
 class ShownNode(ObjectRecord, frozen=True, kw_only=True):
-    """A node."""
+    """The shown fields of a node."""
 
     spec: ShownNodeSpec = ShownNodeSpec()
     status: ShownNodeStatus = ShownNodeStatus()
 
 
 class ShownNamespace(ObjectRecord, frozen=True, kw_only=True):
-    """A namespace."""
+    """The shown fields of a namespace."""

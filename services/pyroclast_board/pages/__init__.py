@@ -1,1 +1,1 @@
-"""The pages: from what the board knows, and from who looks, to sections of HTML."""
+"""The pages: turn the board's copy of the cluster and the viewer's rights into sections of HTML."""

@@ -1,4 +1,4 @@
-"""What every page is made of: who looks, and sections of HTML that change one by one."""
+"""The common parts of all pages: the viewer's scope, and sections of HTML that are updated one at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["BadRequest", "NoPage", "Page", "Scope", "Section", "Templates", "che
 EMPTY: Final = Markup()
 MOST_ROWS: Final = 20_000
 LONGEST: Final = 317
-"""Characters of a value in a URL: a namespaced name with room to spare."""
+"""Most characters of a value in a URL: enough for every namespaced name."""
 
 ICONS: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(("Completed", "Succeed", "Succeeded", "Open", "Ready", "led"), ("✔", "good")),
@@ -31,34 +31,36 @@ ICONS: Final[Mapping[str, tuple[str, str]]] = {
     **dict.fromkeys(("Failed", "Terminated", "Aborted", "NotReady", "Evicted", "silent"), ("✘", "bad")),
     **dict.fromkeys(("OutOfMemory", "NodeFailed", "TimedOut", "Unknown", "Warning"), ("✘", "bad")),
 }
-"""An icon and a kind for each word of a state; the word itself always stands beside the icon."""
+"""The icon and the colour class for each word of a state. The word itself is always shown beside the icon."""
 
 
 class NoPage(Exception):
-    """There is no such page, or none that the viewer may see."""
+    """The page does not exist, or the viewer may not see it."""
 
 
 class BadRequest(Exception):
-    """A parameter of a URL cannot be understood; the text names it and says what would do."""
+    """A parameter of a URL cannot be parsed. The message names the parameter and its valid values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose Jobs a viewer may see: those of all namespaces, or of some. Others are counted and never named."""
+    """The namespaces whose Jobs a viewer may see: all of them or some. Jobs of other namespaces are counted, but not named."""
 
     is_all: bool = False
     namespaces: frozenset[str] = frozenset()
 
     def sees(self, namespace: str) -> bool:
-        """Whether Jobs of a namespace may be named."""
+        """Return whether the names of Jobs in a namespace may be shown."""
         return self.is_all or namespace in self.namespaces
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page that is replaced as a whole, or, where it has `rows`, row by row. `head`: the columns of those rows.
+    """A part of a page that is replaced as a whole, or row by row if it has `rows`.
 
-    `is_half`: a wide window shows it beside another half.
+    Attributes:
+        head: the header row of those rows.
+        is_half: whether a wide window shows the section beside another half section.
     """
 
     id: str
@@ -70,7 +72,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A title and sections, the place in the navigation, and whether changes are told while it is open."""
+    """A page: its title and sections, its place in the navigation, and whether changes are streamed while it is open."""
 
     title: str
     place: str
@@ -79,7 +81,7 @@ class Page:
 
 
 class Templates:
-    """The templates; all text in them is escaped, whoever wrote it."""
+    """The HTML templates. All text in them is escaped."""
 
     def __init__(self) -> None:
         self._environment = Environment(
@@ -104,11 +106,11 @@ class Templates:
         self._environment.globals |= {"icon_of": _icon, "is_native": is_native, "url": url}
 
     def render(self, name: str, **values: Any) -> Markup:  # noqa: ANN401 - whatever a template shows
-        """A template, filled in."""
+        """Return a template filled with the values."""
         return Markup(self._environment.get_template(name).render(values))  # noqa: S704 - autoescaped
 
     def row(self, name: str, key: str, shown: object, columns: tuple[str, ...]) -> Markup:
-        """The HTML of a row of a table. `shown` is immutable, so its HTML is kept: most rows are shown again and again."""
+        """Return the HTML of a table row. `shown` is immutable, so its HTML is cached, because most rows are shown repeatedly."""
         known = self._rows.get((name, key, columns))
         if known is not None and known[0] is shown:
             return known[1]
@@ -119,15 +121,15 @@ class Templates:
         return html
 
     def macro(self, name: str, macro: str) -> Any:  # noqa: ANN401 - a macro of a template
-        """A macro of a template, which is called with what it shows."""
+        """Return a macro of a template."""
         return getattr(self._environment.get_template(name).module, macro)
 
 
 def checked(query: Mapping[str, str], known: Sequence[str]) -> Mapping[str, str]:
-    """The parameters of a URL that are not empty.
+    """Return the parameters of a URL that are not empty.
 
     Raises:
-        BadRequest: one is unknown, or too long.
+        BadRequest: a parameter is unknown or too long.
     """
     for name, value in query.items():
         if name not in known:
@@ -138,7 +140,7 @@ def checked(query: Mapping[str, str], known: Sequence[str]) -> Mapping[str, str]
 
 
 def url(path: str, query: Mapping[str, object] | None = None, **changes: object) -> str:
-    """A URL of the board: the parameters with changes, without those that are empty."""
+    """Return a URL of the board with the changed parameters, without empty ones."""
     merged = {**(query or {}), **changes}
     given = {name: str(value) for name, value in merged.items() if value not in {None, ""}}
     return f"{path}?{urlencode(given)}" if given else path
@@ -149,17 +151,17 @@ def _icon(word: str) -> tuple[str, str]:
 
 
 def shown_moment(text: object) -> str:
-    """A time of the API as people read it, in seconds."""
+    """Return an API time in a readable form, to the second."""
     return str(text).removesuffix("Z").replace("T", " ")[:19]
 
 
 def shown_amount(value: object, name: str) -> str:
-    """One amount; processors as a decimal fraction."""
+    """Return one amount as text. CPUs are shown as a decimal fraction."""
     return f"{float(amount(value)):.6g}" if name == "cpu" else readable(name, value)
 
 
 def _separate_amounts(amounts: Amounts) -> Markup:
-    """Amounts between which alone a line may be broken."""
+    """Return amounts as HTML in which lines only break between amounts."""
     parts = as_text(amounts).replace(", ", ",\n").splitlines()
     return Markup(" ").join(Markup('<span class="amounts">{}</span>').format(part) for part in parts) or Markup("–")
 

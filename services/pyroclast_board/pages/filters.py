@@ -1,4 +1,4 @@
-"""Which Jobs the page of Jobs shows, read from its URL. Pure."""
+"""The filter of the page of Jobs, parsed from its URL. Pure."""
 
 from __future__ import annotations
 
@@ -26,14 +26,19 @@ PARAMETERS: Final = (*TEXTS, "state", "label", "age", "text", "group", "sort", "
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 MOST_LABELS: Final = 8
 UNKNOWN: Final = "~"
-"""Behind all times and words."""
+"""Sorts after all times and words."""
 
 _AGE = re.compile(r"([<>]?)(\d{1,6})([smhdw])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """A Job must fit all that is given. `age`: at least (`is_younger`: at most) so many seconds; `sort` may begin with `-`."""
+    """The conditions that a Job must all satisfy, and the order of the list.
+
+    Attributes:
+        age: the least age in seconds, or the greatest with `is_younger`.
+        sort: the column to sort by. A leading `-` reverses the order.
+    """
 
     exact: tuple[tuple[str, str], ...] = ()
     state: str = ""
@@ -49,21 +54,21 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The Jobs that fit, in order, and how many others fit whose names the viewer may not see."""
+    """The selected Jobs in order, and the number of further Jobs whose names the viewer may not see."""
 
     rows: Sequence[JobRow]
     unnamed: int
 
     def page(self, number: int) -> Sequence[JobRow]:
-        """The rows of a page; the first is 1."""
+        """Return the rows of a page. The first page is 1."""
         return self.rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
 
 
 def job_filter(query: Mapping[str, str]) -> JobFilter:
-    """The filter that a URL describes.
+    """Return the filter in a URL.
 
     Raises:
-        BadRequest: see there.
+        BadRequest: a parameter is invalid.
     """
     given = checked(query, PARAMETERS)
     age, is_younger = _age(given.get("age", ""))
@@ -96,9 +101,10 @@ def job_filter(query: Mapping[str, str]) -> JobFilter:
 
 
 def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) -> Selection:
-    """The Jobs that fit. What a viewer may not see is counted by what is no name: queue, phase, code, state and age.
+    """Return the Jobs that satisfy the filter.
 
-    A filter by namespace, user, flow, label or text would tell of a Job that the viewer may not see whether it has them.
+    Jobs that the viewer may not see are counted if the filter uses only queue, phase, code, state and age. A filter by namespace,
+    user, flow, label or text would reveal whether a hidden Job has that value.
     """
     hides = wanted.label is not None or wanted.text or any(name in {"namespace", "user", "flow"} for name, _ in wanted.exact)
     found, unnamed = [], 0
@@ -115,7 +121,7 @@ def select(rows: Iterable[JobRow], wanted: JobFilter, scope: Scope, now: float) 
 
 
 def grouped(rows: Iterable[JobRow], by: str) -> list[tuple[str, Counter[str]]]:
-    """How many Jobs of each value are in each state; the largest group is first."""
+    """Count the Jobs of each value by state. The largest group is first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(str(cell(row, by)), Counter())[state_of(row)] += 1
@@ -123,7 +129,7 @@ def grouped(rows: Iterable[JobRow], by: str) -> list[tuple[str, Counter[str]]]:
 
 
 def cell(row: JobRow, column: str) -> str | int:
-    """The value of a column, by which rows are sorted."""
+    """Return the value of a column, by which rows are sorted."""
     if column.startswith("label:"):
         return row.labels.get(column.removeprefix("label:"), "")
     match column:
@@ -140,7 +146,7 @@ def cell(row: JobRow, column: str) -> str | int:
 
 
 def _start(row: JobRow) -> str:
-    """The interval as ISO 8601 writes it, which sorts by the earliest start; empty where there is no estimate."""
+    """Return the interval of the estimated start in ISO 8601, which sorts by the earliest start. Empty if it is unknown."""
     if row.is_final:
         return "never"
     return f"{row.start[0]}/{row.start[2]}" if row.start else ""
@@ -152,7 +158,7 @@ def _sort_key(row: JobRow, column: str) -> str | int:
 
 
 def state_of(row: JobRow) -> str:
-    """One of `STATES`."""
+    """Return the state of a Job, one of `STATES`."""
     if row.is_waiting:
         return "waiting"
     if row.has_failed:

@@ -1,4 +1,4 @@
-"""The list of flows, and one flow as a graph with its critical path."""
+"""The list of flows, and the page of one flow as a graph with its critical path."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN: Final = 200
 
 
 def flows(cluster: Cluster, templates: Templates, scope: Scope) -> Page:
-    """All flows, youngest first."""
+    """Return the page of all flows, newest first."""
     seen = [each for each in cluster.flows.values() if scope.sees(each.metadata.namespace)]
     seen.sort(key=lambda each: (each.metadata.creation_timestamp or "", each.metadata.name), reverse=True)
     row = templates.macro("flows.html", "row")
@@ -29,7 +29,7 @@ def flows(cluster: Cluster, templates: Templates, scope: Scope) -> Page:
 
 
 def flow(cluster: Cluster, templates: Templates, scope: Scope, uid: str) -> Page | None:
-    """One flow; None where there is none of that uid, or none that the viewer may see."""
+    """Return the page of one flow. None when the flow does not exist or the viewer may not see it."""
     found = cluster.flow(uid)
     if found is None or not scope.sees(found.metadata.namespace):
         return None

@@ -1,4 +1,4 @@
-"""What was: Jobs also after their deletion, who used what, how long Jobs waited, which estimates held; from the recorder."""
+"""The history page, from the recorder: past Jobs, also deleted ones, usage, waiting times, and the accuracy of estimates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SHOWN: Final = 100
 
 
 def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """What to ask the recorder, by the path of the question.
+    """Return the query parameters of each request to the recorder, by its path.
 
     Raises:
-        BadRequest: a parameter is unknown, or too long.
+        BadRequest: a parameter is unknown or too long.
     """
     given = checked(query, PARAMETERS)
     window = {name: given[name] for name in ("since", "until") if name in given}
@@ -35,7 +35,7 @@ def history_questions(query: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def history(templates: Templates, query: Mapping[str, str], answers: Mapping[str, Mapping[str, Any]], missing: str) -> Page:
-    """The page. `answers`: those of the recorder to each question; `missing`: why there are none."""
+    """Return the page. `answers` are the recorder's answers by request. `missing` is the reason for missing answers."""
     usage = answers.get("usage", {})
     rows = [
         {**each, "hours": hours_text(in_hours(each["resource"], each["asked"])), "doubt": _doubt(each)}

@@ -1,4 +1,7 @@
-"""One Job: why it waits, its gang over time, its pods and events, earlier runs, and its manifest; also after it was deleted."""
+"""The page of one Job, also after its deletion.
+
+The page shows why the Job waits, its gang over time, its pods and events, earlier Jobs of its name, and its manifest.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +49,10 @@ def job(
     told: Mapping[str, Any] | None = None,
     trace_url: str = "",
 ) -> Page:
-    """A Job that is there.
+    """Return the page of an existing Job.
 
-    `runs`: what the recorder knows of all Jobs of its name. `told`: why it waits by the scheduler; without it objects must do.
-    `trace_url`: see `trace_of`.
+    `runs` are the recorder's entries for all Jobs of the same name. `told` is the scheduler's explanation why the Job waits, None
+    to compute the explanation from objects. For `trace_url` see `trace_of`.
     """
     key = f"{row.namespace}/{row.name}"
     record = cluster.table.job(row.uid)
@@ -72,7 +75,7 @@ def job(
 def native_gang(
     cluster: Cluster, templates: Templates, row: JobRow, *, events: JobDetails, told: Mapping[str, Any] | None = None
 ) -> Page:
-    """A PodGroup of Kubernetes itself. `told`: why it waits by the scheduler; without it its conditions must do."""
+    """Return the page of a native PodGroup. `told` is the scheduler's explanation, None to use the group's conditions."""
     key = Key(row.namespace, row.name)
     pods = [
         (each.metadata.name, each.spec.node_name, each.status.phase) for each in cluster.pods.values() if group_of(each) == key
@@ -90,7 +93,7 @@ def native_gang(
 
 
 def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]) -> Page:
-    """A Job that was deleted, or a PodGroup of Kubernetes itself that has ended, as the recorder remembers it."""
+    """Return the page of a deleted Job, or of a native PodGroup that has ended, from the recorder's entry."""
     key = f"{found['namespace']}/{found['name']}"
     sections = [
         Section("job", templates.macro(OF, "remembered")(found), is_half=True),
@@ -103,11 +106,11 @@ def past_job(templates: Templates, found: Mapping[str, Any], runs: Sequence[Mapp
 
 
 def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:
-    """The trace that a Job carries, with the address that shows it.
+    """Return the trace id of a Job, with the URL that shows the trace. None when the Job has no trace.
 
     Args:
-        annotations: of the Job.
-        url: of a tool for traces, with `{trace}` for the id; empty: there is none.
+        annotations: the annotations of the Job.
+        url: the URL of a trace viewer, with `{trace}` for the id. Empty when there is no such viewer.
     """
     context = context_of(annotations)
     if not context:
@@ -117,7 +120,7 @@ def trace_of(annotations: Mapping[str, str], url: str) -> dict[str, str] | None:
 
 
 def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, Any] | None:
-    """Why it waits; None for a Job that does not wait."""
+    """Return why the Job waits. None for a Job that does not wait."""
     record, group = cluster.table.job(row.uid), cluster.table.group(row.uid)
     if record is None or not row.is_waiting:
         return None
@@ -134,7 +137,7 @@ def _explanation(cluster: Cluster, scope: Scope, row: JobRow) -> Mapping[str, An
 
 
 def _pods(cluster: Cluster, templates: Templates, row: JobRow, details: JobDetails, earlier: Section) -> list[Section]:
-    """The timeline of the gang, its tasks beside its `earlier` runs, and its pods."""
+    """Return the timeline of the gang, the tasks beside the section `earlier`, and the pods."""
     if details.job is None:
         return [earlier]
     rows = timeline_rows(details.job, details.pods)
@@ -182,7 +185,7 @@ def _runs(key: str, runs: Sequence[Mapping[str, Any]]) -> tuple[Any, list[Mappin
 
 
 def _manifest(found: Mapping[str, Any] | None) -> str:
-    """The Job as YAML without its status."""
+    """Return the Job as YAML without its status."""
     if found is None:
         return ""
     metadata = {name: value for name, value in found["metadata"].items() if name != "managedFields"}

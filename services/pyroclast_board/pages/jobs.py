@@ -1,4 +1,4 @@
-"""The list of Jobs, with filters, groups, order and columns in its URL; as a page and as CSV."""
+"""The list of Jobs, as a page and as CSV. Filters, groups, order and columns are in the URL."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MOST_GROUPS: Final = 200
 
 
 def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
-    """The page.
+    """Return the page of Jobs.
 
     Raises:
-        BadRequest: a parameter cannot be understood.
+        BadRequest: a parameter is invalid.
     """
     wanted = job_filter(query)
     selection = select(cluster.table.rows, wanted, scope, cluster.now())
@@ -49,10 +49,10 @@ def jobs(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[st
 
 
 def jobs_csv(rows: Iterable[JobRow], scope: Scope, query: Mapping[str, str], now: float) -> str:
-    """All of these Jobs that fit as CSV, whose cells no spreadsheet takes for a formula.
+    """Return all selected Jobs as CSV. No spreadsheet interprets a cell of it as a formula.
 
     Raises:
-        BadRequest: a parameter cannot be understood.
+        BadRequest: a parameter is invalid.
     """
     wanted = job_filter(query)
     text = io.StringIO()

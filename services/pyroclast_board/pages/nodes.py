@@ -1,4 +1,4 @@
-"""Nodes as a heat map of what is free, by network tier or by a label, with what is kept for whom."""
+"""The page of nodes: a heat map of free resources by network tier or label, and the reservations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MOST_CELLS: Final = 5_000
 
 
 def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[str, str]) -> Page:
-    """The page.
+    """Return the page of nodes.
 
     Raises:
-        BadRequest: a parameter cannot be understood, or no node has the resource.
+        BadRequest: a parameter is invalid, or no node has the resource.
     """
     given = checked(query, PARAMETERS)
     found = sorted(cluster.nodes.values(), key=lambda each: natural_order(each.metadata.name))[:MOST_CELLS]
@@ -53,13 +53,16 @@ def nodes(cluster: Cluster, templates: Templates, scope: Scope, query: Mapping[s
 
 
 def _resources(found: list[ShownNode]) -> list[str]:
-    """Devices first, as they are what people look for."""
+    """Return the names of the resources, devices first because users look for them most."""
     names = {name for node in found for name, value in node.status.allocatable.items() if amount(value) != ZERO}
     return sorted(names - {"pods"}, key=lambda name: ("/" not in name, name))
 
 
 def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list[ShownNode]]:
-    """Nodes by the value of a label; without one by the HyperNodes of the lowest tier, with those above, where there are any."""
+    """Group nodes by the value of a label. Without a label, group them by HyperNodes of the lowest tier, if there are any.
+
+    The name of a HyperNode group includes the HyperNodes above it.
+    """
     names: dict[str, str] = {}
     if not by and len(cluster.hyper_nodes):
         labels = {node.metadata.name: node.metadata.labels for node in found}
@@ -76,7 +79,7 @@ def _groups(cluster: Cluster, found: list[ShownNode], by: str) -> dict[str, list
 
 
 def _path(cluster: Cluster, hyper: HyperNode) -> str:
-    """The names of a HyperNode and of those above it, from the top: `row-1 / rack-3`."""
+    """Return the names of a HyperNode and of its ancestors, from the top: `row-1 / rack-3`."""
     own = {hyper.metadata.name: hyper.metadata.labels}
     above = [
         each for each in cluster.hyper_nodes.values() if each.spec.tier > hyper.spec.tier and member_names(each, own) & own.keys()
@@ -88,7 +91,7 @@ def _path(cluster: Cluster, hyper: HyperNode) -> str:
 
 
 def _outlined(cluster: Cluster, scope: Scope, job: str) -> frozenset[str]:
-    """The nodes of a Job that the viewer may see."""
+    """Return the nodes of a Job. Empty when the viewer may not see the Job."""
     row = cluster.table.row(job)
     return frozenset(cluster.books.nodes_of(job)) if row is not None and scope.sees(row.namespace) else frozenset()
 
@@ -118,7 +121,7 @@ def _row(cluster: Cluster, name: str, members: list[ShownNode], resource: str) -
 
 
 def _reservations(cluster: Cluster, scope: Scope) -> tuple[list[dict[str, Any]], int]:
-    """Those for Jobs that may be named, and how many nodes are kept for others."""
+    """Return the reservations for Jobs that the viewer may see, and the number of nodes that are reserved for other Jobs."""
     seen = [each for each in cluster.reservations if scope.sees(each.namespace)]
     rows = [
         {

@@ -1,4 +1,4 @@
-"""The first page: who waits and why, what runs and failed, what is free, and whether all services are at work."""
+"""The first page: waiting Jobs by cause, running and failed Jobs, free resources, and whether all services run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN: Final = 12
 
 
 def overview(cluster: Cluster, templates: Templates) -> Page:
-    """The page. It names no Job, so it is the same for all viewers."""
+    """Return the page. The page names no Job, so that all viewers see the same page."""
     codes: Counter[str] = Counter()
     oldest: dict[str, str] = {}
     states: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def overview(cluster: Cluster, templates: Templates) -> Page:
 
 
 def is_away(node: ShownNode) -> bool:
-    """Whether a node takes no new pods: it is not ready, or cordoned."""
+    """Return whether a node accepts no new pods, because it is not ready or is cordoned."""
     is_ready = any(each.type == "Ready" and each.status == "True" for each in node.status.conditions)
     return not is_ready or node.spec.unschedulable
 
@@ -70,7 +70,7 @@ def _picture(resources: list[dict[str, Any]]) -> Picture:
 
 
 def _resources(cluster: Cluster) -> list[dict[str, Any]]:
-    """What nodes have in all: allocated, idle, kept for somebody, and away, which add up to the total."""
+    """Sum the resources of all nodes: allocated, idle, reserved, and away (on nodes that accept no pods)."""
     kept = cluster.kept_nodes
     sums: dict[str, dict[str, Quantity]] = {}
     for node in cluster.nodes.values():

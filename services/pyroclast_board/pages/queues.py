@@ -1,4 +1,4 @@
-"""The queues as a tree with a bar per resource, and one queue with the order of those that wait in it."""
+"""The page of all queues as a tree with a bar for each resource, and the page of one queue with its waiting Jobs in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN: Final = 100
 
 
 def queues(cluster: Cluster, templates: Templates) -> Page:
-    """All queues. It names no Job, so it is the same for all viewers."""
+    """Return the page of all queues. The page names no Job, so that all viewers see the same page."""
     found = _rows(cluster, [as_object(each) for each in cluster.queues.values()])
     draw, row = templates.macro("queues.html", "bars"), templates.macro("queues.html", "row")
     rows = tuple((f"queue-{each['name']}-{each['resource']}", row(each)) for each in found)
@@ -32,7 +32,7 @@ def queues(cluster: Cluster, templates: Templates) -> Page:
 
 
 def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str) -> Page | None:
-    """One queue; None where there is none of that name."""
+    """Return the page of one queue. None when the queue does not exist."""
     found = cluster.queues.get(Key("", name))
     if found is None:
         return None
@@ -51,13 +51,13 @@ def queue(cluster: Cluster, templates: Templates, scope: Scope, name: str) -> Pa
 
 
 def _budget(cluster: Cluster, templates: Templates, found: dict[str, Any]) -> list[Section]:
-    """What the queue may spend in a period; nothing where it has no budget."""
+    """Return the section with the queue's budget. Empty when the queue has no budget."""
     rows = [{**row, "hours": _hours(row)} for row in budget_rows([found], cluster.now())]
     return [Section("budget", templates.macro("queues.html", "budgets")(rows))] if rows else []
 
 
 def _hours(row: Mapping[str, Any]) -> list[str]:
-    """Limit, spent, doubt, left and rate as texts."""
+    """Return limit, spent, doubtful and remaining hours and the daily rate as texts."""
     amounts = [row.get(name) for name in ("limitHours", "spentHours", "doubtfulHours", "leftHours", "hoursPerDay")]
     return ["–" if amount is None else signed_hours(amount) for amount in amounts]
 
@@ -84,7 +84,7 @@ def _rank(group: ShownGroup) -> tuple[int, str, str, str]:
 
 
 def _named(cluster: Cluster, groups: list[ShownGroup], scope: Scope) -> tuple[list[dict[str, Any]], int, int]:
-    """The first that may be named with their position, how many more may be, and how many may not."""
+    """Return the first visible PodGroups with their positions, and the numbers of further visible and of hidden PodGroups."""
     seen = [(position, each) for position, each in enumerate(groups, 1) if scope.sees(each.metadata.namespace)]
     rows = []
     for position, group in seen[:SHOWN]:

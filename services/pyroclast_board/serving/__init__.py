@@ -1,1 +1,1 @@
-"""HTTP: who looks, which page, and the streams of changes."""
+"""The HTTP server: authentication, routes, and the streams of changes."""

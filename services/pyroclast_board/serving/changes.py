@@ -1,4 +1,4 @@
-"""What changed on a page since somebody saw it. Pure."""
+"""Computes the changes of a page since a viewer's last message. Pure."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pyroclast_board.pages.base import Page
 __all__ = ["MOST_BYTES", "Live", "version_of"]
 
 MOST_BYTES: Final = 16 * 1024
-"""Of HTML in one message. A single part that is larger goes alone."""
+"""Most bytes of HTML in one message. A single larger part is sent in a message of its own."""
 
 
 def version_of(page: Page) -> str:
-    """A name of what a page shows: the same on all replicas."""
+    """Return an identifier of the content of a page, which is equal on all replicas."""
     digest = hashlib.sha256(page.title.encode())
     for section in page.sections:
         parts = (section.id, section.html, section.head, *(text for row in section.rows or () for text in row))
@@ -29,7 +29,10 @@ def version_of(page: Page) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section, a head or a row as it is now, or the order of the rows of a section; `number` grows with each change."""
+    """The present content of a section, a header or a row, or the order of a section's rows.
+
+    `number` increases with each change.
+    """
 
     number: int
     kind: str
@@ -39,9 +42,9 @@ class _Part:
 
 
 class Live:
-    """A page that somebody follows. Viewers who saw number n get all parts that changed later, however much later they ask.
+    """A followed page. A viewer who saw number n receives all parts that changed after n.
 
-    Nothing waits in a line: who is slow gets the newest state of each part, once.
+    No messages are queued: a slow viewer receives only the newest state of each part, once.
     """
 
     def __init__(self, page: Page) -> None:
@@ -54,11 +57,11 @@ class Live:
         self.take(page)
 
     def has_form_of(self, page: Page) -> bool:
-        """Whether a page has the same sections, so that the parts that changed are all there is to tell."""
+        """Return whether a page has the same sections, so that only changed parts need to be sent."""
         return [section.id for section in page.sections] == self._sections
 
     def take(self, page: Page) -> bool:
-        """The page is like this now; whether that is news."""
+        """Set the present content of the page. Return whether it has changed."""
         version = version_of(page)
         if version == self.version:
             return False
@@ -72,7 +75,7 @@ class Live:
             fresh["head", section.id, section.id] = section.head
             for id_, html in section.rows:
                 fresh["row", section.id, id_] = html
-            fresh["order", section.id, section.id] = [id_ for id_, _ in section.rows]  # behind its rows
+            fresh["order", section.id, section.id] = [id_ for id_, _ in section.rows]  # after the rows themselves
         parts = {}
         for key, content in fresh.items():
             known = self._parts.get(key)
@@ -83,7 +86,10 @@ class Live:
         return True
 
     def since(self, number: int) -> tuple[bytes, int]:
-        """The next message for who has seen `number`, and what that viewer has seen then. All who saw the same share it."""
+        """Return the next message for a viewer who saw `number`, and the number after that message.
+
+        All viewers with the same number share the message.
+        """
         if number not in self._messages:
             self._messages[number] = self._message(number)
         return self._messages[number]

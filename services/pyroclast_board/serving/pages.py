@@ -1,4 +1,4 @@
-"""From a path to its page."""
+"""Maps a path to its page."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ ROUTES: Final[Mapping[str, str]] = {
     "nodes": "nodes",
     "history": "history",
 }
-"""The page of each path; `*` is any one segment. The documentation has two pictures of each."""
+"""The page of each path. `*` is any single segment. The documentation has two pictures of each page."""
 
 
 class Pages:
-    """Makes the page of a path for who may see what.
+    """Makes the page of a path for a viewer's scope.
 
     Args:
-        cluster: what is followed.
+        cluster: the board's copy of the cluster.
         details: reads single Jobs.
-        recorder: tells of the past.
-        scheduler: tells why Jobs wait.
-        templates: the HTML.
-        trace_url: of the tool that shows traces, with `{trace}` for the id.
+        recorder: returns the history.
+        scheduler: returns why Jobs wait.
+        templates: the HTML templates.
+        trace_url: the URL of a trace viewer, with `{trace}` for the id.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Pages:
         self._templates, self._trace_url = templates, trace_url
 
     def namespaces_of(self, path: str) -> frozenset[str]:
-        """The namespaces whose Jobs a page may name: of the past, any there is; else those in which there is something."""
+        """Return the namespaces whose Jobs a page may name: all for pages with history, otherwise those with Jobs or flows."""
         is_past = path == "/history" or path.startswith(("/jobs/", "/explain/"))
         return self.cluster.all_namespaces if is_past else self.cluster.namespaces
 
     async def page(self, followed: Followed) -> Page | None:
-        """The page; None where there is no such page, or where the user may not see it.
+        """Return the page. None when the page does not exist or the user may not see it.
 
         Raises:
-            BadRequest: a parameter cannot be understood.
-            RecorderAway: the page shows the past, which the recorder has, and the recorder does not answer.
+            BadRequest: a parameter is invalid.
+            RecorderAway: the page needs the recorder, and the recorder does not answer.
         """
         cluster, templates, scope, query = self.cluster, self._templates, followed.scope, dict(followed.query)
         first, *rest = followed.path.removeprefix("/").split("/")
@@ -128,7 +128,7 @@ class Pages:
     async def _runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
         try:
             return await self._recorder.runs(namespace, name)
-        except RecorderAway:  # the page says that it remembers none
+        except RecorderAway:  # the page says that no earlier Jobs are known
             return []
 
     async def _history(self, scope: Scope, query: Mapping[str, str]) -> Page:

@@ -1,4 +1,4 @@
-"""The replicas behind one name: only the one that leads can answer, and which one that is changes."""
+"""Requests to the replicas behind one DNS name. Only the leader can answer, and the leader changes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ SECONDS: Final = 2.0
 RESOLVE_SECONDS: Final = 10.0
 MOST: Final = 64
 ELSEWHERE: Final = frozenset({404, 503})
-"""What a replica answers that stands by, or that does not have the Job asked for; another may."""
+"""The statuses of a standby replica, and of a replica without the requested Job. Another replica may answer."""
 
 
 class Peers:
-    """Asks all addresses of a name until one answers, first the one that did last. To be entered before it is asked.
+    """Requests the addresses of a name one after another until one answers. The address that answered last is first.
+
+    The object must be entered as a context manager before use.
 
     Args:
-        url: of all of them; with https its name must stand in their certificate, so that only the name is asked.
-        token_file: a token that they take; empty: none is sent.
+        url: the common URL of the replicas. With https, the certificate must have the name, so that only the name is requested.
+        token_file: a file with the token for the replicas. Empty when no token is sent.
     """
 
     def __init__(self, url: str, token_file: str) -> None:
@@ -50,7 +52,7 @@ class Peers:
             await client.__aexit__()
 
     async def ask(self, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
-        """Status and body of an answer; None where nobody answers."""
+        """Return the status and body of an answer. None when no replica answers."""
         await self._resolve()
         answer: tuple[int, bytes] | None = None
         deadline = Deadline.after(SECONDS)
@@ -72,7 +74,7 @@ class Peers:
         return None if answer is None or answer[0] == 503 else answer
 
     async def _resolve(self) -> None:
-        """Find out now and then which addresses there are; where the name cannot be resolved, those known stay."""
+        """Resolve the name again from time to time. When the resolution fails, the known addresses stay."""
         if time.monotonic() < self._resolved_at + RESOLVE_SECONDS:
             return
         urls = await _addresses(self._url)
@@ -89,7 +91,10 @@ class Peers:
 
 
 async def _addresses(url: str) -> list[str]:
-    """The URL of each address that the name of `url` leads to; the URL itself where its name is needed."""
+    """Return the URL of each address of the name in `url`.
+
+    With https, return the URL itself, as its certificate needs the name.
+    """
     split = urlsplit(url)
     if split.scheme != "http" or split.hostname is None:
         return [url]

@@ -1,4 +1,7 @@
-"""Users that an authenticating proxy names in headers, believed only from a client certificate of the proxy's CA. Pure."""
+"""Users in the headers of an authenticating proxy.
+
+The headers are accepted only on a connection with a client certificate of the proxy's CA. Pure.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ MOST_GROUPS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """Which headers name users, and whose.
+    """The headers that name users, and the certificates that may send them.
 
     Args:
-        username_headers: the first of them that a request has names the user.
-        group_headers: all of them name groups, each header one or more with commas between.
-        allowed_names: common names of certificates that may name users; empty: any that the CA has signed.
-        username_prefix: put before names of users, as the API server's `--oidc-username-prefix`.
-        groups_prefix: put before names of groups, as the API server's `--oidc-groups-prefix`.
+        username_headers: headers with the user name. The first one in a request is used.
+        group_headers: headers with groups, separated by commas. All of them are used.
+        allowed_names: common names of certificates that may name users. Empty means every certificate of the CA.
+        username_prefix: prefix of user names, as in the API server's `--oidc-username-prefix`.
+        groups_prefix: prefix of group names, as in the API server's `--oidc-groups-prefix`.
     """
 
     username_headers: tuple[str, ...]
@@ -33,16 +36,16 @@ class RequestHeaders:
     groups_prefix: str = ""
 
     def trusts(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a connection is the proxy's: `certificate` was verified against its CA, as `getpeercert` gives it."""
+        """Whether a connection is the proxy's. `certificate` is the verified certificate in the form of `getpeercert`."""
         if not certificate:
             return False
         return not self.allowed_names or not set(self.allowed_names).isdisjoint(common_names(certificate))
 
     def user(self, headers: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
-        """The user that the headers of a trusted request name; None where they name none, or more than one."""
+        """Return the user in the headers of a trusted request. None when the headers name no user or more than one."""
         for wanted in self.username_headers:
             named = _values(headers, wanted)
-            if len(named) > 1:  # one was sent by the client, and passed on
+            if len(named) > 1:  # the client sent one of the headers, and the proxy passed it on
                 return None
             if named and named[0]:
                 return self._user(named[0], headers)
@@ -58,13 +61,13 @@ class RequestHeaders:
 
 
 def common_names(certificate: Mapping[str, Any]) -> list[str]:
-    """The common names of a certificate, as `getpeercert` gives it."""
+    """Return the common names of a certificate in the form of `getpeercert`."""
     pairs = [pair for part in certificate.get("subject", ()) for pair in part]
     return [value for name, value in pairs if name == "commonName"]
 
 
 def forwarded_address(headers: Sequence[tuple[str, str]]) -> str | None:
-    """The address that a trusted proxy was called from: the last of X-Forwarded-For, which it added itself."""
+    """Return the address of the proxy's client: the last one in X-Forwarded-For, which the proxy itself added."""
     last = ",".join(_values(headers, "X-Forwarded-For")).rpartition(",")[2].strip()
     try:
         return str(ipaddress.ip_address(last))

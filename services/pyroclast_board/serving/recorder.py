@@ -1,4 +1,4 @@
-"""Asks the recorder for history, with a token of the board's own and for the namespaces that the viewer may see."""
+"""Requests history from the recorder, with the board's own token and for the namespaces that the viewer may see."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ __all__ = ["Recorder", "RecorderAway"]
 PREFIX: Final = "/api/v1/"
 SECONDS: Final = 5.0
 MOST_NAMESPACES: Final = 200
-"""The recorder takes no more in one question."""
+"""Most namespaces in one request to the recorder."""
 
 
 class RecorderAway(Exception):
-    """There is no history now; the text says why."""
+    """The history is not available. The message says why."""
 
 
 class Recorder:
-    """The recorder, wherever it is. To be entered before it is asked.
+    """Client of the recorder. The object must be entered as a context manager before use.
 
     Args:
-        url: of the recorder; empty: there is none.
-        token_file: a token that the recorder takes, made for it alone; empty: none is sent.
+        url: the URL of the recorder. Empty when there is no recorder.
+        token_file: a file with a token for the recorder alone. Empty when no token is sent.
     """
 
     def __init__(self, url: str, token_file: str) -> None:
@@ -52,30 +52,30 @@ class Recorder:
             await self._client.__aexit__()
 
     async def job(self, scope: Scope, uid: str) -> dict[str, Any] | None:
-        """What is remembered of a Job; None for one that never was, or that the viewer may not see.
+        """Return the recorder's entry for a Job. None when the recorder has no entry or the viewer may not see it.
 
         Raises:
-            RecorderAway: see there.
+            RecorderAway: the recorder does not answer.
         """
         found = await self._ask(f"uids/{quote(uid, safe='')}", {})
         job = next(iter(found.get("items", ())), None)
         return job if job is not None and scope.sees(job["namespace"]) else None
 
     async def runs(self, namespace: str, name: str) -> list[dict[str, Any]]:
-        """All Jobs that had a name, newest first.
+        """Return all Jobs that have had a name, newest first.
 
         Raises:
-            RecorderAway: see there.
+            RecorderAway: the recorder does not answer.
         """
         found = await self._ask(f"jobs/{quote(namespace, safe='')}/{quote(name, safe='')}", {})
         return list(found.get("items", ()))
 
     async def ask(self, scope: Scope, what: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """`jobs`, `usage` or `waits`, of the namespaces that the viewer may see.
+        """Return the answer to `jobs`, `usage` or `waits` for the namespaces that the viewer may see.
 
         Raises:
-            RecorderAway: see there.
-            BadRequest: a parameter cannot be understood.
+            RecorderAway: the recorder does not answer.
+            BadRequest: a parameter is invalid.
         """
         if scope.is_all:
             return await self._ask(what, query)

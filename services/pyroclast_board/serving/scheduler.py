@@ -1,4 +1,4 @@
-"""Asks the scheduler why a Job waits: its own order, when the Job may start, and which changes were proved to help."""
+"""Requests from the scheduler why a Job waits, its place in the order, its estimated start, and which changes would help."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FRESH_SECONDS: Final = 1.0
 AWAY_SECONDS: Final = 10.0
 MOST: Final = 1_000
 MOST_NAMESPACES: Final = 200
-"""More do not fit into the head of a request; the others' Jobs are counted then."""
+"""Most namespaces in a request, by the size of its header. Jobs of further namespaces are counted, but not named."""
 
 
 class Scheduler:
-    """The scheduler, where it is known. To be entered before it is asked.
+    """Client of the scheduler. The object must be entered as a context manager before use.
 
     Args:
-        url: of a scheduler, which answers `/explain/…`; empty: objects must do.
-        token_file: a token that it takes, made for it alone; empty: none is sent.
+        url: the URL of a scheduler, which answers `/explain/…`. Empty to explain from objects alone.
+        token_file: a file with a token for the scheduler alone. Empty when no token is sent.
     """
 
     def __init__(self, url: str, token_file: str = "") -> None:
@@ -46,18 +46,18 @@ class Scheduler:
             await self._peers.__aexit__()
 
     async def explanation(self, scope: Scope, namespace: str, name: str, kind: str = "jobs") -> dict[str, Any] | None:
-        """The document `Explanation` of a Job, or of a PodGroup by its own name, where `kind` is `podgroups`.
+        """Return the `Explanation` document of a Job, or of a native PodGroup if `kind` is `podgroups`.
 
-        None where the scheduler knows nothing of it, or does not answer.
+        None when the scheduler does not know the object or does not answer.
         """
         path = f"{kind}/{quote(namespace, safe='')}/{quote(name, safe='')}"
         answer = await self.ask(scope, path, {"changes": "true"})
         return None if answer is None or answer[0] != 200 else dict(orjson.loads(answer[1]))
 
     async def ask(self, scope: Scope, path: str, query: Mapping[str, str]) -> tuple[int, bytes] | None:
-        """Status and JSON of an answer, which names Jobs of the namespaces in `scope` only; None where nobody answers.
+        """Return the status and JSON of an answer, which names only Jobs of the namespaces in `scope`. None without an answer.
 
-        All who ask the same within a second share an answer.
+        Equal requests within a second share one answer.
         """
         if self._peers is None or time.monotonic() < self._away_until:
             return None

@@ -1,4 +1,4 @@
-"""HTTP: which page a request is for, and how it is answered."""
+"""The HTTP server: finds the page of a request and answers."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ FORM_BYTES: Final = 16 * 1024
 LIVE: Final = "/live"
 EXPLAIN: Final = "/explain/"
 OLD_SECONDS: Final = 30.0
-"""A copy that has not been heard of for longer is announced with its age."""
+"""Seconds without news from a watch after which pages show the age of their data."""
 
 
 class BoardServer:
-    """Answers GET and HEAD, and the two forms that begin and end a session.
+    """Answers GET and HEAD, and the two forms that start and end a login session.
 
     Args:
-        pages: makes pages.
-        streams: tells of changes.
-        viewers: says who looks.
+        pages: makes the pages.
+        streams: sends changes.
+        viewers: authenticates users.
         templates: the layout.
         metrics: counts requests.
         most_streams: how many connections may be streams.
-        tls: serve TLS with this.
+        tls: the TLS context. None for plain HTTP.
     """
 
     def __init__(
@@ -94,20 +94,20 @@ class BoardServer:
         )
 
     async def start(self, address: str) -> None:
-        """Listen.
+        """Listen on the address.
 
         Raises:
-            StartFailure: the address cannot be listened on.
+            StartFailure: the address is in use or cannot be bound.
         """
         await self._listener.start_at(address, "--page-address")
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the server."""
         return self._listener.port
 
     async def stop(self) -> None:
-        """Answer what has been asked, then close."""
+        """Answer the requests that have arrived, then close the connections."""
         self._streams.close()
         await self._listener.stop()
 
@@ -144,14 +144,14 @@ class BoardServer:
         now = self._pages.cluster.now()
         reader = await self._viewers.of(request, now)
         if path.startswith(f"{LIVE}/"):
-            if request.method == "HEAD":  # a stream has nothing else to tell
+            if request.method == "HEAD":  # a stream has no other headers to report
                 return web.Response(content_type="text/event-stream", headers=HEADERS)
             return await self._follow(request, reader.name)
         scope = await scope_of(reader, self._pages.namespaces_of(path))
         if path.startswith(EXPLAIN):
             return await self._explained(request, scope)
         if path == "/jobs.csv":
-            rows = list(self._pages.cluster.table.rows)  # of this moment, since they change while the thread writes
+            rows = list(self._pages.cluster.table.rows)  # a copy, since rows change while the thread writes
             text = await asyncio.to_thread(jobs_csv, rows, scope, dict(request.query), now)
             disposition = {"Content-Disposition": 'attachment; filename="jobs.csv"'}
             return web.Response(text=text, content_type="text/csv", headers={**HEADERS, **disposition})
@@ -162,7 +162,7 @@ class BoardServer:
         return self._shown(request, page, reader.name, note)
 
     async def _explained(self, request: web.BaseRequest, scope: Scope) -> web.Response:
-        """What the scheduler answers, for programs: the same question, and only names that the viewer may see."""
+        """Return the scheduler's answer to a program. The answer names only objects that the viewer may see."""
         parts = request.path.removeprefix(EXPLAIN).split("/")
         match parts:
             case ["jobs" | "podgroups", namespace, _] if scope.sees(namespace):
@@ -171,7 +171,7 @@ class BoardServer:
                 pass
             case _:
                 raise NoPage
-        if not {"", ".", ".."}.isdisjoint(parts):  # which would lead to what else the scheduler serves
+        if not {"", ".", ".."}.isdisjoint(parts):  # such a path would reach other endpoints of the scheduler
             raise NoPage
         path = "/".join(quote(part, safe="") for part in parts)
         query = {name: value for name, value in request.query.items() if name != "namespaces"}
@@ -196,7 +196,7 @@ class BoardServer:
         return await self._streams.follow(request, dict(HEADERS), followed, seen, review)
 
     async def _form(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Begin or end a session."""
+        """Start or end a login session."""
         if not is_from_here(request):
             return self._told(403, "Not from here", "this form was sent by a page of another host")
         if request.path == "/logout":
@@ -258,7 +258,7 @@ class BoardServer:
 
 
 def _place(path: str) -> str:
-    """A label for metrics: one of few words, whatever was asked for."""
+    """Return the label of a path for metrics: one of a few words for any path."""
     first = path.removeprefix(LIVE).strip("/").partition("/")[0].removesuffix(".csv")
     known = {"": "overview", "static": "static", "login": "login", "logout": "login"}
     return known.get(first) or (first if any(first == place for place, _, _ in PLACES) else "other")

@@ -1,4 +1,4 @@
-"""Sessions: a user's token, sealed in a cookie, so that the board keeps nothing and any replica can read it."""
+"""Login sessions: the user's token, sealed in a cookie, so that the board stores nothing and every replica can open it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 __all__ = ["COOKIE", "LONGEST_TOKEN", "Sessions"]
 
 COOKIE: Final = "__Host-pyroclast"
-"""Browsers take a cookie of this name only from the host itself, over a safe connection."""
+"""Browsers accept a cookie with this prefix only from the host itself, over a secure connection."""
 
 LONGEST_TOKEN: Final = 2900
-"""A cookie may have 4,096 bytes, and sealing adds a third."""
+"""Most characters of a token. A cookie may have 4,096 bytes, and sealing adds a third."""
 
 NONCE_BYTES: Final = 12
 PURPOSE: Final = b"pyroclast board session 1"
@@ -30,11 +30,11 @@ class _Session(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Sessions:
-    """Seals and opens.
+    """Seals and opens cookies.
 
     Args:
-        key: any secret bytes, the same for all replicas.
-        lifetime: seconds after which a session is over.
+        key: secret bytes, equal on all replicas.
+        lifetime: seconds after which a login session ends.
     """
 
     def __init__(self, key: bytes, lifetime: float) -> None:
@@ -42,13 +42,13 @@ class Sessions:
         self._lifetime = lifetime
 
     def seal(self, token: str, now: float) -> str:
-        """The value of the cookie."""
+        """Return the value of the cookie for a token."""
         nonce = os.urandom(NONCE_BYTES)
         sealed = self._cipher.encrypt(nonce, msgspec.json.encode(_Session(token, now)), PURPOSE)
         return base64.urlsafe_b64encode(nonce + sealed).decode()
 
     def open(self, cookie: str, now: float) -> str | None:
-        """The token of a cookie; None for one that we did not seal, or whose time is over."""
+        """Return the token of a cookie. None when the cookie was not sealed with this key or has expired."""
         try:
             raw = base64.urlsafe_b64decode(cookie)
             content = self._cipher.decrypt(raw[:NONCE_BYTES], raw[NONCE_BYTES:], PURPOSE)

@@ -1,4 +1,4 @@
-"""Files that never change while the process runs: the style, the script, the icon."""
+"""The static files: the style sheet, the script and the icon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xm
 
 
 class Static:
-    """Holds them in memory, by their path, with a tag of their content."""
+    """The static files in memory, by path, each with an entity tag of its content."""
 
     def __init__(self) -> None:
         self._files: dict[str, tuple[bytes, str, str]] = {}
@@ -30,10 +30,10 @@ class Static:
                 self._files[f"/static/{file.name}"] = (content, TYPES[kind], tag)
 
     def answer(self, request: web.BaseRequest, headers: Mapping[str, str]) -> web.Response:
-        """A file; 304 for who has it.
+        """Return a file, or status 304 if the client has the current content.
 
         Raises:
-            NoPage: there is none of that name.
+            NoPage: no file has that name.
         """
         found = self._files.get(request.path)
         if found is None:

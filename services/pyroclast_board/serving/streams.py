@@ -1,4 +1,4 @@
-"""The streams of changes: viewers who follow the same page with the same rights share one rendering of it."""
+"""The streams of changes. Viewers who follow the same page with the same rights share one rendering of the page."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ __all__ = ["Followed", "Review", "Streams", "TooMany"]
 log = structlog.get_logger()
 
 TICK_SECONDS: Final = 0.5
-"""Between two messages of a stream, and two renderings of a page, at least."""
+"""Minimum seconds between two messages of a stream, and between two renderings of a page."""
 
 ALL_SECONDS: Final = 5.0
-"""So often a page is rendered although nothing that is watched changed: events are read, not watched."""
+"""Seconds after which a page is rendered without a watched change, because events are read and not watched."""
 
 BEAT_SECONDS: Final = 15.0
 MOST_OF_ONE: Final = 24
-"""Streams of one user, so that nobody takes all of them: browsers open six to a host."""
+"""Most streams of one user, so that no user occupies all streams. Browsers open at most six per host."""
 
 WRITE_SECONDS: Final = 10.0
 
 
 class TooMany(Exception):
-    """There are as many streams as may be, of all users or of this one."""
+    """The limit of streams is reached, either of all users or of this user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A page with its parameters, and what its viewers may see."""
+    """A page with its parameters, and the scope of its viewers."""
 
     path: str
     query: tuple[tuple[str, str], ...]
@@ -50,10 +50,15 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Asks again what a viewer may see: now and then, and when there is something in a namespace where there was nothing.
+    """Checks the viewer's rights periodically, and also when a Job or flow appears in an empty namespace.
 
-    `viewer` is the name of the user, empty for whoever is on this machine. `seconds` is how often. `longest` ends a
-    stream after so many seconds, so that the browser comes again through what logged the user in; None: it goes on.
+    Attributes:
+        viewer: the name of the user. Empty for a user of this machine without login.
+        scope: returns the current scope of the viewer.
+        namespaces: returns the namespaces that the page may name.
+        seconds: the period of the check.
+        longest: seconds after which the stream ends, so that the browser connects again through the proxy that logged the user
+            in. None means that the stream does not end.
     """
 
     viewer: str
@@ -64,7 +69,7 @@ class Review:
 
 
 class _Group:
-    """Viewers of the same page."""
+    """The viewers of the same page."""
 
     def __init__(self, page: Page) -> None:
         self.live = Live(page)
@@ -75,7 +80,7 @@ class _Group:
         self.is_over = False
 
     def tell(self) -> None:
-        """Wake all who wait."""
+        """Notify all waiting viewers."""
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -84,10 +89,10 @@ class Streams:
     """All streams of this process.
 
     Args:
-        render: a page as it is now; None when there is none any more.
-        generation: grows when anything that is watched changed.
+        render: returns the present content of a page. None when the page no longer exists.
+        generation: returns a number that increases with each watched change.
         metrics: counts streams.
-        most: how many there may be.
+        most: the limit of streams.
     """
 
     def __init__(
@@ -103,9 +108,9 @@ class Streams:
         self._is_closed = False
 
     async def run(self) -> None:
-        """Render what is followed, when something changed, until cancelled.
+        """Render the followed pages after each change, until cancelled.
 
-        At least half of the time is left to requests: the more is followed, the rarer it is rendered.
+        At least half of the time remains for requests: with more followed pages, each page is rendered less often.
         """
         loop = asyncio.get_running_loop()
         generation, last = -1, float("-inf")
@@ -136,15 +141,15 @@ class Streams:
         """Answer with a stream.
 
         Args:
-            request: what to answer.
-            headers: of the answer.
+            request: the request.
+            headers: the headers of the answer.
             followed: the page.
             seen: the version of the page, or the id of the last message.
-            review: of what the viewer may see.
+            review: the check of the viewer's rights.
 
         Raises:
-            TooMany: see there.
-            NoPage: there is no such page.
+            TooMany: the limit of streams is reached.
+            NoPage: the page does not exist.
         """
         own = self._viewers[review.viewer]
         if self._viewers.total() >= self._most or (review.viewer and own >= MOST_OF_ONE) or self._is_closed:
@@ -152,7 +157,7 @@ class Streams:
         async with self._joined(followed, review.viewer) as group:
             response = web.StreamResponse(headers={**headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
             await response.prepare(request)
-            with contextlib.suppress(ConnectionError, TimeoutError):  # the viewer has gone, or does not read
+            with contextlib.suppress(ConnectionError, TimeoutError):  # the viewer has disconnected or does not read
                 await self._send_all(response, group, followed, seen, review)
             return response
 
@@ -211,7 +216,7 @@ class Streams:
     async def _renew(self, followed: Followed, group: _Group) -> None:
         try:
             page = await self._render(followed)
-        except Exception:  # a page that cannot be drawn must not end the streams of the others
+        except Exception:  # a page that fails to render must not end the streams of other pages
             log.exception("board.not_rendered", path=followed.path)
             page = None
         if page is None or not group.live.has_form_of(page):
@@ -224,7 +229,7 @@ class Streams:
 
 
 def _start(group: _Group, seen: str) -> int:
-    """Where a viewer stands: at the number of the last message, or, with the newest version of the page, at its end."""
+    """Return the number from which a viewer continues: that of the last message, or the newest one if the page is current."""
     name, _, number = seen.partition("-")
     if name == group.name and number.isdecimal():
         return min(int(number), group.live.number)

@@ -1,4 +1,4 @@
-"""Who looks: a token in a header or in a sealed cookie, or whoever is on this machine."""
+"""Authentication: a token in a header or in a sealed cookie, headers of a proxy, or a user of this machine without login."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PROXY_FIRST: Final = "this board is reached through the proxy that logs you in; 
 
 
 class Viewers:
-    """Tells who sent a request, and what that user may see.
+    """Authenticates requests, and returns the rights of users.
 
     Args:
-        access: asks the API server.
+        access: checks users and rights at the API server.
         sessions: opens cookies.
-        is_open: whoever is on this machine sees everything, and nobody else is answered.
-        proxy: believes a proxy that names users in headers; then there are no sessions, while programs still show tokens.
-        review: seconds after which to ask again.
+        is_open: whether every user of this machine sees everything, and requests from other machines are refused.
+        proxy: accepts users that a proxy names in headers. Then there are no login sessions, but programs may still send tokens.
+        review: seconds after which rights are checked again.
     """
 
     def __init__(
@@ -40,16 +40,16 @@ class Viewers:
 
     @property
     def has_form(self) -> bool:
-        """Whether users log in here, and out."""
+        """Whether users log in and out with a form."""
         return not self.is_open and self._proxy is None
 
     @property
     def longest_stream(self) -> float | None:
-        """Seconds after which a stream must come through the proxy again, which alone knows whose login is over."""
+        """Seconds after which a stream must connect again through the proxy, which alone knows whether the login has expired."""
         return None if self._proxy is None else self.review_seconds
 
     def address_of(self, request: web.BaseRequest) -> str:
-        """Where a request came from; what it says itself of that counts only from the proxy."""
+        """Return the address of the client. Headers with that address are used only if the proxy sent them."""
         peer = request.transport and request.transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) and peer else ""
         if self._is_proxied(request):
@@ -57,10 +57,10 @@ class Viewers:
         return address
 
     async def of(self, request: web.BaseRequest, now: float) -> Reader:
-        """Who sent a request.
+        """Return the user of a request.
 
         Raises:
-            Denied: nobody that the API server knows.
+            Denied: the API server does not know the user.
         """
         if self.is_open:
             if not is_local(request.transport and request.transport.get_extra_info("peername")) or not _is_local_name(
@@ -80,16 +80,16 @@ class Viewers:
         return await self._access.bearer(token)
 
     def _is_proxied(self, request: web.BaseRequest) -> bool:
-        """Whether the connection is the proxy's: its certificate was checked against the CA in the handshake."""
+        """Return whether the connection is the proxy's, by the certificate that the TLS handshake has verified."""
         if self._proxy is None or request.transport is None:
             return False
         return self._proxy.trusts(request.transport.get_extra_info("peercert"))
 
     async def log_in(self, token: str, now: float) -> str:
-        """The cookie of a new session.
+        """Return the cookie of a new login session.
 
         Raises:
-            Denied: nobody's token that the API server knows, or one that does not fit into a cookie.
+            Denied: the API server does not know the token, or the token does not fit into a cookie.
         """
         token = token.strip()
         if not token:
@@ -101,10 +101,10 @@ class Viewers:
 
 
 async def scope_of(reader: Reader, namespaces: Iterable[str]) -> Scope:
-    """What a viewer may see of these namespaces.
+    """Return which of these namespaces a viewer may see.
 
     Raises:
-        Denied: the API server cannot be asked.
+        Denied: the API server does not answer.
     """
     if await reader.sees_all():
         return Scope(is_all=True)
@@ -112,7 +112,7 @@ async def scope_of(reader: Reader, namespaces: Iterable[str]) -> Scope:
 
 
 def is_from_here(request: web.BaseRequest) -> bool:
-    """Whether a form that changes something was sent by a page of this host, as far as the browser tells."""
+    """Return whether a page of this host sent the form, as far as the browser's headers show."""
     site = request.headers.get("Sec-Fetch-Site", "")
     if site and site not in {"same-origin", "none"}:
         return False
@@ -121,7 +121,7 @@ def is_from_here(request: web.BaseRequest) -> bool:
 
 
 def _is_local_name(host: str) -> bool:
-    """Whether a Host header names this machine; a page elsewhere whose name leads here does not."""
+    """Return whether a Host header names this machine. A foreign page whose DNS name resolves to this machine is refused."""
     name = urlsplit(f"//{host}").hostname or ""
     if name == "localhost":
         return True

@@ -1,1 +1,1 @@
-"""The commands of Volcano, with its bytes: names of flags, texts, tables and exit statuses."""
+"""Volcano's commands, with the same flags, texts, tables and exit statuses."""

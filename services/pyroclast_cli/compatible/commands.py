@@ -1,4 +1,4 @@
-"""Suspend, resume, open and close: the Command objects that ask a controller for it."""
+"""The Command objects with which suspend, resume, open and close are requested from a controller."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["issue"]
 
 
 async def issue(context: Context, kind: ResourceType, key: Key, action: Action, *, namespace: str) -> None:
-    """Create the Command that asks for `action` on an object, in `namespace`.
+    """Create in `namespace` a Command that requests `action` for an object.
 
     Raises:
-        NotFound: there is no such object.
+        NotFound: the object does not exist.
     """
     target = await context.client.get(kind, key)
     reference: dict[str, Any] = {

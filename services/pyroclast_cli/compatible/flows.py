@@ -1,4 +1,4 @@
-"""`vcctl jobflow` and `vcctl jobtemplate`: create, list, get, delete, describe."""
+"""The commands `vcctl jobflow` and `vcctl jobtemplate`: create, list, get, delete, describe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FIELD_ORDER: Final = ("kind", "apiVersion", "metadata", "spec", "status")
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What differs between the two kinds: `words` in help texts, `noun` in errors, the columns of the table."""
+    """The differences between JobFlow and JobTemplate: `words` in help texts, `noun` in errors, and the columns of the table."""
 
     resource: ResourceType
     words: str

@@ -31,7 +31,7 @@ GAP: Final = 3
 def job_table(
     jobs: Sequence[Mapping[str, Any]], *, with_namespace: bool, measured: Sequence[Mapping[str, Any]] | None = None
 ) -> list[str]:
-    """The lines of the table. The first columns are as wide as those of `measured`, by default the jobs themselves."""
+    """Return the lines of the table. The first columns are as wide as their values in `measured`, by default in `jobs`."""
     leading = (("Namespace", "namespace"), ("Name", "name")) if with_namespace else (("Name", "name"),)
     all_jobs = jobs if measured is None else measured
     widths = [max(len(header), *(len(job["metadata"][key]) for job in all_jobs)) + GAP for header, key in leading]

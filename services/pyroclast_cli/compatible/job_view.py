@@ -1,4 +1,4 @@
-"""The page that `vcctl job view` and `vjobs -n` print of one Job and its events."""
+"""The description of one Job and its events that `vcctl job view` and `vjobs -n` print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyroclast.kube.basics.errors import KubeError
 from pyroclast.views.human_durations import age
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 __all__ = ["event_lines", "job_lines", "view_lines"]
 
@@ -38,7 +38,7 @@ CONTAINER_ANNOTATIONS: Final = (
 
 
 async def view_lines(client: Client, key: Key, *, with_conditions: bool) -> list[str]:
-    """The lines of the page. Events that cannot be listed are told on standard error."""
+    """Return the lines of the description. If the events cannot be listed, a message is printed on standard error."""
     job = await client.get(JOBS, key)
     events: list[dict[str, Any]] = []
     try:
@@ -50,7 +50,7 @@ async def view_lines(client: Client, key: Key, *, with_conditions: bool) -> list
 
 
 def job_lines(job: Mapping[str, Any], *, with_conditions: bool) -> list[str]:
-    """The lines of a Job without its events."""
+    """Return the lines of a Job without its events."""
     metadata, spec = job["metadata"], job.get("spec") or {}
     plugins = spec.get("plugins") or {}
     lines = [
@@ -131,7 +131,7 @@ def _status_lines(status: Mapping[str, Any], *, with_conditions: bool) -> list[s
 
 
 def event_lines(events: Sequence[Mapping[str, Any]], now: datetime) -> list[str]:
-    """The table of events, or that there are none."""
+    """Return the table of events. Without events, return a line that says so."""
     if not events:
         return ["Events: \t<none>"]
     lines = ["Events:", _event("Type", "Reason", "Age", "Form", "Message")]
@@ -170,7 +170,7 @@ def _words(arguments: Sequence[str] | None) -> str:
 
 
 def _go_time(timestamp: str | None) -> str:
-    """A time as Go prints it, in local time; that of year 1 where there is none."""
+    """Return a time in Go's format and in local time. Without a time, return Go's zero time, which is in year 1."""
     if not timestamp:
         return "0001-01-01 00:00:00 +0000 UTC"
     return f"{datetime.fromisoformat(timestamp).astimezone():%Y-%m-%d %H:%M:%S %z %Z}"

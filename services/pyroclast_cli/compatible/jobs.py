@@ -1,4 +1,4 @@
-"""`vcctl job run|list|suspend|resume|delete` and their short companions."""
+"""The commands `vcctl job run|list|suspend|resume|delete` and their short programs."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _matches(job: Mapping[str, Any], context: Context) -> bool:
 
 
 async def _list(context: Context, *, prints_empty_table: bool) -> None:
-    """`prints_empty_table`: the header alone when no Job passes the filters, as `vjobs` prints it."""
+    """Print the table of Jobs. With `prints_empty_table`, print the header when no Job passes the filters, as `vjobs` does."""
     everywhere = context.is_set("all-namespaces")
     jobs, _ = await context.client.list(JOBS, "" if everywhere else context.text("namespace"))
     found = [job for job in jobs if _matches(job, context)]
@@ -186,7 +186,7 @@ JOB: Final = Group(
 
 
 def vsub() -> Leaf:
-    """`vsub`; the environment gives some of its defaults."""
+    """Return the command `vsub`. Environment variables set some of its defaults."""
 
     def overridable(name: str, short: str, variable: str, default: str, text: str) -> Flag:
         return Flag(name, short, os.environ.get(variable, default), f"{text}, overwrite the value of '{variable}'")
@@ -208,7 +208,7 @@ def vsub() -> Leaf:
 
 
 def vjobs() -> Leaf:
-    """`vjobs`."""
+    """Return the command `vjobs`."""
     return Leaf(
         "vjobs",
         "view job information",
@@ -219,7 +219,7 @@ def vjobs() -> Leaf:
 
 
 def vcancel() -> Leaf:
-    """`vcancel`."""
+    """Return the command `vcancel`."""
     return Leaf(
         "vcancel",
         "cancel a job",
@@ -230,10 +230,10 @@ def vcancel() -> Leaf:
 
 
 def vsuspend() -> Leaf:
-    """`vsuspend`."""
+    """Return the command `vsuspend`."""
     return Leaf("vsuspend", "suspend a job", _SUSPEND, (SHORT_NAME, SHORT_NAMESPACE), long="Suspend a job that runs or waits.")
 
 
 def vresume() -> Leaf:
-    """`vresume`."""
+    """Return the command `vresume`."""
     return Leaf("vresume", "resume a job", _RESUME, (SHORT_NAME, SHORT_NAMESPACE), long="Resume a job that was aborted.")

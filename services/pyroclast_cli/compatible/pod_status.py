@@ -14,7 +14,7 @@ TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 
 
 def pod_cells(pod: Mapping[str, Any], now: datetime) -> tuple[str, str, str]:
-    """Ready, status and restarts of a pod."""
+    """Return the ready, status and restart cells of a pod."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     init = spec.get("initContainers") or []
     sidecars = {each["name"] for each in init if each.get("restartPolicy") == "Always"}
@@ -43,7 +43,7 @@ def _word(status: Mapping[str, Any]) -> str:
 
 
 def _initializing(statuses: Sequence[Mapping[str, Any]], sidecars: set[str], total: int) -> str:
-    """What the first unfinished init container does; empty when all have finished."""
+    """Return the state of the first unfinished init container. Empty when all init containers have finished."""
     for i, each in enumerate(statuses):
         state = each.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting") or {}

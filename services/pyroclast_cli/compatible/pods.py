@@ -1,4 +1,4 @@
-"""`vcctl pod list`: the pods of Jobs."""
+"""The command `vcctl pod list`, which lists the pods of Jobs."""
 
 from __future__ import annotations
 

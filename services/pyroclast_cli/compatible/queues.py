@@ -1,4 +1,4 @@
-"""`vcctl queue create|delete|operate|list|get` and `vqueues`."""
+"""The commands `vcctl queue create|delete|operate|list|get` and `vqueues`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WIDTHS: Final = (25, *(8,) * 8)
 
 
 def queue_table(queues: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of `vcctl queue list`; the counts are those of the PodGroups of each queue by phase."""
+    """Return the table of `vcctl queue list`. The counts are the numbers of PodGroups in each queue by phase."""
     counts = Counter(((each.get("spec") or {}).get("queue", ""), (each.get("status") or {}).get("phase", "")) for each in groups)
     rows = [list(COLUMNS)]
     for queue in queues:
@@ -57,7 +57,7 @@ async def _operate(context: Context) -> None:
         case "update":
             if weight == 0:
                 raise Failure(f"when update queue {key.name}, weight must be specified, the value must be greater than 0")
-            from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - loads what only commands with a cluster need
+            from pyroclast.kube.http.client import PatchKind  # noqa: PLC0415 - only commands with a cluster need it
 
             await context.client.patch(QUEUES, key, {"spec": {"weight": weight}}, PatchKind.MERGE)
         case "open":
@@ -153,7 +153,7 @@ QUEUE: Final = Group(
 
 
 def vqueues() -> Leaf:
-    """`vqueues`."""
+    """Return the command `vqueues`."""
     return Leaf(
         "vqueues", "view queue information", _vqueues, (NAME,), long="Show one queue by its name, or all queues of the cluster."
     )

@@ -1,4 +1,4 @@
-"""Resource lists as flags spell them: `cpu=1000m,memory=100Mi`."""
+"""Parses resource lists in flags: `cpu=1000m,memory=100Mi`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ __all__ = ["parse_resources"]
 
 
 def parse_resources(text: str) -> dict[str, str]:
-    """Canonical quantities by resource name.
+    """Return canonical quantities by resource name.
 
     Raises:
-        Failure: an element without exactly one `=`, or a value that is no quantity.
+        Failure: an element does not have exactly one `=`, or a value is not a quantity.
     """
     found: dict[str, str] = {}
     for element in text.split(",") if text else ():

@@ -1,4 +1,4 @@
-"""`vcctl version`: the six lines of Volcano, with Python's version in place of Go's."""
+"""The command `vcctl version`: the six lines of Volcano, with the version of Python in place of Go's."""
 
 from __future__ import annotations
 

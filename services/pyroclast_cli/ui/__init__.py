@@ -1,1 +1,1 @@
-"""`vcctl ui`: the lists of `vcctl` as a full screen. Only `app` and `texts` load Textual, which is an extra."""
+"""The command `vcctl ui`: the lists of `vcctl` on a full screen. Only `app` and `texts` import Textual, which is an extra."""

@@ -1,4 +1,4 @@
-"""The full screen: one list that follows the cluster, with keys as in k9s."""
+"""The full screen: one list that is updated with the cluster, with the keys of k9s."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SCOPE: Final = ("namespace", "all-namespaces", "selector", "queue", "user")
 
 
 class Explorer(App[None]):
-    """The application. `given`: the flags of `vcctl ui`, and the client."""
+    """The application. `given` holds the flags of `vcctl ui` and the client."""
 
     CSS = "#title { text-style: bold; } #problem { color: $error; } #entry { display: none; } DataTable, RichLog { height: 1fr; }"
     ENABLE_COMMAND_PALETTE = False
@@ -41,7 +41,8 @@ class Explorer(App[None]):
         Binding("enter", "explain", "Explain", priority=False),
         Binding("l", "logs", "Logs"),
         Binding("t", "timeline", "Timeline"),
-        Binding("slash", "ask('/')", "Filter", key_display="/", priority=True),  # before the next key is given to the list
+        # priority: runs before the list receives the next key
+        Binding("slash", "ask('/')", "Filter", key_display="/", priority=True),
         Binding("colon", "ask(':')", "List", key_display=":", priority=True),
         Binding("escape", "leave", "Clear", show=False),
         Binding("q", "quit", "Quit"),
@@ -58,7 +59,7 @@ class Explorer(App[None]):
         self._following: Worker[None] | None = None
 
     def compose(self) -> ComposeResult:
-        """A title, what is wrong, the list, a line to type in, the keys."""
+        """Compose the title, the error line, the list, the input line, and the keys."""
         yield Static(id="title")
         yield Static(id="problem")
         yield DataTable(cursor_type="row", zebra_stripes=True)
@@ -66,37 +67,37 @@ class Explorer(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin with those that wait."""
+        """Show the list of waiting Jobs first."""
         self.query_one(DataTable).focus()
         self._follow(self._list)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - of the base class
-        """Whether a key does what it is bound to now."""
+        """Return whether the key of an action is active now."""
         return action != "ask" or not (self._is_typing or isinstance(self.screen, TextScreen))
 
     def action_ask(self, what: str) -> None:
-        """Let the user type a filter or the name of a list."""
+        """Open the input line for a filter or the name of a list."""
         self._asked, self._is_typing = what, True
         entry = self.query_one(Input)
         entry.placeholder = "words in a row" if what == "/" else ", ".join(each.name for each in LISTS)
         entry.value = self._filter if what == "/" else ""
         entry.display = True
-        self.screen.set_focus(entry)  # at once: the next key is for it
+        self.screen.set_focus(entry)  # at once, so that the input line receives the next key
 
     def action_leave(self) -> None:
-        """Leave the line, or drop the filter."""
+        """Close the input line and remove the filter."""
         self._close_entry()
         self._filter = ""
         self._draw()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
+        """Apply the filter while the user types."""
         if self._asked == "/" and self._is_typing:
             self._filter = event.value.strip().lower()
             self._draw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Take what was typed."""
+        """Apply the submitted input."""
         self._close_entry()
         if self._asked == ":":
             try:
@@ -105,23 +106,23 @@ class Explorer(App[None]):
                 self.notify(str(error), severity="error", markup=False)
 
     def on_data_table_row_selected(self) -> None:
-        """Enter on a row."""
+        """Handle the Enter key on a row."""
         self.action_explain()
 
     def action_explain(self) -> None:
-        """Tell why the row of the cursor is as it is."""
+        """Explain the state of the selected row."""
         self._tell("Explain", EXPLAIN, "board", "recorder")
 
     def action_logs(self) -> None:
-        """Follow the lines of the Job's pods."""
+        """Follow the logs of the selected Job."""
         self._tell("Logs", LOGS, more=("--follow", "--tail=100"), needs_job=True)
 
     def action_timeline(self) -> None:
-        """Show when its pods came, started and ended."""
+        """Show when the pods of the selected Job were created, started and ended."""
         self._tell("Timeline", TIMELINE, needs_job=True)
 
     def _tell(self, what: str, command: Leaf, *inherited: str, more: Sequence[str] = (), needs_job: bool = False) -> None:
-        """Show what a command prints about the row of the cursor."""
+        """Show the output of a command for the selected row."""
         cursor = self.query_one(DataTable).cursor_row
         if isinstance(self.screen, TextScreen) or not 0 <= cursor < len(self._shown):
             return
@@ -144,7 +145,7 @@ class Explorer(App[None]):
         self.screen.set_focus(self.query_one(DataTable))
 
     def _follow(self, chosen: ScreenList) -> None:
-        """Show a list from now on."""
+        """Show another list from now on."""
         if self._following is not None:
             self._following.cancel()
         self._list, self._table, self._filter = chosen, None, ""
@@ -172,7 +173,7 @@ class Explorer(App[None]):
         line.display = bool(text)
 
     def _draw(self) -> None:
-        """Draw the list; the cursor stays on its row."""
+        """Draw the list. The cursor stays on its row."""
         if not self.is_running:
             return
         table, widget = self._table, self.query_one(DataTable)
@@ -200,5 +201,5 @@ class Explorer(App[None]):
 
 
 def _name(row: Row) -> tuple[object, ...]:
-    """What tells a row from others."""
+    """Return the fields that identify a row."""
     return tuple(str(row.get(field)) for field in ("namespace", "name", "resource", "names", "object"))

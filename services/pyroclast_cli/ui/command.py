@@ -1,4 +1,4 @@
-"""The command `vcctl ui`, which loads Textual only when it is called."""
+"""The command `vcctl ui`. Textual is imported only when the command is called."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def _ui(context: Context) -> None:
         raise Failure("Textual is not installed: pip install 'pyroclast-cli[ui]'")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Failure("there is no terminal; `vcctl waiting -w` writes to pipes and files")
-    from pyroclast_cli.ui.app import Explorer  # noqa: PLC0415 - loads Textual
+    from pyroclast_cli.ui.app import Explorer  # noqa: PLC0415 - imports Textual
 
     await Explorer(context).run_async()
 

@@ -1,4 +1,4 @@
-"""What the full screen lists, and which command tells more of a row."""
+"""The lists of the full screen, and the subject of a row for further commands."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ __all__ = ["LISTS", "ScreenList", "TextContext", "find_list", "subject_of", "tex
 
 @dataclass(frozen=True, slots=True)
 class ScreenList:
-    """A list on the full screen. `command` has its flags; `watched`: kinds whose changes are a reason to read it again."""
+    """A list on the full screen. `command` has its flags.
+
+    The list is read again when an object of the kinds in `watched` changes.
+    """
 
     name: str
     command: Leaf
@@ -39,10 +42,10 @@ LISTS: Final = (
 
 
 def find_list(text: str) -> ScreenList:
-    """The list that begins with a text.
+    """Return the list whose name begins with a text.
 
     Raises:
-        Failure: there is none.
+        Failure: no list has such a name.
     """
     found = next((each for each in LISTS if text and each.name.startswith(text.lower())), None)
     if found is None:
@@ -51,10 +54,12 @@ def find_list(text: str) -> ScreenList:
 
 
 def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
-    """The argument that names the object of a row to a command, such as job/NAME. `is_a_job`: the command takes only Jobs.
+    """Return the argument that names a row's object in a command, such as job/NAME.
+
+    With `is_a_job`, the command only accepts Jobs.
 
     Raises:
-        Failure: the row stands for several objects, or for no Job.
+        Failure: the row represents several objects, or no Job.
     """
     if is_a_job and row.get("object") != JOBS.qualified:
         raise Failure("this row is no Job of batch.volcano.sh")
@@ -69,22 +74,24 @@ def subject_of(chosen: ScreenList, row: Row, *, is_a_job: bool = False) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TextContext(Context):
-    """A context whose lines go to `take` instead of standard output."""
+    """A context whose lines are passed to `take` instead of standard output."""
 
     take: Callable[[str], None] = field(kw_only=True)
 
     def say(self, line: str) -> None:
-        """Hand on a line."""
+        """Pass a line on."""
         self.take(line)
 
 
 def text_context(
     given: Context, command: Leaf, arguments: Sequence[str], take: Callable[[str], None], *inherited: str
 ) -> TextContext:
-    """The context of a command with these arguments, with the values of the flags of ours that it `inherited`.
+    """Return the context of a command with these arguments.
+
+    The flags named in `inherited` have the values that `vcctl ui` was called with.
 
     Raises:
-        FlagError: an argument is wrong.
+        FlagError: an argument is invalid.
     """
     values, positional = parse(arguments, (*command.all_flags, *GLOBAL_FLAGS))
     values |= {name: given.values[name] for name in inherited if name in values and name in given.values}

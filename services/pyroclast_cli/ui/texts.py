@@ -1,4 +1,4 @@
-"""A screen of lines: what a command prints about one row."""
+"""A screen that shows the output of a command for one row."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST_LINES = 10_000
 
 
 def harmless(line: str) -> str:
-    """A line of foreign text with its control characters replaced, so that it cannot steer the terminal."""
+    """Return a line with its control characters replaced, so that foreign text cannot control the terminal."""
     return "".join(each if each.isprintable() or each == "\t" else "\N{REPLACEMENT CHARACTER}" for each in line)
 
 
 class TextScreen(Screen[None]):
-    """Lines as they come, until Escape.
+    """Shows lines when they arrive, until the user presses Escape.
 
     Args:
-        title: what the lines are.
-        work: writes the lines to what it is given, to the end.
+        title: the title of the screen.
+        work: writes the lines to the function that it receives.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "app.pop_screen", "Back")]
@@ -41,13 +41,13 @@ class TextScreen(Screen[None]):
         self.lines: list[str] = []
 
     def compose(self) -> ComposeResult:
-        """A title, the lines, the keys."""
+        """Compose the title, the lines, and the keys."""
         yield Static(Text(self._heading), id="title")
         yield self._shown
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to write."""
+        """Start to write the lines."""
         self._shown.focus()
         self.run_worker(self._write(), exclusive=True)
 

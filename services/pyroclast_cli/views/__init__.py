@@ -1,1 +1,1 @@
-"""The commands that Volcano does not have: what waits, what runs, and why."""
+"""The commands that Volcano does not have: which Jobs wait, which run, and why."""

@@ -1,4 +1,7 @@
-"""Asking the board, which passes on what the scheduler alone knows; without one, objects must do."""
+"""Requests to the board, which passes on explanations of the scheduler.
+
+Without a board, commands use the objects of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,13 @@ BOARD: Final = _BOARD.flag
 async def explained(
     context: Context, *parts: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """What the scheduler knows of a Job or a queue; None where there is no board, or where no session has found out anything.
+    """Return the scheduler's explanation of a Job or queue. None without a board, or when no session has examined it yet.
 
-    `body`: a Job that is asked about and does not exist.
-
-    When the board does not answer, a line on standard error says so, and objects of the API server must do.
+    `body` is a Job that does not exist, for a question whether it would start. When the board does not answer, a message on
+    standard error says so, and the command uses the objects of the API server.
 
     Raises:
-        Failure: what was given as its URL is none.
+        Failure: the given address is not a URL.
     """
     complaint = ""
     for server in filter(None, (await _BOARD.find(context), await _scheduler(context))):
@@ -48,7 +50,7 @@ async def explained(
             return await without_hidden_names(context.client, answer)
         except ApiError as error:
             if error.message.lstrip().startswith("<"):
-                continue  # a page for people: this board passes nothing on
+                continue  # an HTML page: this board passes no explanations on
             if isinstance(error, NotFound):
                 return None
             complaint = f"{server} gives no answer: {error.message}"
@@ -60,9 +62,9 @@ async def explained(
 
 
 async def _scheduler(context: Context) -> str:
-    """Where the scheduler of `pyroclast up` is, which answers as the board does; empty where nobody says."""
+    """Return the URL of the scheduler of `pyroclast up`, which answers as the board does. Empty when it is unknown."""
     try:
         written = await context.client.get(CONFIG_MAPS, _SCHEDULER)
-    except KubeError:  # it is not there, or may not be read: the same to whoever asks
+    except KubeError:  # the ConfigMap does not exist or the user may not read it
         return ""
     return str((written.get("data") or {}).get("url") or "")

@@ -1,4 +1,4 @@
-"""`vcctl budget`: what queues may spend in a period, and what is left of it."""
+"""The command `vcctl budget`: the budget of each queue for a period, and the remaining part of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BUDGET"]
 
 
 def _minute(moment: str) -> str:
-    """A moment to the minute, without its zone."""
+    """Return a time to the minute, without its zone."""
     return moment[:16].replace("T", " ")
 
 

@@ -1,4 +1,4 @@
-"""The names in the cluster that complete a word."""
+"""Completes a word with names in the cluster."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from pyroclast_cli.views.completing import Place
 __all__ = ["names_for"]
 
 MOST: int = 500
-"""Names that are asked for: nobody reads more in a shell."""
+"""Most names that are requested, because a shell shows no more usefully."""
 
 
 async def names_for(place: Place) -> Sequence[str]:
-    """The names that may stand there; none where the server cannot be asked: nobody reads of it while typing."""
+    """Return the names that can complete the word.
+
+    When the server does not answer, the result is empty: no error is shown while the user types.
+    """
     values = place.values
     kubeconfig = values.get("kubeconfig", "")
     try:
@@ -40,7 +43,7 @@ async def names_for(place: Place) -> Sequence[str]:
 
 
 def _contexts(files: Sequence[Path]) -> list[str]:
-    """The contexts of kubeconfig files; those that cannot be read have none."""
+    """Return the contexts of kubeconfig files. An unreadable file has none."""
     found: list[str] = []
     for file in files:
         try:

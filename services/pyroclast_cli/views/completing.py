@@ -1,4 +1,4 @@
-"""What may stand at the place of a command line where the tabulator key was pressed; pure."""
+"""Computes the possible completions at the end of a command line. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KIND_OF_NAME: Final[Mapping[str, ResourceType]] = {
     "jobflow": JOB_FLOWS,
     "jobtemplate": JOB_TEMPLATES,
 }
-"""Of what the flag `--name` of a group of Volcano is."""
+"""The resource type of the flag `--name`, by group of Volcano's commands."""
 
 KIND_OF_FLAG: Final[Mapping[str, ResourceType]] = {"namespace": NAMESPACES, "queue": QUEUES, "flow": JOB_FLOWS}
 SLASHES: Final[Mapping[str, ResourceType]] = {"queue/": QUEUES, "node/": NODES, "job/": JOBS, "flow/": JOB_FLOWS}
@@ -44,14 +44,18 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What may stand there.
+    """The possible completions of a word.
 
     Attributes:
-        prefix: what is typed already; what is offered begins so.
-        words: commands, flags, or values that are known.
-        kind: objects of the cluster whose names may stand there, each behind `slash`.
-        joined: the flag and its `=`, where the value is typed behind it.
-        values: the flags that are given, by name.
+        prefix: the typed part of the word, with which every completion begins.
+        words: possible commands, flags or known values.
+        kind: the type of the objects whose names are possible. None when no object name is possible.
+        slash: the text before each object name.
+        wants_context: whether names of kubeconfig contexts are possible.
+        wants_shell: whether names of shells are possible.
+        label_of_nodes: whether label keys of nodes are possible.
+        joined: the flag and its `=`, if the value is typed in the same word.
+        values: the values of the flags that are given, by name.
     """
 
     prefix: str
@@ -66,7 +70,7 @@ class Place:
 
 
 def split_at_equals(words: Sequence[str]) -> tuple[list[str], bool]:
-    """The words as they were typed, and whether the shell parted the last one at its `=`, as bash does."""
+    """Return the typed words, and whether the shell split the last word at its `=`, as bash does."""
     found: list[str] = []
     is_split = False
     for index, word in enumerate(words):
@@ -81,7 +85,7 @@ def split_at_equals(words: Sequence[str]) -> tuple[list[str], bool]:
 
 
 def place_of(root: Group, words: Sequence[str]) -> Place:
-    """What may stand at the last of `words`."""
+    """Return the possible completions of the last word of `words`."""
     last = words[-1] if words else ""
     node: Node = root
     path: list[str] = []
@@ -127,7 +131,7 @@ def _argument(node: Leaf, last: str) -> Place:
 
 
 def _value(flag: Flag, node: Node, path: Sequence[str], typed: str) -> Place:
-    """What may be the value of a flag."""
+    """Return the possible values of a flag."""
     if flag.name == "output":
         more = tuple(word for word in ("svg", "trace") if word in flag.text)
         return Place(typed, (*FORMS, *more))
@@ -147,7 +151,7 @@ def _flags_of(node: Node) -> tuple[Flag, ...]:
 
 
 def _take(word: str, flags: Sequence[Flag], values: dict[str, str]) -> Flag | None:
-    """Note the value of a flag that bears it; the flag whose value is the next word."""
+    """Store the value of a flag that contains it. Return the flag if its value is the next word, otherwise None."""
     name, is_joined, text = word.lstrip("-").partition("=")
     is_long = word.startswith("--")
     flag = next((each for each in flags if (each.name if is_long else each.short) == (name if is_long else name[:1])), None)

@@ -1,4 +1,4 @@
-"""`vcctl completion`: what the tabulator key completes in bash, zsh and fish; names come from the cluster."""
+"""The command `vcctl completion`: scripts for completion in bash, zsh and fish. Names are read from the cluster."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COMPLETION: Final = Leaf(
 
 
 def complete(root: Callable[[], Group]) -> Leaf:
-    """The command that the scripts call; words that begin with a dash stand behind `--`."""
+    """Return the command that the scripts call. Words that begin with a dash follow `--`."""
 
     async def work(context: Context) -> None:
         words, is_split = split_at_equals(list(context.arguments))
@@ -66,9 +66,9 @@ def complete(root: Callable[[], Group]) -> Leaf:
 
 
 async def _names(place: Place) -> Sequence[str]:
-    """The names in the cluster that may stand there; none where the server cannot be asked."""
+    """Return the names in the cluster that complete the word. Empty when the server does not answer."""
     if place.kind is None and not place.wants_context and not place.label_of_nodes:
         return ()
-    from pyroclast_cli.views.cluster_names import names_for  # noqa: PLC0415 - words are completed without a cluster
+    from pyroclast_cli.views.cluster_names import names_for  # noqa: PLC0415 - completion of plain words needs no cluster
 
     return await names_for(place)

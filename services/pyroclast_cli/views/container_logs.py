@@ -1,4 +1,4 @@
-"""The containers of a Job that have lines, and the lines of each."""
+"""The containers of a Job that have logs, and the lines of each log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["lines_of", "pods_of", "prefix_of", "say", "started"]
 
 
 async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
-    """The pods of the Job that have started and that the flags choose, by task and index.
+    """Return the started pods of the Job that the flags select, ordered by task and index.
 
     Raises:
-        Failure: there are more than `--max-pods`.
+        Failure: there are more pods than `--max-pods`.
     """
     selector, task = f"{keys.JOB_NAME}={key.name}", context.text("task")
     pods, _ = await context.client.list(
@@ -39,14 +39,14 @@ async def pods_of(context: Context, key: Key) -> list[dict[str, Any]]:
 
 
 def started(pod: Mapping[str, Any], *, is_previous: bool = False) -> list[str]:
-    """The containers that have lines: those that run or ended, or whose try before this one did."""
+    """Return the containers with a log: those that run or ended, or whose previous run ended."""
     statuses = (pod.get("status") or {}).get("containerStatuses") or ()
     states = ("lastState",) if is_previous else ("state", "lastState")
     return [each["name"] for each in statuses if any({"running", "terminated"} & set(each.get(state) or {}) for state in states)]
 
 
 def prefix_of(pod: Mapping[str, Any], container: str) -> str:
-    """`[task-index]`, and the container where a pod has several."""
+    """Return `[task-index]`, with the container's name if the pod has several containers."""
     labels = pod["metadata"].get("labels") or {}
     name = f"{labels.get(keys.TASK_SPEC, '')}-{labels.get(keys.TASK_INDEX, '')}".strip("-") or pod["metadata"]["name"]
     several = len(pod["spec"].get("containers") or ()) > 1
@@ -54,7 +54,7 @@ def prefix_of(pod: Mapping[str, Any], container: str) -> str:
 
 
 async def lines_of(client: Client, pod: Mapping[str, Any], query: Mapping[str, str]) -> AsyncGenerator[LogLine]:
-    """The lines of one log as they come."""
+    """Yield the lines of one log when they arrive."""
     metadata = pod["metadata"]
     async with aclosing(client.stream(PODS.path(metadata["namespace"], metadata["name"], "log"), query)) as stream:
         async for line in stream:

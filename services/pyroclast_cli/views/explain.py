@@ -1,4 +1,4 @@
-"""`vcctl explain` and `vcctl job explain`: why a Job waits; what a queue or a node is like."""
+"""The commands `vcctl explain` and `vcctl job explain`: why a Job waits, and the state of a queue or node."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ async def _explain(context: Context) -> int:
 
 
 async def _of_job(context: Context, key: Key, job: dict[str, Any]) -> dict[str, Any]:
-    """The answer of the scheduler, where there is one and the scheduler is who knows; else what objects tell."""
+    """Return why a Job waits.
+
+    The answer is the scheduler's if it names the same cause as the objects. Otherwise it follows from the objects.
+    """
     client = context.client
     view = view_of(job, await group_of(client, job), await schedulers_at_work(client))
     if is_waiting(job):
@@ -69,7 +72,7 @@ async def _from_objects(context: Context, view: JobView) -> dict[str, Any]:
 
 
 async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
-    """The answer about a Job that its flow has not created yet.
+    """Return the explanation of a Job that its flow has not created yet.
 
     Raises:
         Failure: no flow has such an entry.
@@ -81,7 +84,7 @@ async def _of_entry(context: Context, key: Key) -> dict[str, Any]:
 
 
 async def _explain_group(context: Context, name: str) -> int:
-    """Why a PodGroup of Kubernetes itself waits: the scheduler's answer, or what its conditions say."""
+    """Explain why a native PodGroup waits, from the answer of the scheduler or from its conditions."""
     key = Key(namespace_of(context), name)
     kind = await kind_served(context.client)
     if kind is None:

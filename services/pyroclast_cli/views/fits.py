@@ -1,4 +1,4 @@
-"""`vcctl fits`: whether a Job that does not exist would start now; nothing is written."""
+"""The command `vcctl fits`: whether a new Job would start now. Nothing is created."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ async def _fits(context: Context) -> int:
 
 
 def _job(context: Context) -> dict[str, Any]:
-    """The one Job of the manifest.
+    """Return the only Job of the manifest.
 
     Raises:
-        Failure: no file, or something else in it.
+        Failure: no file is given, or the file does not contain exactly one Job.
     """
     file = context.text("filename") or (context.arguments[0] if len(context.arguments) == 1 else "")
     if not file:
@@ -49,7 +49,7 @@ def _job(context: Context) -> dict[str, Any]:
     if len(found) != 1:
         raise Failure(f"{file}: there must be one Job of {JOBS.api_version}, and there are {len(found)}")
     (job,) = found
-    job.pop("status", None)  # of a Job that was: this one is not there yet
+    job.pop("status", None)  # a copied Job may have a status, but a new one has none
     if not isinstance(job.get("metadata"), dict):
         job["metadata"] = {}
     job["metadata"] = {"namespace": namespace_of(context), **job["metadata"]}
@@ -60,12 +60,12 @@ def _job(context: Context) -> dict[str, Any]:
 
 
 def _checked(job: dict[str, Any], queues: list[dict[str, Any]]) -> dict[str, Any]:
-    """The Job with its defaults, as the webhooks would let it in.
+    """Return the Job with its defaults, as the webhooks would admit it.
 
     Raises:
-        Failure: they would refuse it.
+        Failure: the webhooks would deny it.
     """
-    from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - draws the schemas, which other commands need not
+    from pyroclast_cli.views.manifests import admitted  # noqa: PLC0415 - imports the schemas, which other commands do not need
 
     result, faults = admitted(job, queues)
     if faults:

@@ -1,4 +1,4 @@
-"""`vcctl tree`: the entries of a flow below those that they wait for, with the state of each."""
+"""The command `vcctl tree`: each entry of a flow below the entries it waits for, with its state."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ async def _tree(context: Context) -> None:
 
 
 async def _read(context: Context, key: Key) -> tuple[dict[str, Any], list[Row]]:
-    """The flow and a row for each of its entries.
+    """Return the flow and a row for each of its entries.
 
     Raises:
-        Failure: there is no such flow.
+        Failure: the flow does not exist.
     """
     flow = await existing(context, JOB_FLOWS, key, f"JobFlow {key}")
     jobs = await views_in(context.client, key.namespace)

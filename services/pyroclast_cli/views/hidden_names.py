@@ -1,4 +1,4 @@
-"""Takes out of an answer the names of Jobs that the user may not list, whoever gave it."""
+"""Removes from an answer the names of Jobs that the user may not list."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 async def without_hidden_names(client: Client, answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer with Jobs of other namespaces counted and not named, as far as the user may not list these.
+    """Return the answer without the names of Jobs in other namespaces that the user may not list. These Jobs are only counted.
 
     Raises:
-        KubeError: the API server cannot be asked.
+        KubeError: the API server does not answer.
     """
     own = (answer.get("metadata") or {}).get("namespace")
     found = {each["namespace"] for each in _named(answer)} - {None, own}

@@ -1,4 +1,7 @@
-"""`vcctl history`: Jobs that were, also after they were deleted; `vcctl efficiency`: what one of them asked for and used."""
+"""The commands `vcctl history`, which lists past Jobs, also deleted ones, and `vcctl efficiency`.
+
+`vcctl efficiency` compares the requests of a Job with its usage.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ EFFICIENCY_COLUMNS: Final = (
 
 
 def history_row(job: Mapping[str, Any]) -> Row:
-    """A Job of the recorder as a row."""
+    """Return the row of a Job in the recorder."""
     asked_for, doubtful = job["asked"], job["doubtful"]
     gpus = [in_hours(name, asked_for[name]) for name in GPU if name in asked_for]
     return {
@@ -85,7 +88,7 @@ async def _history(context: Context) -> None:
     answer = await asked(context, history_path("jobs"), query)
     rows = [history_row(job) for job in answer["items"]]
     natives = [row for row in rows if is_native(row)]
-    if context.text("output") == "name":  # names are those of Jobs
+    if context.text("output") == "name":  # the form `name` prints names of Jobs only
         rows = [row for row in rows if not is_native(row)]
     write(context, Table("JobRecord", with_kind(COLUMNS, natives), rows, REFERENCE, "No Jobs were submitted in that time"))
     if answer["isCut"] and not limit and context.text("output") in {"table", "wide", ""}:
@@ -107,7 +110,7 @@ async def _one(context: Context) -> None:
 
 
 def _lines(job: Mapping[str, Any]) -> list[str]:
-    """One Job as text."""
+    """Return one Job as text."""
     where = _in(job.get("domains") or ())
     queue = f", to queue {job['queue']}" if job["queue"] else ""
     shape = f"; {job['shape']}" if job["shape"] else ""
@@ -141,14 +144,14 @@ def _lines(job: Mapping[str, Any]) -> list[str]:
 
 
 def _in(domains: Sequence[str]) -> str:
-    """The HyperNodes of the nodes, where there are any."""
+    """Return the HyperNodes of the Job's nodes as text. Empty when the Job has no nodes in HyperNodes."""
     if not domains:
         return ""
     return f" in {', '.join(domains[:3])}" + (f" and {len(domains) - 3} more" if len(domains) > 3 else "")
 
 
 def _told_of(owner: Mapping[str, Any] | None) -> str:
-    """What became of what made a Job."""
+    """Return the phase and the end, as text, of the object that created a Job, such as a flow."""
     if owner is None:
         return ""
     told = [owner["phase"], *(f"{word} {owner[word]}" for word in ("ended", "removed") if owner[word])]

@@ -1,4 +1,4 @@
-"""`vcctl job`: the commands of Volcano, and `explain`."""
+"""The command group `vcctl job`: Volcano's commands, and `explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`vcctl lint`: checks manifests by the rules of the webhooks, without a cluster."""
+"""The command `vcctl lint`: checks manifests by the rules of the webhooks, without a cluster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 async def _lint(context: Context) -> int:
-    from pyroclast_cli.views.manifests import check_manifests  # noqa: PLC0415 - draws the schemas, which other commands need not
+    from pyroclast_cli.views.manifests import check_manifests  # noqa: PLC0415 - imports the schemas, which other commands do not need
 
     files = [context.text("filename"), *context.arguments] if context.text("filename") else list(context.arguments)
     if not files:
@@ -45,10 +45,10 @@ def _files(name: str) -> list[str]:
 
 
 def documents_in(file: str) -> list[dict[str, Any]]:
-    """The objects of a manifest, those of lists too.
+    """Return the objects of a manifest, including the items of lists.
 
     Raises:
-        Failure: it cannot be read, or holds something else.
+        Failure: the file cannot be read, or a document is not an object.
     """
     try:
         text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text()

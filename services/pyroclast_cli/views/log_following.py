@@ -1,4 +1,7 @@
-"""`vcctl logs -f`: the lines of pods that come later and of all tries of their containers, each line once."""
+"""The command `vcctl logs -f`: follows the logs of all pods and of each restart of their containers.
+
+Each line is printed once.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,19 @@ from pyroclast_cli.views.log_lines import Printed
 
 __all__ = ["follow"]
 
-PAUSE: Final = 1.0  # seconds between looks for new containers
+PAUSE: Final = 1.0  # seconds between checks for new containers
 _AT_FIRST: Final = ("tailLines", "sinceSeconds")
 ENDS: Final = frozenset({"Completed", "Failed", "Terminated", "Aborted"})
 
 
 @dataclass(slots=True)
 class _Followed:
-    """A container of one pod. `attempt`: the try whose lines were followed last; `whole`: to its end."""
+    """A container of a pod.
+
+    Attributes:
+        attempt: the number of the restart whose log was followed last.
+        whole: whether that log was read to its end.
+    """
 
     context: Context
     pod: Mapping[str, Any]
@@ -37,11 +45,11 @@ class _Followed:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody reads its log now."""
+        """Whether the log of the container is not being read now."""
         return self.task is None or self.task.done()
 
     async def print(self, attempt: int) -> None:
-        """Print the lines that are new: the end of the last try, then those of this one as they come."""
+        """Print the new lines: the rest of the previous run's log, then those of the present run when they arrive."""
         try:
             if attempt > max(self.attempt, 0):
                 await self._copy({"previous": "true"}, is_gone=True)
@@ -49,12 +57,12 @@ class _Followed:
             await self._copy({"follow": "true"})
         except KubeError as error:
             if is_transient(error):
-                return  # the next look goes on
+                return  # the next check continues
             sys.stderr.write(f"{prefix_of(self.pod, self.container)} cannot be read: {error}\n")
         self.whole = True
 
     async def _copy(self, more: Mapping[str, str], *, is_gone: bool = False) -> None:
-        """Print what is new of one log. `is_gone`: the node may have thrown it away."""
+        """Print the new lines of one log. With `is_gone`, the node may have deleted the log already."""
         prefix, newest = prefix_of(self.pod, self.container), self.printed.last.stamp
         since = {"sinceTime": _whole_seconds(newest)} if newest else {}
         begun = {name: value for name, value in self.query.items() if not newest or name not in _AT_FIRST}
@@ -72,11 +80,11 @@ class _Followed:
 
 
 async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
-    """Print all lines until the Job has ended or is gone.
+    """Print all lines until the Job has ended or was deleted.
 
     Raises:
-        Failure: as `pods_of`.
-        KubeError: the pods or a log cannot be read, for a reason that does not pass.
+        Failure: as for `pods_of`.
+        KubeError: the pods or a log cannot be read, and the error is permanent.
     """
     known: dict[tuple[str, str], _Followed] = {}
     try:
@@ -88,7 +96,7 @@ async def follow(context: Context, key: Key, query: Mapping[str, str]) -> None:
                 except KubeError as error:
                     if not is_transient(error):
                         raise
-                    await asyncio.sleep(PAUSE)  # the server is away: the lines go on when it is back
+                    await asyncio.sleep(PAUSE)  # the server is unavailable: the output continues when it is back
                     continue
                 open_logs = [each for pod in pods for each in _begin(tasks, known, context, pod, query)]
                 if is_over and not open_logs:
@@ -105,7 +113,7 @@ def _begin(
     pod: Mapping[str, Any],
     query: Mapping[str, str],
 ) -> list[_Followed]:
-    """Follow the containers of a pod that have lines nobody reads; those that have more lines to come."""
+    """Start to follow the pod's logs that are not being read. Return the containers whose logs may get more lines."""
     found = []
     for container in started(pod):
         followed = known.setdefault((pod["metadata"]["uid"], container), _Followed(context, pod, container, query))
@@ -118,7 +126,7 @@ def _begin(
 
 
 def _whole_seconds(stamp: str) -> str:
-    """A time as `sinceTime` is read, which knows no fractions."""
+    """Return a time without fractions of a second, which `sinceTime` does not accept."""
     whole, dot, rest = stamp.partition(".")
     return whole + (rest.lstrip("0123456789") if dot else "")
 
@@ -137,7 +145,7 @@ def _restarts(pod: Mapping[str, Any], container: str) -> int:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single exception of a group."""
+    """Return the first single exception of a group."""
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

@@ -1,4 +1,4 @@
-"""Lines of logs with the times at which they were written: in one order, and none twice; pure but for what it is given."""
+"""Orders log lines by their times and removes repeated lines. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EARLIEST: Final = (0, 0)
 
 @dataclass(frozen=True, slots=True, order=True)
 class LogLine:
-    """One line. `at`: whole seconds since the epoch, and nanoseconds; `stamp` as the node wrote it."""
+    """One line. `at` is its time in whole seconds since the epoch and nanoseconds. `stamp` is the time as the node wrote it."""
 
     at: tuple[int, int]
     text: str
@@ -24,9 +24,9 @@ class LogLine:
 
 
 def read_line(line: str) -> LogLine:
-    """A line as nodes give it with `timestamps`: RFC 3339 with up to nine digits, a space, the text.
+    """Parse a line of a node's log with `timestamps`: RFC 3339 with up to nine digits, a space, the text.
 
-    A line without a time counts as written with the one before it, so that nothing is lost.
+    A line without a time has the time of the line before it, so that no line is lost.
     """
     stamp, _, text = line.partition(" ")
     whole, dot, rest = stamp.partition(".")
@@ -42,11 +42,11 @@ def read_line(line: str) -> LogLine:
 
 @dataclass(slots=True)
 class Printed:
-    """What was printed of one container, so that a log that is read again goes on where it ended.
+    """The printed lines of one container, so that a log that is read again continues after the last printed line.
 
     Attributes:
-        last: the newest line. Logs are read again from its time on.
-        count: how many lines were written at that very time.
+        last: the newest line. A log is read again from the time of this line.
+        count: how many lines have exactly that time.
     """
 
     last: LogLine = field(default_factory=lambda: LogLine(EARLIEST, ""))
@@ -54,11 +54,11 @@ class Printed:
     _skipped: int = 0
 
     def begin(self) -> None:
-        """The log is read from its beginning, or from `last` on."""
+        """Prepare for a log that is read from its beginning, or from the time of `last`."""
         self._skipped = 0
 
     def is_new(self, line: LogLine) -> bool:
-        """Whether this line was not printed yet; it counts as printed from now on."""
+        """Return whether the line was not printed yet, and record it as printed."""
         at = line.at if line.at != EARLIEST else self.last.at
         if at < self.last.at:
             return False
@@ -73,7 +73,7 @@ class Printed:
 
 
 async def in_order(logs: Sequence[AsyncIterator[tuple[str, LogLine]]]) -> AsyncIterator[tuple[str, LogLine]]:
-    """The lines of several logs by their times; of each log only the next line is held."""
+    """Yield the lines of several logs in the order of their times. Of each log, only the next line is in memory."""
     heap: list[tuple[tuple[int, int], int, str, LogLine]] = []
     latest = [EARLIEST] * len(logs)
 
@@ -82,7 +82,7 @@ async def in_order(logs: Sequence[AsyncIterator[tuple[str, LogLine]]]) -> AsyncI
             prefix, line = await anext(logs[index])
         except StopAsyncIteration:
             return
-        latest[index] = max(latest[index], line.at)  # times of one log never go back
+        latest[index] = max(latest[index], line.at)  # the times of one log never decrease
         heapq.heappush(heap, (latest[index], index, prefix, line))
 
     for index in range(len(logs)):

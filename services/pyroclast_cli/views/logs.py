@@ -1,4 +1,4 @@
-"""`vcctl logs`: the lines of all pods of a Job by time, each behind the name of its pod."""
+"""The command `vcctl logs`: the lines of all pods of a Job in the order of their times, each after the name of its pod."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def _logs(context: Context) -> int:
 async def _readable(
     client: Client, pod: Mapping[str, Any], container: str, query: Mapping[str, str], failures: list[str]
 ) -> AsyncGenerator[tuple[str, LogLine]]:
-    """The lines of one container; why it cannot be read is noted."""
+    """Yield the lines of one container. An error is added to `failures`."""
     prefix = prefix_of(pod, container)
     try:
         async with aclosing(lines_of(client, pod, {**query, "container": container})) as lines:
@@ -65,10 +65,10 @@ async def _readable(
 
 
 def query_of(context: Context) -> dict[str, str]:
-    """What is asked of every log.
+    """Return the query parameters of every log request.
 
     Raises:
-        Failure: a flag makes no sense.
+        Failure: a flag has an invalid value.
     """
     query = {"timestamps": "true"}
     if context.number("tail") >= 0:

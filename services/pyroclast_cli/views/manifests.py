@@ -1,4 +1,4 @@
-"""Checks manifests by the rules of the admission webhooks, without a cluster; pure."""
+"""Checks manifests by the rules of the admission webhooks, without a cluster. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_LIMITS: Final = queues.QueueLimits()
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found about one document; `name` is `Kind NAMESPACE/NAME`. Without faults it would be accepted."""
+    """The findings for one document. `name` is `Kind NAMESPACE/NAME`. Without faults, the document would be admitted."""
 
     name: str
     faults: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _Queues:
-    """The queues of the manifests; any other one is taken to be there and open."""
+    """The queues of the manifests. Any other queue is treated as existing and open."""
 
     known: Mapping[str, QueueView]
 
@@ -50,7 +50,7 @@ class _Queues:
 
 
 class _All(_Queues):
-    """The queues of a cluster: any other one is not there."""
+    """The queues of a cluster. Any other queue does not exist."""
 
     def get(self, name: str) -> QueueView | None:
         return self.known.get(name)
@@ -71,9 +71,10 @@ class _Templates:
 
 
 def check_manifests(documents: Iterable[Document], namespace: str) -> list[Checked]:
-    """What the webhooks would say of each document of ours, in order. `namespace`: of those that name none.
+    """Return the verdict of the webhooks on each document of Pyroclast's kinds, in order.
 
-    Queues and JobTemplates of the same manifests are known to each other; other queues are taken to be there and open.
+    `namespace` is the namespace of documents that name none. Documents may refer to Queues and JobTemplates of the same
+    manifests. Other queues are treated as existing and open.
     """
     found = [_placed(document, namespace) for document in documents]
     every = [document for document in found if _is(document, QUEUES)]
@@ -83,7 +84,7 @@ def check_manifests(documents: Iterable[Document], namespace: str) -> list[Check
 
 
 def admitted(job: Document, queues: Iterable[Document]) -> tuple[dict[str, Any], list[str]]:
-    """A Job with its defaults, and why the webhooks would refuse it. `queues`: all that there are."""
+    """Return a Job with its defaults, and the reasons why the webhooks would deny it. `queues` are all queues of the cluster."""
     kind = next(schema for api_version, each, schema in _schemas() if (api_version, each) == (JOBS.api_version, JOBS.kind))
     if faults := schema_faults(job, kind):
         return dict(job), list(faults)
@@ -107,7 +108,7 @@ def _check(document: Document, known_queues: _Queues, known_templates: _Template
         return Checked(label, (f"kind: there is no {kind} of {document['apiVersion']}; there are {known}",))
     faults = schema_faults(document, schema)
     if faults:
-        return Checked(label, tuple(faults))  # rules expect the types of the schema
+        return Checked(label, tuple(faults))  # the rules need values of the schema's types
     rule = _rules(known_queues, known_templates).get((document["apiVersion"], kind))
     verdict = rule(document) if rule else Verdict()
     return Checked(label, (verdict.sentence,) if not verdict.allowed else (), verdict.warnings)
@@ -130,7 +131,7 @@ def _rules(known_queues: _Queues, known_templates: _Templates) -> dict[tuple[str
 
 
 def _schemas() -> list[tuple[str, str, Mapping[str, Any]]]:
-    """API version, kind and schema of all our kinds."""
+    """Return API version, kind and schema of each kind of Pyroclast."""
     return [
         (f"{each['spec']['group']}/{version['name']}", each["spec"]["names"]["kind"], version["schema"]["openAPIV3Schema"])
         for each in custom_resource_definitions()
@@ -139,7 +140,7 @@ def _schemas() -> list[tuple[str, str, Mapping[str, Any]]]:
 
 
 def _placed(document: Document, namespace: str) -> Document:
-    """The document with metadata, and a namespace where its kind has one."""
+    """Return the document with metadata, and with a namespace if its kind is namespaced."""
     metadata = document.get("metadata") if isinstance(document.get("metadata"), dict) else {}
     is_global = any(_is(document, kind) for kind in (QUEUES, HYPER_NODES))
     placed = metadata if is_global else {"namespace": namespace, **(metadata or {})}

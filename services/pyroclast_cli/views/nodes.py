@@ -1,4 +1,4 @@
-"""`vcctl nodes`: what is free on the nodes; nodes that are alike share a row."""
+"""The command `vcctl nodes`: the free resources of nodes. Equal nodes share a row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS: Final = (
 
 
 async def nodes_table(context: Context) -> Table:
-    """What is free on the nodes."""
+    """Return the table of the nodes' free resources."""
     client, by = context.client, context.text("by")
     nodes, _ = await client.list(NODES, label_selector=context.text("selector"))
     pods, _ = await client.list(PODS, field_selector="status.phase!=Succeeded,status.phase!=Failed")
@@ -52,8 +52,8 @@ async def _nodes(context: Context) -> None:
 
 
 async def _tiers(context: Context, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The HyperNodes that each node is in, as `tier 1: NAME`."""
-    from pyroclast_cli.views.tiers import tier_groups  # noqa: PLC0415 - reads records, which no other command does
+    """Return the HyperNodes that contain each node, as `tier 1: NAME`."""
+    from pyroclast_cli.views.tiers import tier_groups  # noqa: PLC0415 - imports records, which no other command needs
 
     hyper_nodes, _ = await context.client.list(HYPER_NODES)
     return tier_groups(hyper_nodes, {node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes})

@@ -1,4 +1,4 @@
-"""`vcctl order`: who waits in a queue, in the order in which the scheduler lets them in."""
+"""The command `vcctl order`: the waiting Jobs of a queue, in the order in which the scheduler enqueues them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TAIL: Final = (
 
 
 def order_rows(groups: Sequence[Group], queue: str, now: float) -> list[Row]:
-    """Those that wait in a queue by priority and age; where the scheduler wrote their positions, by these."""
+    """Return the waiting Jobs of a queue by priority and age, or by their positions if the scheduler wrote these."""
     waiting = [group for group in groups if _queue(group) == queue and _phase(group) in WAITING_PHASES]
     places = {group["metadata"]["uid"]: position_of(group) for group in waiting}
     is_told = None not in places.values()
@@ -77,11 +77,12 @@ def _phase(group: Group) -> str:
 
 
 def _from_scheduler(answer: Row, now: float) -> tuple[list[Row], tuple[Column, ...]]:
-    """The rows that the scheduler gives, and a column for each plugin that ranks them."""
+    """Return the scheduler's rows, and a column for each plugin that orders the jobs."""
     rows: list[Row] = []
     plugins: dict[str, None] = {}
     for each in answer.get("items") or ():
-        ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}  # has its own column
+        # the priority has a column of its own
+        ranks = {name: rank for name, rank in (each.get("ranks") or {}).items() if name != "priority"}
         plugins |= dict.fromkeys(ranks)
         start = each.get("start") or {}
         times = [start[name] for name in ("earliest", "likely", "latest")] if start else None
@@ -99,7 +100,7 @@ async def _order(context: Context) -> None:
     queue = queue.removeprefix("queue/")
     if not queue:
         raise Failure("name a queue: vcctl order -q QUEUE")
-    with suppress(Forbidden):  # who waits there may be known all the same
+    with suppress(Forbidden):  # the waiting Jobs may be known without the queue
         await existing(context, QUEUES, Key("", queue), f'queue "{queue}"')
 
     async def read() -> Table:

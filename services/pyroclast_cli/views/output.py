@@ -1,4 +1,4 @@
-"""Lists of facts in every form that `-o` names; the table is made of the same rows as the JSON."""
+"""Prints rows in each form of the flag `-o`. The table and the JSON contain the same rows."""
 
 from __future__ import annotations
 
@@ -35,9 +35,14 @@ _NOTHING: Final[tuple[Any, ...]] = (None, "", {}, [])
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `field` is its name in JSON; `text` writes a value that a table shows in another way; `is_wide`: `-o wide`.
+    """One column.
 
-    `absent` stands where there is no value; `plain` is the field that a program reads instead.
+    Attributes:
+        field: the name of the field in JSON.
+        text: formats a value for the table. None for a value that the table shows unchanged.
+        is_wide: whether only `-o wide` shows the column.
+        absent: the text for a missing value.
+        plain: the field that `-o csv` prints instead.
     """
 
     header: str
@@ -48,7 +53,7 @@ class Column:
     plain: str = ""
 
     def cell(self, row: Row) -> str:
-        """The value as the table shows it."""
+        """Return the value as the table shows it."""
         value = row.get(self.field)
         if value is None or value == "":
             return self.absent
@@ -57,9 +62,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a command shows. `kind` is that of one item in JSON.
+    """The output of a command that lists objects.
 
-    `reference` is the `KIND.GROUP` of `-o name`; `names`: the field with all names of a row that stands for several objects.
+    Attributes:
+        kind: the kind of one item in JSON.
+        reference: the `KIND.GROUP` of `-o name`.
+        names: the field with all object names of a row, if a row may represent several objects.
     """
 
     kind: str
@@ -69,12 +77,12 @@ class Table:
     empty: str = "No resources found"
     names: str = ""
     notes: Sequence[str] = ()
-    """Lines behind the table, for people."""
+    """Lines after the table, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """What is known of one object: the document, the text for people, what `-o name` prints, and rows for `csv`."""
+    """The output of a command about one object: the document, the text for people, the line for `-o name`, and the `csv` rows."""
 
     document: Row
     lines: Sequence[str]
@@ -83,15 +91,15 @@ class Whole:
 
 
 def with_kind(columns: tuple[Column, ...], natives: Sequence[Row]) -> tuple[Column, ...]:
-    """The columns of Jobs; every table tells the kind of each row where some, `natives`, are PodGroups of Kubernetes itself."""
+    """Return the columns of Jobs. If some rows are native PodGroups (`natives`), the column with the kind is always shown."""
     return tuple(replace(each, is_wide=False) if each.field == "object" and natives else each for each in columns)
 
 
 def write(context: Context, table: Table) -> None:
-    """Print the table in the form that the user asked for.
+    """Print the table in the requested form.
 
     Raises:
-        Failure: an unknown form or column, or a template that cannot be read.
+        Failure: the form or a column is unknown, or the template cannot be parsed.
     """
     rows = _chosen(context, table)
     form, _, argument = context.text("output").partition("=")
@@ -112,10 +120,10 @@ def write(context: Context, table: Table) -> None:
 
 
 def _names(table: Table, row: Row) -> Sequence[str]:
-    """The names of what a row stands for.
+    """Return the names of the objects that a row represents.
 
     Raises:
-        Failure: it stands for no object.
+        Failure: the row represents no object.
     """
     if table.names:
         return [str(name) for name in row[table.names]]
@@ -125,17 +133,17 @@ def _names(table: Table, row: Row) -> Sequence[str]:
 
 
 def write_one(context: Context, whole: Row, lines: Sequence[str], *, reference: str, rows: Sequence[Row] | None = None) -> None:
-    """Print what is known of one object in the form that the user asked for.
+    """Print one object in the requested form.
 
     Args:
         context: the flags.
         whole: the document.
         lines: the text for people.
-        reference: what `-o name` prints.
-        rows: what `csv` and `custom-columns` are about; the document itself without it.
+        reference: the line for `-o name`.
+        rows: the rows for `csv` and `custom-columns`. None means the document itself.
 
     Raises:
-        Failure: an unknown form, or a template that cannot be read.
+        Failure: the form is unknown, or the template cannot be parsed.
     """
     form, _, argument = context.text("output").partition("=")
     items = [whole] if rows is None else rows
@@ -157,7 +165,7 @@ def write_document(context: Context, whole: Row) -> None:
     """Print a document as JSON, YAML or by a template.
 
     Raises:
-        Failure: an unknown form, or a template that cannot be read.
+        Failure: the form is unknown, or the template cannot be parsed.
     """
     form, _, argument = context.text("output").partition("=")
     if form == "json":
@@ -175,7 +183,7 @@ def write_document(context: Context, whole: Row) -> None:
 
 
 def _chosen(context: Context, table: Table) -> Sequence[Row]:
-    """The rows in the order and number that were asked for."""
+    """Return the rows in the requested order and number."""
     rows, wanted, limit = table.rows, context.text("sort-by"), context.number("limit")
     if wanted:
         name = wanted.removeprefix("-").lower()
@@ -190,7 +198,7 @@ def _chosen(context: Context, table: Table) -> Sequence[Row]:
 
 
 def _sorted(rows: Sequence[Row], field: str, *, is_reverse: bool) -> list[Row]:
-    """The rows by a field: numbers and quantities by their size, all else as text; rows without a value are last."""
+    """Sort the rows by a field: numbers and quantities by size, other values as text. Rows without a value are last."""
     present = [row for row in rows if row.get(field) not in _NOTHING]
     sizes = [_size(row[field]) for row in present]
     if None in sizes:
@@ -202,7 +210,7 @@ def _sorted(rows: Sequence[Row], field: str, *, is_reverse: bool) -> list[Row]:
 
 
 def _size(value: Any) -> tuple[float, ...] | None:  # noqa: ANN401 - a JSON value
-    """How much a value is: a number, a quantity, or amounts of resources, devices before cpu before memory; None for text."""
+    """Return the sort key of a number, a quantity, or amounts of resources (devices, cpu, memory). None for text."""
     match value:
         case bool():
             return None

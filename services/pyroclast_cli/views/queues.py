@@ -1,4 +1,4 @@
-"""`vcctl queues`: what each queue may have, has, and keeps waiting."""
+"""The command `vcctl queues`: the limits, the allocation and the waiting Jobs of each queue."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS: Final = (
 
 
 async def queues_table(context: Context) -> Table:
-    """What each queue has."""
+    """Return the table of each queue's limits, allocation and waiting Jobs."""
     queues, _ = await context.client.list(QUEUES, label_selector=context.text("selector"))
     if wanted := context.text("queue"):
         queues = [each for each in queues if wanted in {each["metadata"]["name"], (each.get("spec") or {}).get("parent")}]
@@ -50,7 +50,7 @@ async def _queues(context: Context) -> None:
     if context.text("output") == "svg":
         context.say(draw_queues("queues", (await read()).rows).document())
         return
-    await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so that it changes with them
+    await show(context, read, QUEUES)  # the status of a queue counts its PodGroups, so it changes with them
 
 
 QUEUES_VIEW: Final = Leaf(

@@ -1,4 +1,4 @@
-"""Reads what several commands list: Jobs with their PodGroups, entries of flows, PodGroups of Kubernetes itself."""
+"""Reads the objects that several commands list: Jobs with their PodGroups, entries of flows, and native PodGroups."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from pyroclast_cli.context import Context
 from pyroclast_cli.views.scope import is_selected, namespaces_of
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 __all__ = ["entries_that_wait", "jobs_of", "natives_of", "views_in"]
 
 
 async def jobs_of(context: Context) -> list[JobView]:
-    """The Jobs that the flags select."""
+    """Return the Jobs that the flags select."""
     views = await views_in(context.client, namespaces_of(context), context.text("selector"))
     return [view for view in views if is_selected(view.job, context)]
 
 
 async def views_in(client: Client, namespace: str, selector: str = "") -> list[JobView]:
-    """The Jobs of a namespace, or of all."""
+    """Return the Jobs of a namespace, or of all namespaces if `namespace` is empty."""
     jobs, _ = await client.list(JOBS, namespace, label_selector=selector)
     groups, _ = await client.list(POD_GROUPS, namespace)
     by_owner = Reading(groups, is_complete=not namespace).by_owner()
@@ -36,7 +36,7 @@ async def views_in(client: Client, namespace: str, selector: str = "") -> list[J
 
 
 async def entries_that_wait(client: Client, namespace: str, selector: str = "") -> list[OpenEntry]:
-    """The entries of flows whose Jobs are not there yet, of a namespace or of all; none for a user who may not list flows."""
+    """Return the entries of flows whose Jobs were not created yet. Empty when the user may not list flows."""
     try:
         flows, _ = await client.list(JOB_FLOWS, namespace, label_selector=selector)
     except Forbidden:
@@ -45,9 +45,9 @@ async def entries_that_wait(client: Client, namespace: str, selector: str = "") 
 
 
 async def natives_of(context: Context) -> list[Group]:
-    """The PodGroups of Kubernetes itself that the flags select, without those that show a Job of ours; none where there are none.
+    """Return the native PodGroups that the flags select, without those that represent a Job of Pyroclast.
 
-    Nobody submits them to us, so that no user is asked for.
+    Native PodGroups have no recorded submitter, so the result is empty with `--user`.
     """
     if context.text("user"):
         return []

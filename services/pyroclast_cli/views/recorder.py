@@ -1,4 +1,4 @@
-"""Asking the recorder, which keeps history and usage."""
+"""Requests to the recorder, which stores history and usage."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ WINDOW_FLAGS: Final = (
 
 
 def history_path(*parts: str) -> str:
-    """The path of what is asked for; parts come from users."""
+    """Return the path of a request from its parts. The parts come from users and are escaped."""
     return path_of(PREFIX, *parts)
 
 
 async def asked(context: Context, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """The answer of the recorder.
+    """Return the answer of the recorder.
 
     Raises:
-        Failure: it is not known where it is, it does not answer, or it refuses.
+        Failure: the address of the recorder is unknown, or the recorder does not answer or refuses the request.
     """
     return await _RECORDER.asked(context, path, query)
 
 
 async def causes_of(context: Context, key: Key, uid: str) -> list[dict[str, Any]] | str:
-    """Why a Job waited since it came, oldest first; or why that is not known, in one line."""
+    """Return the causes for which a Job has waited, oldest first. If they are unknown, return the reason in one line."""
     try:
         found = await _RECORDER.asked(context, history_path("jobs", key.namespace, key.name), {})
     except Failure as failure:

@@ -1,4 +1,4 @@
-"""`vcctl report`: who used how much, how long Jobs waited, and how well their starts were foretold."""
+"""The command `vcctl report`: usage, waiting times of Jobs, and the accuracy of estimated starts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WAITS: Final = (
 
 
 def usage_rows(items: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """The rows of the report; amounts are what the recorder counts in. Efficiency is that of the pods that were measured."""
+    """Return the rows of the report, in the recorder's units. The efficiency covers only pods that were measured."""
     return [
         {
             **item,
@@ -76,7 +76,7 @@ def _share(count: int, total: int) -> str | None:
 
 
 def _basis(counts: Mapping[str, int]) -> str | None:
-    """What the run times were that the estimates rested on, the most frequent first."""
+    """Return the sources of the run times in the estimates, most frequent first."""
     total = sum(counts.values())
     return ", ".join(f"{name} {count / total:.0%}" for name, count in sorted(counts.items(), key=lambda each: -each[1])) or None
 

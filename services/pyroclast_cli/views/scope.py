@@ -1,4 +1,4 @@
-"""Which objects a command is about: namespace, labels, queue, user."""
+"""The objects to which a command applies: namespace, labels, queue, user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 NO_SUCH_OBJECT: Final = 4
-"""The exit status of a command about an object that is not there."""
+"""The exit status of a command whose object does not exist."""
 NAMESPACE: Final = Flag("namespace", "n", "", "the namespace, by default that of the kubeconfig's context")
 ALL_NAMESPACES: Final = Flag("all-namespaces", "A", default=False, text="all namespaces", kind="bool")
 SCOPE_FLAGS: Final = (
@@ -38,27 +38,27 @@ SCOPE_FLAGS: Final = (
 
 
 def namespace_of(context: Context) -> str:
-    """The namespace that a command with one object is about."""
+    """Return the namespace of a command about one object."""
     return context.text("namespace") or context.client.config.namespace
 
 
 def namespaces_of(context: Context) -> str:
-    """The namespace that a list is about; empty for all."""
+    """Return the namespace of a list. Empty means all namespaces."""
     return "" if context.is_set("all-namespaces") else namespace_of(context)
 
 
 def is_selected(job: Mapping[str, Any], context: Context) -> bool:
-    """Whether a Job is of the queue and the user that were asked for."""
+    """Return whether a Job belongs to the requested queue and user."""
     queue, user = context.text("queue"), context.text("user")
     by = (job["metadata"].get("annotations") or {}).get(keys.SUBMITTED_BY, "")
     return (not queue or (job.get("spec") or {}).get("queue", "default") == queue) and (not user or by == user)
 
 
 def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob", "vj")) -> Key:
-    """The Job that the first argument names, as `NAME` or `job/NAME`.
+    """Return the key of the Job that the first argument names, as `NAME` or `job/NAME`.
 
     Raises:
-        Failure: no argument, more than one, or another kind.
+        Failure: there is no argument, more than one, or another kind.
     """
     if len(context.arguments) != 1:
         raise Failure(f"name one Job, as NAME or job/NAME; there are {len(context.arguments)} names")
@@ -71,20 +71,20 @@ def job_key(context: Context, *, kinds: tuple[str, ...] = ("job", "jobs", "vcjob
 
 
 async def named_job(context: Context) -> tuple[Key, dict[str, Any]]:
-    """The Job that the first argument names, with its key.
+    """Return the Job that the first argument names, with its key.
 
     Raises:
-        Failure: as `job_key`, or there is no such Job, with status 4.
+        Failure: as for `job_key`; or the Job does not exist, with status 4.
     """
     key = job_key(context)
     return key, await existing(context, JOBS, key, f"Job {key}")
 
 
 async def existing(context: Context, kind: ResourceType, key: Key, label: str) -> dict[str, Any]:
-    """The object of that kind and key.
+    """Return the object of that kind and key.
 
     Raises:
-        Failure: there is none, with status 4; the message calls it `label`.
+        Failure: the object does not exist, with status 4. The message uses `label` as its name.
     """
     try:
         return await context.client.get(kind, key)

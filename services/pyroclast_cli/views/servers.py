@@ -1,4 +1,4 @@
-"""Asking a server of ours beside the API server: the recorder, the board."""
+"""Requests to the other servers of Pyroclast: the recorder and the board."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pyroclast_cli.flags import Flag
 __all__ = ["UNREACHABLE", "Server", "path_of"]
 
 UNREACHABLE: Final = 5
-"""The exit status of a command whose server is not there."""
+"""The exit status of a command whose server cannot be reached."""
 
 
 def path_of(prefix: str, *parts: str) -> str:
-    """The path of what is asked for; parts come from users."""
+    """Return the path of a request from its parts. The parts come from users and are escaped."""
     return prefix + "/".join(quote(part, safe="") for part in parts)
 
 
@@ -33,10 +33,10 @@ class Server:
     """One server.
 
     Attributes:
-        name: as users know it, and the name of its flag.
-        variable: of the environment, that says where it is.
+        name: the name of the server and of its flag.
+        variable: the environment variable with its URL.
         written_down: the ConfigMap in which `pyroclast up` writes its `url`.
-        how: what to do where it is not known.
+        how: the advice for a user when the URL is unknown.
     """
 
     name: str
@@ -46,33 +46,33 @@ class Server:
 
     @property
     def flag(self) -> Flag:
-        """The flag that says where it is."""
+        """The flag for the URL of the server."""
         return Flag(
             self.name, "", "", f"the URL of the {self.name}, by default what {self.variable} says or `pyroclast up` wrote down"
         )
 
     async def find(self, context: Context) -> str:
-        """The URL of the server; empty where neither flag, variable nor file names one.
+        """Return the URL of the server. Empty when the flag, the variable and the ConfigMap are missing.
 
         Raises:
-            Failure: the name given is no URL.
+            Failure: the given address is not a URL.
         """
         given = context.text(self.name) or os.environ.get(self.variable, "")
         if not given:
             try:
                 written = await context.client.get(CONFIG_MAPS, self.written_down)
                 given = str((written.get("data") or {}).get("url") or "")
-            except KubeError:  # it is not there, or may not be read: the same to whoever asks
+            except KubeError:  # the ConfigMap does not exist or the user may not read it
                 given = ""
         if given and (urlsplit(given).scheme not in {"http", "https"} or not urlsplit(given).netloc):
             raise Failure(f'--{self.name}: "{given}" is no URL like http://127.0.0.1:8090')
         return given.rstrip("/")
 
     async def asked(self, context: Context, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-        """Its answer.
+        """Return the answer of the server.
 
         Raises:
-            Failure: it is not known where it is, it does not answer, or it refuses.
+            Failure: the URL is unknown, or the server does not answer or refuses the request.
         """
         server = await self.find(context)
         if not server:
@@ -87,16 +87,16 @@ class Server:
     async def request(
         self, context: Context, server: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The answer of the one at `server`, to which `body` is posted where there is one.
+        """Return the answer of the server at the URL `server`. With `body`, the request is a POST.
 
         Raises:
             KubeError: as for the API server.
-            JSONDecodeError: something else answers there.
+            JSONDecodeError: the answer is not JSON, so that another server has this address.
         """
-        from pyroclast.kube.http.client import Client  # noqa: PLC0415 - commands that ask nobody need not load it
+        from pyroclast.kube.http.client import Client  # noqa: PLC0415 - commands without requests do not need it
 
         config = ClusterConfig(server, credentials=context.client.config.credentials)
-        if not server.startswith("https:"):  # a token would be there for everybody on the way to read
+        if not server.startswith("https:"):  # without TLS, a token could be read on the way
             config = replace(config, credentials=Anonymous())
         given = {name: value for name, value in query.items() if value}
         async with Client(config, max_attempts=2, user_agent="vcctl") as client:

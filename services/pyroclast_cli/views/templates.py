@@ -1,4 +1,4 @@
-"""Templates as `kubectl -o jsonpath=` has them: fields, indexes, `[*]`, ranges over lists and text between."""
+"""Templates in the syntax of `kubectl -o jsonpath=`: fields, indexes, `[*]`, ranges over lists, and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 __all__ = ["TemplateError", "lookup", "parse_path", "render"]
 
 Step: TypeAlias = str | int | None
-"""A field, an index, or None for all items."""
+"""A step of a path: a field, an index, or None for all items."""
 
 _STEP: Final = re.compile(r"""\.([A-Za-z0-9_\-/]+(?:\\\.[A-Za-z0-9_\-/]+)*)|\[(-?\d+)\]|\[(\*)\]|\[['"]([^'"]+)['"]\]|(\.\*)""")
 _BLOCK: Final = re.compile(r"\{([^{}]*)\}")
@@ -20,7 +20,7 @@ _ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\"": '"', r"\\": "\\"}
 
 
 class TemplateError(ValueError):
-    """The template cannot be read; the message says which part."""
+    """The template cannot be parsed. The message names the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ _Part: TypeAlias = "str | tuple[Step, ...] | _Range"
 
 
 def parse_path(text: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.items[*].name`; a leading `$` or `@` stands for the whole.
+    """Return the steps of a path such as `.items[*].name`. A leading `$` or `@` is the whole value.
 
     Raises:
-        TemplateError: it is no path of this kind.
+        TemplateError: the text is not such a path.
     """
     rest = text.strip().removeprefix("$").removeprefix("@")
     if rest and rest[0] not in ".[":
@@ -54,7 +54,7 @@ def parse_path(text: str) -> tuple[Step, ...]:
 
 
 def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a JSON value
-    """What is found at the path; empty when nothing is there."""
+    """Return the values at a path. Empty when the path does not exist."""
     found = [value]
     for step in steps:
         found = [each for one in found for each in _children(one, step)]
@@ -62,10 +62,10 @@ def lookup(value: Any, steps: Sequence[Step]) -> list[Any]:  # noqa: ANN401 - a 
 
 
 def render(template: str, value: Any) -> str:  # noqa: ANN401 - a JSON value
-    """The template filled with `value`.
+    """Return the template filled with `value`.
 
     Raises:
-        TemplateError: a block cannot be read, or `range` and `end` do not match.
+        TemplateError: a block cannot be parsed, or `range` and `end` do not match.
     """
     pieces = iter(_pieces(template))
     parts = _parsed(pieces, is_nested=False)
@@ -86,7 +86,7 @@ def _children(value: Any, step: Step) -> list[Any]:  # noqa: ANN401 - a JSON val
 
 
 def _pieces(template: str) -> Iterator[tuple[bool, str]]:
-    """The parts of a template; True for those that stood in braces."""
+    """Yield the parts of a template. The flag is True for a part in braces."""
     at = 0
     for found in _BLOCK.finditer(template):
         if found.start() > at:

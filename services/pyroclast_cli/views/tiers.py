@@ -1,4 +1,4 @@
-"""Which HyperNodes a node is in, directly or through HyperNodes below; pure."""
+"""Computes the HyperNodes that contain a node, directly or through HyperNodes of lower tiers. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["tier_groups"]
 
 
 def tier_groups(hyper_nodes: Iterable[Mapping[str, Any]], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
-    """`tier N: NAME` of all HyperNodes of each node by its name; `nodes` are labels by name."""
+    """Return `tier N: NAME` of all HyperNodes that contain each node, by node name. `nodes` maps node names to labels."""
     known = {each.metadata.name: each for each in msgspec.convert(list(hyper_nodes), list[HyperNode])}
     inside = {name: _nodes_of(each, known, nodes) for name, each in known.items()}
     found: dict[str, list[str]] = {name: [] for name in nodes}
@@ -31,7 +31,7 @@ def _nodes_of(top: HyperNode, known: Mapping[str, HyperNode], nodes: Mapping[str
     todo = [top]
     while todo:
         one = todo.pop()
-        if one.metadata.name in seen:  # HyperNodes in a circle
+        if one.metadata.name in seen:  # HyperNodes that contain each other
             continue
         seen.add(one.metadata.name)
         for member in one.spec.members:

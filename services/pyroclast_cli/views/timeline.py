@@ -1,4 +1,7 @@
-"""`vcctl timeline`: when each pod of a Job was created, placed, ready and ended, and which was the slowest at each stage."""
+"""The command `vcctl timeline`: when each pod of a Job was created, placed, ready and ended.
+
+The command also shows the slowest pod of each stage.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ COLUMNS: Final = (
 
 
 def trace_events(pods: Iterable[Lane]) -> list[dict[str, Any]]:
-    """The same in the Trace Event Format, which Perfetto and Chrome read; times are microseconds."""
+    """Return the timeline in the Trace Event Format of Perfetto and Chrome. Times are in microseconds."""
     return [
         {
             "name": span.stage,

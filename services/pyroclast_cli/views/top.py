@@ -1,4 +1,4 @@
-"""`vcctl top`: what Jobs, tasks, queues and nodes use now, as the metrics API of the cluster tells."""
+"""The command `vcctl top`: the current usage of Jobs, tasks, queues and nodes, from the metrics API of the cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AMOUNTS: Final = (
 
 
 async def _measured(context: Context, kind: ResourceType, namespace: str = "") -> Sequence[Mapping[str, Any]] | None:
-    """What the metrics API tells; None, which is said, where the cluster has none."""
+    """Return the items of the metrics API. None when the cluster has no metrics API."""
     try:
         return (await context.client.list(kind, namespace, limit=0))[0]
     except ApiError as error:
@@ -58,7 +58,7 @@ async def _measured(context: Context, kind: ResourceType, namespace: str = "") -
 
 
 async def _selected_jobs(context: Context) -> dict[tuple[str, str], str]:
-    """The queue of each Job that the flags select, by its namespace and name."""
+    """Return the queue of each Job that the flags select, by namespace and name."""
     jobs, _ = await context.client.list(JOBS, namespaces_of(context), label_selector=context.text("selector"))
     return {
         (job["metadata"]["namespace"], job["metadata"]["name"]): (job.get("spec") or {}).get("queue") or "default"
@@ -122,7 +122,7 @@ async def _nodes(context: Context) -> None:
 
 
 EVERY: Final = 15.0
-"""Seconds after which a list that is watched is read anew: metrics change without any object."""
+"""Seconds after which a watched list is read again, because metrics change without any watch event."""
 
 TOP: Final = Group(
     "top",

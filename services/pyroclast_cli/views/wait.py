@@ -1,4 +1,4 @@
-"""`vcctl wait`: until a Job has reached a phase, or can no longer reach it."""
+"""The command `vcctl wait`: waits until a Job has reached a phase or can no longer reach it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from pyroclast_cli.tree import Leaf
 from pyroclast_cli.views.scope import NAMESPACE, job_key
 
 if TYPE_CHECKING:
-    from pyroclast.kube.http.client import Client  # at run time only commands that need a cluster load it
+    from pyroclast.kube.http.client import Client  # only imported at run time by commands that need a cluster
 
 __all__ = ["WAIT", "is_out_of_reach"]
 
 TIMED_OUT: Final = 124
 ENDS: Final = frozenset({JobPhase.COMPLETED, JobPhase.FAILED, JobPhase.TERMINATED})
-PAUSE: Final = 1.0  # seconds before a watch that broke is begun again
+PAUSE: Final = 1.0  # seconds before a broken watch is restarted
 SILENCE: Final = 60.0
 NANOSECONDS: Final = 10**9
 
 
 def is_out_of_reach(phase: str, wanted: str) -> bool:
-    """Whether a Job in `phase` can no longer come to `wanted`: Completed, Failed and Terminated are final."""
+    """Return whether a Job in `phase` can no longer reach the phase `wanted`. Completed, Failed and Terminated are final."""
     return phase in ENDS and phase != wanted
 
 
@@ -62,7 +62,7 @@ def _phase(text: str) -> str:
 
 
 async def _followed(client: Client, key: Key, wanted: str) -> str:
-    """The phase at the end: `wanted`, or one from which it cannot be reached."""
+    """Wait for the final phase: `wanted`, or a phase from which `wanted` cannot be reached. Return that phase."""
     while True:
         try:
             job = await client.get(JOBS, key)
@@ -73,12 +73,12 @@ async def _followed(client: Client, key: Key, wanted: str) -> str:
             return phase
         try:
             await _changed(client, key, job, phase)
-        except KubeError:  # the watch broke: the Job is read again, which says what is wrong if that fails as well
+        except KubeError:  # the watch broke: the Job is read again, and that read reports the error if it fails too
             await asyncio.sleep(PAUSE)
 
 
 async def _changed(client: Client, key: Key, job: Mapping[str, Any], phase: str) -> None:
-    """Returns when the Job has another phase, has gone, or the watch has ended.
+    """Return when the Job has another phase, was deleted, or the watch has ended.
 
     Raises:
         KubeError: the watch broke.

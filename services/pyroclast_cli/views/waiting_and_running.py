@@ -1,4 +1,4 @@
-"""`vcctl waiting` and `vcctl running`."""
+"""The commands `vcctl waiting` and `vcctl running`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RUNNING_COLUMNS: Final = (
 
 
 def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
-    """A row for each Job that has not started: those that came first are first. `now`: seconds since the epoch."""
+    """Return a row for each Job that has not started, oldest first. `now` is in seconds since the epoch."""
     found = sorted((each for each in jobs if is_waiting(each.job)), key=lambda each: each.job["metadata"]["creationTimestamp"])
     return [
         {
@@ -88,7 +88,7 @@ def waiting_rows(jobs: list[JobView], now: float) -> list[Row]:
 
 
 def entry_rows(entries: Iterable[OpenEntry], now: float) -> list[Row]:
-    """A row for each Job that its flow has not created yet. Its queue and pods stand in a JobTemplate."""
+    """Return a row for each Job that its flow has not created yet. Its queue and pods are only known from a JobTemplate."""
     return [
         {
             "position": None,
@@ -111,7 +111,7 @@ def entry_rows(entries: Iterable[OpenEntry], now: float) -> list[Row]:
 
 
 def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: float) -> list[Row]:
-    """A row for each Job that has started and not ended: those that started first are first. `pods`: those of all Jobs."""
+    """Return a row for each Job that has started and not ended, longest running first. `pods` are the pods of all Jobs."""
     by_job: dict[str, list[Mapping[str, Any]]] = {}
     for pod in pods:
         for owner in pod["metadata"].get("ownerReferences") or ():
@@ -139,7 +139,7 @@ def running_rows(jobs: list[JobView], pods: Iterable[Mapping[str, Any]], now: fl
 
 
 def _started(view: JobView) -> str:
-    """When it entered its first phase behind Pending since it last waited."""
+    """Return the time at which the Job entered its first phase after Pending, since it last waited."""
     conditions = view.job["status"].get("conditions") or ()
     times = [
         each["lastTransitionTime"] for each in conditions if each.get("status") == "Running" and each.get("lastTransitionTime")
@@ -148,7 +148,7 @@ def _started(view: JobView) -> str:
 
 
 def _ends(view: JobView) -> str | None:
-    """When it ends by its own estimate, as an API timestamp; None without one."""
+    """Return the estimated end of the Job as an API timestamp. None when the Job has no running estimate."""
     try:
         seconds = durations.nanoseconds(str((view.job.get("spec") or {}).get("runningEstimate") or "")) / 10**9
     except durations.DurationError:
@@ -157,17 +157,18 @@ def _ends(view: JobView) -> str | None:
 
 
 async def waiting_table(context: Context) -> Table:
-    """The Jobs that wait."""
+    """Return the table of waiting Jobs."""
     now = context.client.now()
     rows, natives = waiting_rows(await jobs_of(context), now), waiting_native_rows(await _natives_of(context), now)
-    is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))  # not known of a Job to come
-    if is_every and context.text("output") != "name":  # which names what is there
+    # labels, queue and user of an uncreated Job are unknown
+    is_every = not any(context.text(flag) for flag in ("selector", "queue", "user"))
+    if is_every and context.text("output") != "name":  # the form `name` only prints existing objects
         rows += entry_rows(await entries_that_wait(context.client, namespaces_of(context)), now)
     return Table("WaitingJob", with_kind(WAITING_COLUMNS, natives), [*rows, *natives], REFERENCE, "No Job waits")
 
 
 async def running_table(context: Context) -> Table:
-    """The Jobs that run."""
+    """Return the table of running Jobs."""
     jobs = await jobs_of(context)
     is_any = any(each.phase in AT_WORK for each in jobs)
     pods = (await context.client.list(PODS, namespaces_of(context), label_selector=keys.JOB_NAME))[0] if is_any else []
@@ -184,14 +185,14 @@ async def _running(context: Context) -> None:
 
 
 async def _natives_of(context: Context) -> list[Group]:
-    """Those that the flags select; none where names are asked for, which are those of Jobs."""
+    """Return the native PodGroups that the flags select. Empty for the form `name`, which prints names of Jobs."""
     return [] if context.text("output") == "name" else await natives_of(context)
 
 
 async def _running_natives(context: Context) -> list[Row]:
     groups = await _natives_of(context)
     if not groups:
-        return []  # a list of all pods is worth no more
+        return []  # reading all pods would cost too much for a list
     pods, _ = await context.client.list(PODS, namespaces_of(context), label_selector=f"!{keys.JOB_NAME}")
     return running_native_rows(groups, pods, context.client.now())
 

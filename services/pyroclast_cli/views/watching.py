@@ -1,4 +1,4 @@
-"""`-w`: a list that is shown again when something changed, also over a restart of the API server."""
+"""The flag `-w`: prints a list again after each change, also after a restart of the API server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["WATCH", "looks", "show"]
 Shown = TypeVar("Shown", Table, Table | Whole)
 
 WATCH: Final = Flag("watch", "w", default=False, text="show the list again when it changed, until interrupted", kind="bool")
-PAUSE: Final = 1.0  # seconds between two looks at least
+PAUSE: Final = 1.0  # minimum seconds between two reads
 SILENCE: Final = 30.0
 GROWING: Final = frozenset({"waitedSeconds", "elapsedSeconds", "oldestSeconds", "sinceSeconds"})
 CLEAR: Final = "\x1b[H\x1b[J"
@@ -38,13 +38,13 @@ async def show(
     namespace: str = "",
     every: float = SILENCE,
 ) -> None:
-    """Print what `read` finds; with `-w` again whenever objects of one of `kinds` changed and the list is another one.
+    """Print the result of `read`. With `-w`, print it again whenever objects of `kinds` changed and the result differs.
 
-    On a terminal the list is drawn in place. In a pipe all of it is written again. `every`: seconds after which it is read anew
-    though nothing changed.
+    On a terminal the list is redrawn in place. In a pipe the whole list is written again. `every` is the time in seconds after
+    which the list is read again without any change.
 
     Raises:
-        KubeError: the first look fails, or a later one for a reason that does not pass.
+        KubeError: the first read failed, or a later read failed with a permanent error.
     """
     if not context.is_set("watch"):
         _write(context, await read())
@@ -62,10 +62,10 @@ async def show(
 async def looks(
     client: Client, read: Callable[[], Awaitable[Shown]], *kinds: ResourceType, namespace: str = "", every: float = SILENCE
 ) -> AsyncGenerator[Shown]:
-    """What `read` finds, again whenever objects of one of `kinds` changed.
+    """Yield the result of `read`, again whenever objects of `kinds` changed.
 
     Raises:
-        KubeError: the first look fails, or a later one for a reason that does not pass.
+        KubeError: the first read failed, or a later read failed with a permanent error.
     """
     is_first = True
     while True:
@@ -75,7 +75,7 @@ async def looks(
         except KubeError as error:
             if is_first or not is_transient(error):
                 raise
-            await asyncio.sleep(PAUSE)  # the server is away: what was found stands until it is there again
+            await asyncio.sleep(PAUSE)  # the server is unavailable: the last result stays on the screen until it is back
             continue
         yield found
         is_first = False
@@ -83,16 +83,16 @@ async def looks(
 
 
 async def _versions(client: Client, kinds: tuple[ResourceType, ...], namespace: str) -> dict[ResourceType, str]:
-    """The version of each kind from which a watch tells of all that changes behind this moment."""
+    """Return for each kind the resourceVersion from which a watch delivers all later changes."""
     pages = [orjson.loads(await client.list_page(kind, namespace, {"limit": "1"})) for kind in kinds]
     return {kind: str((page.get("metadata") or {}).get("resourceVersion", "")) for kind, page in zip(kinds, pages, strict=True)}
 
 
 async def _first_change(client: Client, versions: Mapping[ResourceType, str], namespace: str, every: float) -> None:
-    """Returns a moment after the first change of any kind.
+    """Return a moment after the first change of any kind.
 
     Raises:
-        KubeError: a watch ended for a reason that does not pass.
+        KubeError: a watch ended with a permanent error.
     """
     watches = [asyncio.ensure_future(_changed(client, kind, namespace, version, every)) for kind, version in versions.items()]
     try:
@@ -113,12 +113,12 @@ def _write(context: Context, shown: Table | Whole) -> None:
 
 
 def _content(shown: Table | Whole) -> Sequence[Row]:
-    """The rows without what only grows older."""
+    """Return the rows without the fields that change with time alone."""
     return [{name: value for name, value in row.items() if name not in GROWING} for row in shown.rows]
 
 
 async def _changed(client: Client, kind: ResourceType, namespace: str, version: str, every: float) -> None:
-    """Returns a moment after the first change behind `version`, when the watch ends, or when nothing came for a while."""
+    """Return a moment after the first change since `version`, when the watch ends, or after `every` seconds without a change."""
     try:
         async with aclosing(client.watch(kind, namespace, {"resourceVersion": version}, silence=every)) as batches:
             async for lines in batches:

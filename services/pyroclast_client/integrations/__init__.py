@@ -1,1 +1,1 @@
-"""Plugins for packages of others, one module for each. The package, or the user, loads it by name; the client never does."""
+"""Plugins for other packages, one module for each. The other package or the user imports the module; the client never does."""

@@ -1,6 +1,7 @@
-"""Operators of Airflow that run a Job or a flow. While it runs, Airflow's triggerer waits for it and no worker does.
+"""Airflow operators that run a Job or a flow. While it runs, Airflow's triggerer waits for it, so no worker is occupied.
 
-A try of a task submits under a name that depends on the try alone: a worker that dies and comes back finds its Job.
+Each try of a task has its own object name, which is always the same. A worker that restarts during a try therefore finds the Job
+of the try.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ LOG_LINES: Final = 1000
 
 
 class _Operator(BaseOperator):  # type: ignore[misc]  # see above
-    """What both operators do: submit, defer, read.
+    """The common part of both operators: submits, defers, and reads the result.
 
     Args:
         namespace, job_queue, image, store, cluster_context, kubeconfig: as for `Client`.
-        deferrable: whether the triggerer waits for the end, and not the worker.
-        kwargs: of every operator.
+        deferrable: whether the triggerer waits for the end instead of the worker.
+        kwargs: the arguments of every operator.
     """
 
     kind: ClassVar[str]
@@ -57,7 +58,7 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
         self._handle: Job[Any] | Flow[Any] | None = None
 
     def execute(self, context: Mapping[str, Any]) -> Any:  # noqa: ANN401 - what the function returns
-        """Submit, and wait for the end."""
+        """Submit the Job or flow, and wait until it ends."""
         instance = context["ti"]
         which = (instance.dag_id, instance.task_id, instance.run_id, instance.map_index, instance.try_number)
         name = stable_name(f"{instance.dag_id}-{instance.task_id}", sha256(repr(which).encode()).hexdigest())
@@ -69,7 +70,7 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
         return self._outcome(made)
 
     def execute_complete(self, context: Mapping[str, Any], event: dict[str, str]) -> Any:  # noqa: ANN401 - see above
-        """Read what became of it."""
+        """Read the result after the trigger fired."""
         del context
         if event["lost"]:
             raise errors.JobFailed(event["lost"], phase="Deleted")
@@ -77,7 +78,7 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
         return self._outcome(Flow(handle) if isinstance(handle, AsyncFlow) else Job(handle))
 
     def on_kill(self) -> None:
-        """End the Job; the triggerer does so where it waits."""
+        """Terminate the Job. While the triggerer waits, the trigger terminates it."""
         if self._handle is not None:
             self._handle.cancel()
 
@@ -95,13 +96,14 @@ class _Operator(BaseOperator):  # type: ignore[misc]  # see above
 
 
 class PyroclastJobOperator(_Operator):
-    """Runs a manifest or a function as a Job. Its XCom is the function's result, or the name of the Job.
+    """Runs a manifest or a function as a Job. The XCom is the function's result, or the name of the Job.
 
     Args:
-        job: a manifest: a dict, or the path of a YAML file beside the DAG, both with Jinja templates.
-        python_callable: a function, in place of `job`; `@pc.task` gives it options.
-        op_args, op_kwargs: its arguments, templates too.
-        kwargs: of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`, `deferrable`.
+        job: a manifest as a dict, or the path of a YAML file beside the DAG. Both may have Jinja templates.
+        python_callable: a function in place of `job`. `@pc.task` gives it options.
+        op_args, op_kwargs: the arguments of the function, which may have Jinja templates.
+        kwargs: the arguments of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`,
+            `deferrable`.
     """
 
     kind = "Job"
@@ -130,7 +132,7 @@ class PyroclastJobOperator(_Operator):
         return function.call(*self.op_args, **self.op_kwargs)
 
     def _outcome(self, handle: Job[Any]) -> Any:  # noqa: ANN401 - see above
-        """Show the end of the log, then the result or what was wrong."""
+        """Log the end of the output. Then return the result or raise the error of the Job."""
         handle.wait(check=False, progress=False)
         for line in handle.logs(tail=LOG_LINES).splitlines():
             self.log.info("%s", line)
@@ -138,12 +140,13 @@ class PyroclastJobOperator(_Operator):
 
 
 class PyroclastFlowOperator(_Operator):
-    """Runs a flow of `@pc.flow`. Its XCom is what the flow returns.
+    """Runs a flow of `@pc.flow`. The XCom is the result of the flow.
 
     Args:
         flow: the flow.
-        op_args, op_kwargs: its arguments, with Jinja templates.
-        kwargs: of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`, `deferrable`.
+        op_args, op_kwargs: the arguments of the flow, which may have Jinja templates.
+        kwargs: the arguments of both operators: `namespace`, `job_queue`, `image`, `store`, `cluster_context`, `kubeconfig`,
+            `deferrable`.
     """
 
     kind = "JobFlow"

@@ -1,4 +1,4 @@
-"""What Airflow's triggerer awaits in place of a worker: the end of a Job or a JobFlow."""
+"""The trigger with which Airflow's triggerer waits for the end of a Job or JobFlow."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ HANDLES: Final = {"Job": AsyncJob, "JobFlow": AsyncFlow}
 
 
 class EndTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not installed where types are checked
-    """Fires when a Job or JobFlow has ended, or is gone. A user who clears or marks the task ends the Job."""
+    """Fires when a Job or JobFlow has ended or was deleted. When a user clears or marks the task, the trigger ends the Job."""
 
     def __init__(self, kind: str, namespace: str, name: str, uid: str, cluster: dict[str, Any]) -> None:
         super().__init__()
         self.what, self.cluster = (kind, namespace, name, uid), cluster
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How another process makes this trigger."""
+        """Return the class path and arguments with which another process creates this trigger."""
         given = dict(zip(("kind", "namespace", "name", "uid"), self.what, strict=True))
         return f"{EndTrigger.__module__}.{EndTrigger.__name__}", {**given, "cluster": self.cluster}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Wait for the end. What is wrong with the Job is for the operator to tell."""
+        """Wait until the Job or flow ends. The operator reports its failure."""
         kind, *key = self.what
         async with AsyncClient(**self.cluster) as client:
             lost = ""
@@ -41,7 +41,7 @@ class EndTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not installed
         yield TriggerEvent({"namespace": key[0], "name": key[1], "uid": key[2], "lost": lost})
 
     async def on_kill(self) -> None:
-        """End the Job."""
+        """Terminate the Job or flow."""
         kind, *key = self.what
         async with AsyncClient(**self.cluster) as client:
             await HANDLES[kind](client, *key).cancel()

@@ -1,7 +1,7 @@
-"""`PyroclastCluster`: a cluster of Dask whose workers are pods.
+"""`PyroclastCluster`: a Dask cluster whose workers are pods.
 
-Dask's scheduler runs in the process that makes the cluster, so pods must be able to reach that process. The first `minimum`
-workers are one gang; each further worker is a Job of its own, so that Dask may close whichever it likes.
+Dask's scheduler runs in the process that creates the cluster, so the pods must be able to reach that process. The first `minimum`
+workers are one gang. Each further worker is a Job of its own, so that Dask can close any of them.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class PyroclastCluster(SpecCluster):  # type: ignore[misc]  # distributed has no
 
     Args:
         n_workers: how many workers to start with.
-        minimum: how many of them start together, all or none.
+        minimum: how many of these workers start together, all or none.
         cores: CPUs and threads of each worker.
-        memory: of each worker, as `4GiB` or `4Gi`.
-        queue: of the Jobs.
-        walltime: seconds, or a duration as `2h`, after which a worker ends.
-        death_timeout: seconds for which a worker looks for the scheduler.
+        memory: memory of each worker, as `4GiB` or `4Gi`.
+        queue: the queue of the Jobs.
+        walltime: the time after which a worker ends, in seconds or as a duration such as `2h`.
+        death_timeout: seconds for which a worker tries to reach the scheduler.
         worker_extra_args: further arguments of `dask worker`.
-        host: address at which this process listens for workers; that of this machine by default.
-        client: the client in use by default.
-        name: of the cluster; the names of its Jobs begin with it.
-        asynchronous: to be used by `async with`.
-        options: further options of `task`: `image`, `gpus`, `env`, `mounts`, `pod` and so on.
+        host: the address at which this process listens for workers. The address of this machine by default.
+        client: the client to use. The default client by default.
+        name: the name of the cluster. The names of its Jobs begin with it.
+        asynchronous: whether the cluster is used with `async with`.
+        options: further options of `task`, such as `image`, `gpus`, `env`, `mounts` and `pod`.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class PyroclastCluster(SpecCluster):  # type: ignore[misc]  # distributed has no
         )
 
     def jobs(self) -> list[Job[Any]]:
-        """The Jobs that there are now, for `explain` and the like."""
+        """The present Jobs of the cluster, for example to call `explain` on them."""
         return self._jobs.all()
 
 
 class _Jobs:
-    """The Jobs of a cluster. The gang is one of them, of which each worker is handed out once."""
+    """The Jobs of a cluster. One of them is the gang, whose workers are started one at a time."""
 
     def __init__(self, client: Client, options: TaskOptions, arguments: Sequence[str], minimum: int, stem: str) -> None:
         self._client, self._options, self._arguments, self._stem = client, options, arguments, stem
@@ -97,11 +97,11 @@ class _Jobs:
         self._lock = asyncio.Lock()
 
     def all(self) -> list[Job[Any]]:
-        """Those that there are now."""
+        """Return the present Jobs."""
         return list({job.uid: job for job in self._of.values()}.values())
 
     async def open(self, scheduler: str, worker: int) -> None:
-        """Have a pod for this worker."""
+        """Submit the Job of this worker. All workers of the gang share one Job."""
         async with self._lock:
             if worker in self._of:
                 return
@@ -110,7 +110,7 @@ class _Jobs:
             self._of.update(dict.fromkeys(names, job))
 
     async def close(self, worker: int) -> None:
-        """Delete the Job of this worker, when it is the last one of it."""
+        """Delete the Job of this worker, unless other workers still use the Job."""
         async with self._lock:
             job = self._of.pop(worker, None)
             if job is not None and job not in self._of.values():
@@ -126,15 +126,15 @@ class _Jobs:
 
 
 class _Worker(ProcessInterface):  # type: ignore[misc]  # see above
-    """One worker, in the eyes of Dask."""
+    """One worker, as Dask's cluster class controls it."""
 
     def __init__(self, jobs: _Jobs, scheduler: str, *, name: int, cores: int, memory: str) -> None:
-        del cores, memory  # Dask reads them from the specification, for `scale(cores=...)`
+        del cores, memory  # Dask reads both values from the specification, for `scale(cores=...)`
         super().__init__(scheduler=scheduler, name=name)
         self._jobs, self._scheduler, self._name = jobs, scheduler, name
 
     async def start(self) -> None:
-        """Submit its Job, unless it is one of a gang that is there."""
+        """Submit the worker's Job, unless the Job is the gang and exists already."""
         try:
             await self._jobs.open(self._scheduler, self._name)
         except BaseException:
@@ -143,7 +143,7 @@ class _Worker(ProcessInterface):  # type: ignore[misc]  # see above
         await super().start()
 
     async def close(self) -> None:
-        """Take its pod away. Dask has told the worker to end before."""
+        """Delete the worker's Job. Dask has already told the worker to end."""
         await self._jobs.close(self._name)
         await super().close()
 

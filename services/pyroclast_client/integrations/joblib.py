@@ -1,4 +1,4 @@
-"""The backend `pyroclast` of joblib: importing this module registers it. Each batch that joblib makes runs in a pod."""
+"""The joblib backend `pyroclast`. The import of this module registers it. Each batch of joblib runs in a pod."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pyroclast_client.executors import Executor
 
 __all__ = ["PyroclastBackend"]
 
-MOST_PODS: Final = 100  # at once, for `n_jobs=-1`
+MOST_PODS: Final = 100  # at the same time, for `n_jobs=-1`
 
 
 class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has no types here
-    """Runs batches by `Executor`: `parallel_config("pyroclast", n_jobs=10, cpu=1, image="registry.example/lab:1")`.
+    """Runs batches with `Executor`: `parallel_config("pyroclast", n_jobs=10, cpu=1, image="registry.example/lab:1")`.
 
     Args:
-        nesting_level: of joblib.
-        options: those of `task`.
+        nesting_level: joblib's nesting level of the backend.
+        options: options of `task`.
     """
 
     supports_retrieve_callback = True
@@ -33,21 +33,21 @@ class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has
         self._executor: Executor | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many pods there may be at once."""
+        """Return the most pods that may run at the same time."""
         if n_jobs == 0:
             raise ValueError("n_jobs: 0 is no number of pods; give 1 or more, or -1")
         return MOST_PODS if n_jobs is None or n_jobs < 0 else n_jobs
 
     def start_call(self) -> None:
-        """Have an executor."""
+        """Create the executor."""
         self._executor = Executor(**self._options)
 
     def stop_call(self) -> None:
-        """Take no more calls."""
+        """Accept no more batches."""
         self._end(cancel=False)
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> Future[Any]:
-        """Have a batch run."""
+        """Run a batch. Return the future of its results."""
         if self._executor is None:
             raise RuntimeError("a call of joblib must have begun")
         future = self._executor.submit(func)
@@ -56,11 +56,11 @@ class PyroclastBackend(ParallelBackendBase):  # type: ignore[misc]  # joblib has
         return future
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:  # noqa: ANN401 - what the functions return
-        """The results of a batch, or what a call of it raised."""
+        """Return the results of a batch, or raise the exception of a call in it."""
         return out.result()
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Delete the Jobs: a call has failed."""
+        """Delete the Jobs, because a call has failed."""
         self._end(cancel=True)
         if ensure_ready:
             self.start_call()

@@ -1,6 +1,6 @@
-"""The worker `pyroclast` of Prefect: each flow run is a Job.
+"""The Prefect worker `pyroclast`, which runs each flow run as a Job.
 
-Prefect reads the types of settings, so annotations are no strings here.
+Prefect reads the types of settings at run time, so this module does not postpone the evaluation of annotations.
 """
 
 import shlex
@@ -25,7 +25,7 @@ FAILED = 1
 
 
 class PyroclastConfiguration(BaseJobConfiguration):  # type: ignore[misc]  # Prefect is not installed where types are checked
-    """The Job of a flow run: options of a task, and where it runs."""
+    """The Job of a flow run: options of a task, and the namespace and context."""
 
     namespace: str | None = Field(default=None, description="Namespace of the Job; that of the kubeconfig by default.")
     context: str | None = Field(default=None, description="Context of the kubeconfig.")
@@ -41,15 +41,15 @@ class PyroclastConfiguration(BaseJobConfiguration):  # type: ignore[misc]  # Pre
 
 
 class PyroclastVariables(BaseVariables, PyroclastConfiguration):  # type: ignore[misc]  # see above
-    """What a work pool or a deployment may set."""
+    """The variables that a work pool or a deployment may set."""
 
 
 class PyroclastResult(BaseWorkerResult):  # type: ignore[misc]  # see above
-    """How a Job ended: with status 0 if it is Completed."""
+    """The end of a Job. The status code is 0 if the Job is Completed."""
 
 
 class PyroclastWorker(BaseWorker[PyroclastConfiguration, PyroclastVariables, PyroclastResult]):  # type: ignore[misc]  # see above
-    """Submits flow runs, waits for the end of their Jobs, whatever that is, and ends them when they are cancelled."""
+    """Submits flow runs as Jobs, waits until the Jobs end, and terminates the Jobs of cancelled flow runs."""
 
     type = "pyroclast"
     job_configuration = PyroclastConfiguration
@@ -63,7 +63,7 @@ class PyroclastWorker(BaseWorker[PyroclastConfiguration, PyroclastVariables, Pyr
         configuration: PyroclastConfiguration,
         task_status: anyio.abc.TaskStatus[str] | None = None,
     ) -> PyroclastResult:
-        """Run one flow run to its end."""
+        """Submit a flow run as a Job and wait until the Job ends."""
         logger = self.get_flow_run_logger(flow_run)
         async with _client(configuration) as client:
             names = ("cpu", "memory", "gpus", "priority", "mounts", "secrets", "ttl")
@@ -86,10 +86,10 @@ class PyroclastWorker(BaseWorker[PyroclastConfiguration, PyroclastVariables, Pyr
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: PyroclastConfiguration, grace_seconds: int = 30
     ) -> None:
-        """End the Job of a flow run that is cancelled.
+        """Terminate the Job of a cancelled flow run.
 
         Raises:
-            InfrastructureNotFound: there is no Job of that name.
+            InfrastructureNotFound: no Job has that name.
         """
         del grace_seconds
         async with _client(configuration) as client:

@@ -1,7 +1,8 @@
-"""The executor `pyroclast` of Snakemake: `snakemake --executor pyroclast`. Each job of Snakemake is a Job of one pod.
+"""The Snakemake executor `pyroclast`: `snakemake --executor pyroclast`. Each Snakemake job is a Pyroclast Job of one pod.
 
-Pods run Snakemake again, for one rule, as on any cluster; the image has Snakemake, and the folder is on a volume that pods mount.
-Snakemake reads the types of settings, so annotations are no strings here.
+As on any cluster, each pod runs Snakemake again for one rule. The image must have Snakemake, and the pods mount the volume with
+the workflow's folder. Snakemake reads the types of settings at run time, so this module does not postpone the evaluation of
+annotations.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ common_settings = CommonSettings(non_local_exec=True, implies_no_shared_fs=False
 
 @dataclass
 class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]  # Snakemake is not installed where types are checked
-    """What `--pyroclast-NAME` or a profile sets."""
+    """The settings of the executor, which `--pyroclast-NAME` or a profile sets."""
 
     image: str = field(default="", metadata={"help": "Image of the pods, which has Snakemake."})
     queue: str = field(default="", metadata={"help": "Queue of rules that name none."})
@@ -49,7 +50,7 @@ class ExecutorSettings(ExecutorSettingsBase):  # type: ignore[misc]  # Snakemake
 
 
 class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
-    """Submits the jobs of a workflow, and tells Snakemake how they end."""
+    """Submits the jobs of a workflow, and reports their end to Snakemake."""
 
     def __post_init__(self) -> None:
         settings: ExecutorSettings = self.workflow.executor_settings or ExecutorSettings()
@@ -59,13 +60,13 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
         self._worker_command = settings.worker_command
 
     def get_job_exec_prefix(self, job: JobExecutorInterface) -> str:
-        """Go to the folder of the workflow first, if pods share it."""
+        """Return the shell prefix that changes to the workflow's folder, if the pods share the folder."""
         del job
         is_shared = SharedFSUsage.INPUT_OUTPUT in self.workflow.storage_settings.shared_fs_usage
         return f"cd {shlex.quote(self.workflow.workdir_init)}" if is_shared else ""
 
     def run_job(self, job: JobExecutorInterface) -> None:
-        """Submit it."""
+        """Submit a Snakemake job."""
         options = options_for(job.threads, job.resources, self._mounts)
         command = ["bash", "-c", self.format_job_exec(job)]
         body = command_job(command, options, self._client.asynchronous.surroundings, name=fresh_name(job.name))
@@ -75,7 +76,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
         self.report_job_submission(SubmittedJobInfo(job, external_jobid=handle.name, aux={"handle": handle}))
 
     async def check_active_jobs(self, active_jobs: list[SubmittedJobInfo]) -> AsyncIterator[SubmittedJobInfo]:
-        """Report those that have ended, and yield the others."""
+        """Report the jobs that have ended, and yield the jobs that still run."""
         for submitted in active_jobs:
             handle: Job[Any] = submitted.aux["handle"]
             async with self.status_rate_limiter:
@@ -97,14 +98,16 @@ class Executor(RemoteExecutor):  # type: ignore[misc]  # see above
                 self.report_job_error(submitted, msg=f"Job {handle.name} is {status.phase}: {status.message}\n{said}\n")
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """End the Jobs of a workflow that is interrupted."""
+        """Terminate the Jobs of an interrupted workflow."""
         for submitted in active_jobs:
-            with contextlib.suppress(errors.NotFound, errors.JobReplaced):  # gone already
+            with contextlib.suppress(errors.NotFound, errors.JobReplaced):  # the Job was deleted already
                 submitted.aux["handle"].cancel()
 
 
 def options_for(threads: int, resources: Mapping[str, Any], mounts: Mapping[str, str]) -> TaskOptions:
-    """The options of a task, by what a rule asks for: its threads, `mem_mb`, `runtime` in minutes, `gpus` and `queue`."""
+    """Return the options of a task from a rule: its threads, and its resources `mem_mb`, `runtime` (minutes), `gpus` and
+    `queue`.
+    """
     options: dict[str, Any] = {"cpu": threads, "mounts": mounts}
     if isinstance(resources.get("mem_mb"), int):
         options["memory"] = f"{resources['mem_mb']}M"
@@ -115,9 +118,10 @@ def options_for(threads: int, resources: Mapping[str, Any], mounts: Mapping[str,
 
 
 def with_workers(job: Document, count: int, command: str) -> Document:
-    """The Job with more pods, which start together with the one of the rule and end with it.
+    """Return the Job with more pods, which start together with the pod of the rule and end with it.
 
-    The rule finds their names in `VC_WORKERS_HOSTS`. Where they run a command, such as that of an SSH server, all have one key.
+    The rule finds their names in `VC_WORKERS_HOSTS`. If the pods run a command, such as an SSH server, all pods share one SSH
+    key.
     """
     spec = job["spec"]
     (main,) = spec["tasks"]

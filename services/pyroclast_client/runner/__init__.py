@@ -1,1 +1,1 @@
-"""What runs in a pod: travels as source, knows only the standard library, and runs on Python 3.9 and newer."""
+"""The runner inside a pod: source code that is sent with the Job, uses only the standard library, and needs Python 3.9."""

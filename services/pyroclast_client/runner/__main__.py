@@ -1,4 +1,4 @@
-"""Runs one function of a Job in its pod, and leaves what it returned, or why it did not, for the client."""
+"""Runs one function of a Job in its pod. Writes the result, or the reason for the failure, where the client reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyroclast_client.runner import sealing
 else:
-    import sealing  # stands beside this file in the archive
+    import sealing  # the module is beside this file in the archive
 
 TERMINATED = 143
 UNLOADABLE = 70
@@ -35,7 +35,7 @@ Call = Callable[..., Any]
 
 
 class Run:
-    """One start of a function: the folder that the Secret is mounted at, and what the environment tells."""
+    """One run of a function: the folder at which the Secret is mounted, and the environment variables."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
@@ -48,7 +48,7 @@ class Run:
         self.header, self.blobs = unpacked(self._carried(self.name))
 
     def _carried(self, name: str) -> bytes:
-        """A part of what travelled, which a Secret has when it is small, and a store otherwise."""
+        """Return a part of the sent data. A small part is in the Secret, a large one in the store."""
         path = self.folder / name
         if path.exists():
             return path.read_bytes()
@@ -59,24 +59,24 @@ class Run:
         return payload
 
     def modules(self) -> bytes | None:
-        """The archive of the project's modules, which the entries of a flow share; None for none."""
+        """Return the archive of the project's modules, which the entries of a flow share. None without modules."""
         shared = self.header.get("shared_modules")
         return zlib.decompress(self._carried(shared)) if shared else self.blob("modules")
 
     def blob(self, name: str) -> bytes | None:
-        """A part of the payload; None when it has none of that name."""
+        """Return a part of the payload. None when the payload has no part of that name."""
         place = self.header.get(name)
         return None if place is None else self.blobs[place[0] : place[0] + place[1]]
 
     def arguments(self) -> bytes:
-        """The arguments of this index, pickled."""
+        """Return the pickled arguments of this index."""
         places = self.header["arguments"]
         number = self.round if self.header.get("rounds") else self.index
         start, length = places[number if len(places) > 1 else 0]
         return self.blobs[start : start + length]
 
     def finish(self, kind: str, encoding: str, payload: bytes) -> None:
-        """Leave the result where its size allows."""
+        """Write the result to the place that its size allows."""
         store, place = str(self.header.get("store") or ""), "inline"
         if len(payload) > sealing.INLINE_BYTES:
             place = "log"
@@ -95,44 +95,45 @@ class Run:
             file.write(message)
 
     def stored(self, name: str) -> str:
-        """The name of something of this start in the store."""
+        """Return the name in the store for a content of this run."""
         return f"{self.header['submission']}/{self.index}/{self.attempt}/{name}"
 
     def keep(self, payload: bytes) -> None:
-        """Keep the value of an entry of a flow for those after it."""
+        """Store the value of a flow entry for the entries after it."""
         text = sealing.sealed(self.key, "value", self.header["serializer"], "store", self.round, self.header["entry"], payload)
         sealing.put(self.header["store"], self.value_name(self.header["entry"], self.round), text.encode() + b"\n" + payload)
 
     def value_of(self, entry: str, number: int) -> Any:
-        """The value of another entry, of a round of its loop."""
+        """Return the value of another entry, or of one round of its loop."""
         kept = sealing.got(self.header["store"], self.value_name(entry, number))
         if kept is None:
             raise LookupError(f"the value of entry {entry} is not in the store {self.header['store']}")
         text, _, data = kept.partition(b"\n")
         message = sealing.opened(self.key, text.decode(), number, entry)
         payload = sealing.content(message, data)
-        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal is right
+        return json.loads(payload) if message["encoding"] == "json" else pickle.loads(payload)  # noqa: S301 - its seal was verified
 
     def value_name(self, entry: str, number: int) -> str:
-        """The name of the value of an entry in the store."""
+        """Return the name in the store for the value of an entry."""
         return f"{self.header['submission']}/entries/{entry}/{number}/value"
 
     def checkpoint_name(self) -> str:
-        """The name of the checkpoint of this index, which outlives its pods."""
+        """Return the name in the store for the checkpoint of this index. The checkpoint stays when the pod is deleted."""
         return f"{self.header['submission']}/{self.index}/checkpoint"
 
 
 def unpacked(payload: bytes) -> tuple[dict[str, Any], bytes]:
-    """Header and blobs of a payload."""
+    """Return the header and the blobs of a payload."""
     raw = zlib.decompress(payload)
     length = int.from_bytes(raw[:4], "big")
     return json.loads(raw[4 : 4 + length]), raw[4 + length :]
 
 
 def main() -> int:
-    """Run the function; the exit status."""
+    """Run the function. Return the exit status."""
     run = Run(Path(sys.argv[0]).resolve().parent, os.environ)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # the first process of a container has no default
+    # the first process of a container has no default signal handlers
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     here = list(sys.version_info[:2])
     if run.header["python"] != here:
         run.finish("mismatch", "json", json.dumps({"here": here, "wanted": run.header["python"]}).encode())
@@ -142,7 +143,7 @@ def main() -> int:
         sys.stderr.write(f"pyroclast: {each}\n")
     try:
         function, arguments, keywords = load(run)
-    except BaseException as error:  # noqa: BLE001 - whatever an import raises is told to the client
+    except BaseException as error:  # noqa: BLE001 - the client gets any exception of an import
         run.finish("unloadable", "json", described(error, skip=1, packages=others))
         traceback.print_exc()
         return UNLOADABLE
@@ -150,7 +151,7 @@ def main() -> int:
 
 
 def other_packages(wanted: Mapping[str, str]) -> list[str]:
-    """A sentence for each package that this image lacks, or has in another version than the client."""
+    """Return a sentence for each package that the image lacks, or has in another version than the client."""
     if not wanted:
         return []
     import importlib.metadata  # noqa: PLC0415 - few functions need it
@@ -168,7 +169,7 @@ def other_packages(wanted: Mapping[str, str]) -> list[str]:
 
 
 def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
-    """The function and its arguments, or those of its checkpoint."""
+    """Return the function and its arguments, from the checkpoint if there is one."""
     sys.path.append(str(Path(sys.argv[0]).resolve()) + "/standin")
     modules = run.modules()
     if modules is not None:
@@ -176,7 +177,7 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
         with zipfile.ZipFile(io.BytesIO(modules)) as archive:
             archive.extractall(folder)
         sys.path.insert(0, folder)
-    function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - to run what the Job's owner sent is what this is for
+    function = pickle.loads(run.blob("function") or b"")  # noqa: S301 - the runner runs what the Job's owner sent
     arguments, keywords = Arguments(io.BytesIO(run.arguments()), run).load()
     checkpoint = pickle.loads(run.blob("checkpoint") or b"") if run.header.get("checkpoint") else None  # noqa: S301 - see above
     if checkpoint is not None:
@@ -186,14 +187,14 @@ def load(run: Run) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
 
 
 class Arguments(pickle.Unpickler):
-    """Puts values of other entries of a flow in the place of references to them."""
+    """An unpickler that inserts the values of other flow entries in place of references."""
 
     def __init__(self, file: io.BytesIO, run: Run) -> None:
         super().__init__(file)
         self._run = run
 
     def persistent_load(self, reference: Any) -> Any:
-        """The value that a reference stands for: of an entry, of all rounds of a loop, or an item of one."""
+        """Return the value of a reference: of an entry, of all rounds of a loop, or of an item."""
         kind, entry, number = reference
         if kind == "rounds":
             return [self._run.value_of(entry, each) for each in range(number)]
@@ -204,13 +205,13 @@ class Arguments(pickle.Unpickler):
 def restored(
     run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[Call, tuple[Any, ...], dict[str, Any]]:
-    """What to call, by the checkpoint of an earlier pod of this index where there is one."""
+    """Return the function and arguments to call. A checkpoint of an earlier pod of this index replaces them."""
     payload = sealing.got(run.header["store"], run.checkpoint_name())
     if payload is None:
         return function, arguments, keywords
     text, _, data = payload.partition(b"\n")
     message = sealing.opened(run.key, text.decode(), run.index, "checkpoint")
-    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal is right
+    kept = pickle.loads(sealing.content(message, data))  # noqa: S301 - its seal was verified
     sys.stderr.write("pyroclast: starting from the checkpoint of an earlier pod\n")
     if callable(kept):
         return kept, arguments, keywords
@@ -220,7 +221,7 @@ def restored(
 
 
 def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """On SIGTERM: keep a checkpoint for the next pod of this index, and end."""
+    """On SIGTERM, store a checkpoint for the next pod of this index, and exit."""
     import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
 
     asked = getattr(function, "checkpoint") if checkpoint == "method" else checkpoint
@@ -230,7 +231,7 @@ def save(run: Run, checkpoint: Any, function: Call, arguments: tuple[Any, ...], 
     text = sealing.sealed(run.key, "value", "pickle", "store", run.index, "checkpoint", data)
     sealing.put(run.header["store"], run.checkpoint_name(), text.encode() + b"\n" + data)
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(RuntimeError):  # the signal came while the function printed: that line may be lost
+        with contextlib.suppress(RuntimeError):  # the signal arrived while the function printed: that line may be lost
             stream.flush()
     os.write(2, f"pyroclast: a checkpoint of {len(data)} bytes is kept\n".encode())
     os._exit(TERMINATED)
@@ -240,12 +241,12 @@ def takes(function: Call, name: str) -> bool:
     """Whether a function has a parameter of that name."""
     try:
         return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):  # of C, without a signature
+    except (TypeError, ValueError):  # a function in C without a signature
         return False
 
 
 def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> int:
-    """Call the function, as often as it may be retried here."""
+    """Call the function, with as many tries as are allowed in this pod."""
     tries = int(run.header.get("tries", 1))
     for number in range(tries):
         try:
@@ -270,7 +271,7 @@ def call(run: Run, function: Call, arguments: tuple[Any, ...], keywords: dict[st
 
 
 def encoded(run: Run, value: object) -> bytes:
-    """What the function returned, as bytes."""
+    """Return the function's value as bytes."""
     if run.header["serializer"] == "json":
         return json.dumps(value).encode()
     import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
@@ -279,7 +280,7 @@ def encoded(run: Run, value: object) -> bytes:
 
 
 def exit_code(error: BaseException) -> int:
-    """The status to end with: what the function asked for, else 1."""
+    """Return the exit status for an exception: the code of SystemExit, otherwise 1."""
     if isinstance(error, SystemExit):
         code = error.code
         return 0 if code is None else code if isinstance(code, int) else FAILED
@@ -287,7 +288,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def described(error: BaseException, skip: int, packages: Sequence[str] = ()) -> bytes:
-    """An exception as JSON: its class, its words, its traceback without our frames, and itself pickled where that works."""
+    """Return an exception as JSON: its class, message, traceback without the runner's frames, and its pickle if possible."""
     trace = error.__traceback__
     for _ in range(skip):
         trace = trace.tb_next if trace is not None else None
@@ -299,7 +300,7 @@ def described(error: BaseException, skip: int, packages: Sequence[str] = ()) -> 
         "pickle": None,
         "packages": list(packages),
     }
-    with contextlib.suppress(Exception):  # an exception that cannot be pickled is told in words
+    with contextlib.suppress(Exception):  # an exception that cannot be pickled is described by its text
         import cloudpickle  # noqa: PLC0415 - only for results and checkpoints
 
         told["pickle"] = base64.b64encode(cloudpickle.dumps(error.with_traceback(None))).decode()

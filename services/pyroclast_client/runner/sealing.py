@@ -1,7 +1,7 @@
-"""Results on their way back: sealed by HMAC, in a termination message, in frames of a log, or in a store.
+"""Results on their way to the client: sealed by HMAC, in a termination message, in frames of a log, or in a store.
 
-Runs in pods too, so it knows only the standard library. A seal binds the content, its kind and its place to the key of the Job,
-to the index, and to the uid of the pod. Whoever lacks the key can neither make a result nor pass one off for another.
+This module also runs in pods, so it uses only the standard library. A seal binds the content, its kind and its place to the key
+of the Job, to the index, and to the UID of the pod. Without the key, nobody can create a result or substitute one for another.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from pathlib import Path
 from typing import Any
 
 INLINE_BYTES = 2048
-"""A result up to this size is in the termination message, of which kubelets keep 4,096 bytes."""
+"""A result up to this size in bytes is in the termination message. Kubelets keep 4,096 bytes of a termination message."""
 
 LOG_BYTES = 1 << 20
-"""A result up to this size is at the end of the log."""
+"""A result up to this size in bytes is at the end of the log."""
 
 FRAME = "\x1epyroclast "
 FRAME_CHARACTERS = 8000
 VERSION = 1
 
 CLAIM = "pvc://"
-"""How the URL of a store in a PersistentVolumeClaim begins."""
+"""The prefix of the URL of a store in a PersistentVolumeClaim."""
 
 CLAIMS = "PYROCLAST_CLAIMS"
-"""Variable: where claims are mounted, `CLAIM=/folder`, several with commas."""
+"""Environment variable with the mount points of claims: `CLAIM=/folder`, separated by commas."""
 
 FIELDS = ("v", "kind", "encoding", "place", "index", "attempt", "size", "sha256")
 KINDS = ("value", "error", "mismatch", "unloadable", "too-large")
 
 
 class NotMounted(Exception):
-    """A store in a claim that is not mounted here."""
+    """The store is in a claim that this machine does not mount."""
 
 
 class SealError(Exception):
-    """A result that does not carry the seal, or whose content is not what was sealed."""
+    """The result does not carry the seal, or its content differs from the sealed content."""
 
 
 def sealed(key: bytes, kind: str, encoding: str, place: str, index: int, attempt: str, payload: bytes) -> str:
-    """The message about `payload`, whose content it holds when the place is `inline`.
+    """Return the sealed message about `payload`. The message contains the payload if the place is `inline`.
 
     Args:
-        key: bytes, of the Job.
+        key: the key of the Job.
         kind: one of KINDS.
         encoding: `pickle` or `json`.
         place: `inline`, `log`, `store` or `none`.
-        index: of the pod in its task.
-        attempt: uid of the pod.
-        payload: bytes.
+        index: the index of the pod in its task.
+        attempt: the UID of the pod.
+        payload: the content.
     """
     values = (VERSION, kind, encoding, place, index, attempt, len(payload), hashlib.sha256(payload).hexdigest())
     message: dict[str, Any] = dict(zip(FIELDS, values))
@@ -67,10 +67,10 @@ def sealed(key: bytes, kind: str, encoding: str, place: str, index: int, attempt
 
 
 def opened(key: bytes, text: str, index: int, attempt: str) -> dict[str, Any]:
-    """The message in `text`, once its seal is found right for this index and pod.
+    """Return the message in `text` after its seal was verified for this index and pod.
 
     Raises:
-        SealError: there is no message, or its seal is not right.
+        SealError: the text has no message, or the seal is wrong.
     """
     try:
         message: dict[str, Any] = json.loads(text)
@@ -86,10 +86,10 @@ def opened(key: bytes, text: str, index: int, attempt: str) -> dict[str, Any]:
 
 
 def content(message: dict[str, Any], payload: bytes) -> bytes:
-    """`payload`, once it is found to be what was sealed.
+    """Return `payload` after it was verified against the message.
 
     Raises:
-        SealError: it is not.
+        SealError: the payload differs from the sealed content.
     """
     if len(payload) != message["size"] or hashlib.sha256(payload).hexdigest() != message["sha256"]:
         raise SealError("the content is not what was sealed")
@@ -97,7 +97,7 @@ def content(message: dict[str, Any], payload: bytes) -> bytes:
 
 
 def inline(message: dict[str, Any]) -> bytes:
-    """The content of a message whose place is `inline`."""
+    """Return the content of a message whose place is `inline`."""
     try:
         return content(message, base64.b64decode(message.get("data", ""), validate=True))
     except (TypeError, binascii.Error) as error:
@@ -105,19 +105,19 @@ def inline(message: dict[str, Any]) -> bytes:
 
 
 def frames(payload: bytes) -> list[str]:
-    """The lines that carry `payload` in a log."""
+    """Return the frames, one line each, that carry `payload` in a log."""
     text = base64.b64encode(payload).decode()
     parts = [text[start : start + FRAME_CHARACTERS] for start in range(0, len(text), FRAME_CHARACTERS)]
     return [f"{FRAME}{number + 1}/{len(parts)} {part}" for number, part in enumerate(parts)]
 
 
 def number_of_frames(size: int) -> int:
-    """How many lines carry a payload of that size."""
+    """Return how many frames, one line of the log each, a payload of this size in bytes needs."""
     return -(-(-(-size // 3) * 4) // FRAME_CHARACTERS)
 
 
 def unframed(lines: Iterable[str]) -> bytes | None:
-    """The payload in the last complete row of frames among `lines`; None when there is none."""
+    """Return the payload in the last complete series of frames in `lines`. None when there is no complete series."""
     found: list[str] = []
     payload = ""
     for line in lines:
@@ -134,10 +134,10 @@ def unframed(lines: Iterable[str]) -> bytes | None:
 
 
 def folder_of(store: str) -> Path | None:
-    """The folder that a store's URL names, when it is one of this machine's file system; None for others.
+    """Return the folder of a store's URL. None when the store is not in a file system of this machine.
 
     Raises:
-        NotMounted: it is in a claim that is not mounted here.
+        NotMounted: the store is in a claim that this machine does not mount.
     """
     if store.startswith(CLAIM):
         claim, _, path = store[len(CLAIM) :].partition("/")
@@ -151,7 +151,7 @@ def folder_of(store: str) -> Path | None:
 
 
 def put(store: str, name: str, payload: bytes) -> None:
-    """Write `payload` into the store, whole or not at all."""
+    """Write `payload` into the store, completely or not at all."""
     folder = folder_of(store)
     if folder is None:
         filesystem, root = _fsspec().core.url_to_fs(store)
@@ -168,7 +168,7 @@ def put(store: str, name: str, payload: bytes) -> None:
 
 
 def got(store: str, name: str) -> bytes | None:
-    """What `put` wrote; None when nothing is there."""
+    """Return the content that `put` wrote. None when the store has no such content."""
     folder = folder_of(store)
     try:
         if folder is not None:
@@ -180,7 +180,7 @@ def got(store: str, name: str) -> bytes | None:
 
 
 def _fsspec() -> Any:
-    """Loads what only stores beyond the file system need, then also in the image."""
+    """Import the package that only stores beyond the file system need. The image needs it then too."""
     return importlib.import_module("fsspec")
 
 

@@ -1,1 +1,1 @@
-"""Memory settings of pods that share a node with others."""
+"""Memory settings of pods that share a node with other pods."""

@@ -1,4 +1,4 @@
-"""Tells every pod of the ColocationConfiguration that is for it."""
+"""Writes to each pod the settings of the ColocationConfiguration that selects the pod."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["ColocationController"]
 log = structlog.get_logger()
 
 _DEBOUNCE: Final = 1.0
-"""Seconds after a pod's change until it is looked at: whoever made it may not be done with its labels."""
+"""Seconds between a pod's change and its reconcile, because the creator of the pod may still add labels."""
 _NAMESPACE: Final = "namespace"
 
 
 class ColocationController:
-    """Watches no pods until there is a first configuration, as most clusters have none and all pods are many.
+    """Reconciles the annotations of pods. Watches no pods before the first configuration exists, as most clusters have none.
 
     Args:
-        shared: what is watched, and the ways out.
-        queue: keys of pods.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the keys of pods.
         start: runs an informer from now on.
     """
 
@@ -49,12 +49,12 @@ class ColocationController:
         self._pods.on_change(self._pod)
 
     def enqueue_all(self) -> None:
-        """Look at every pod that is for us: we have just become responsible."""
+        """Enqueue every pod of this replica's shards, after the replica became their leader."""
         for pod in self._pods.values():
             self._enqueue(pod)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring the annotations of the pod of `key` up to date."""
+        """Write the annotations of the pod `key`, if they differ from its configuration."""
         pod = self._pods.get(key)
         if pod is None or pod.metadata.is_terminating:
             return

@@ -1,1 +1,1 @@
-"""What the controllers of this process decide, without any I/O; what decides about Jobs is `pyroclast.lifecycle`."""
+"""The decisions of the controllers in this process, without I/O. The decisions about Jobs are in `pyroclast.lifecycle`."""

@@ -1,4 +1,4 @@
-"""Which ColocationConfiguration is for a pod, and how the pod is told of it: by two annotations, which node agents read."""
+"""Selects the ColocationConfiguration of a pod, and computes the pod's two annotations, which node agents read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["configuration_for", "patch", "selects", "written"]
 
 
 def selects(configuration: ColocationConfiguration, labels: Mapping[str, str]) -> bool:
-    """Whether it is for pods with these labels; one without a selector, or with one that makes no sense, is for none."""
+    """Return whether the configuration has a valid selector that matches these labels."""
     selector = configuration.spec.selector
     return selector is not None and selectors.is_valid(selector) and selectors.matches(selector, labels)
 
@@ -22,14 +22,17 @@ def selects(configuration: ColocationConfiguration, labels: Mapping[str, str]) -
 def configuration_for(
     configurations: Iterable[ColocationConfiguration], labels: Mapping[str, str]
 ) -> ColocationConfiguration | None:
-    """The newest that selects the labels; among those of one second the first by name."""
+    """Return the newest configuration that selects the labels. Among those of the same second, the first by name.
+
+    None without one.
+    """
     fitting = [each for each in configurations if selects(each, labels)]
     first_by_name = sorted(fitting, key=lambda each: each.metadata.name)
     return max(first_by_name, key=lambda each: each.metadata.creation_timestamp or "", default=None)
 
 
 def written(configuration: ColocationConfiguration) -> dict[str, Any]:
-    """The settings as the annotation has them: numbers that are zero are left out."""
+    """Return the settings in the form of the annotation, without numbers that are zero."""
     qos = configuration.spec.memory_qos
     if qos is None:
         return {}
@@ -38,9 +41,9 @@ def written(configuration: ColocationConfiguration) -> dict[str, Any]:
 
 
 def patch(pod: PodMeta, configuration: ColocationConfiguration | None) -> dict[str, Any]:
-    """The merge patch that makes the pod's annotations tell of `configuration`; empty when they do.
+    """Return the merge patch that sets the pod's annotations for `configuration`. Empty when they are correct already.
 
-    A pod that no configuration is for any more keeps empty settings, so that node agents take back what they did.
+    A pod that no configuration selects any more gets empty settings, so that node agents revert their changes.
     """
     there = pod.metadata.annotations
     name, text = there.get(keys.COLOCATION_CONFIG_NAME), there.get(keys.COLOCATION_CONFIG)

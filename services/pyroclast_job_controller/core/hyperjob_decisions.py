@@ -1,4 +1,4 @@
-"""What is to be done about a HyperJob now: which Jobs are made, and which are deleted."""
+"""Decides about a HyperJob: which Jobs are created and which are deleted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ __all__ = ["HyperDecision", "HyperFacts", "decide"]
 
 @dataclass(frozen=True, slots=True)
 class HyperFacts:
-    """What is known of a HyperJob at one moment.
+    """The facts about a HyperJob at one moment.
 
-    `jobs`: its Jobs by name; `is_empty`: the watch shows none of them any more; `namespaces`: those of the cluster that its
-    entries name, by name.
+    Attributes:
+        jobs: its Jobs by name.
+        is_empty: whether the watch shows none of its Jobs any more.
+        namespaces: the namespaces that its entries name, by name. None for one that does not exist.
     """
 
     hyper_job: HyperJob
@@ -28,8 +30,14 @@ class HyperFacts:
 
 @dataclass(frozen=True, slots=True)
 class HyperDecision:
-    """In this order: `delete` Jobs, write the `finalizers` if there are any to write, make the Jobs of `missing` that have no
-    problem. `problems`: by name of the part; `problem`: of the HyperJob as a whole.
+    """The actions for a HyperJob, in this order: delete Jobs, write the finalizers, create the missing Jobs.
+
+    Attributes:
+        delete: the Jobs to delete.
+        finalizers: the finalizers to write. None when they stay unchanged.
+        missing: the Jobs to create, unless they have a problem.
+        problems: the problem of each Job that cannot be created, by its name.
+        problem: the problem of the HyperJob as a whole.
     """
 
     delete: tuple[Job, ...] = ()
@@ -40,7 +48,7 @@ class HyperDecision:
 
 
 def decide(facts: HyperFacts) -> HyperDecision:
-    """What follows from the facts. A HyperJob that is deleted goes when the last of its Jobs has gone."""
+    """Return the decision that follows from the facts. A deleted HyperJob loses its finalizer after its last Job is gone."""
     hyper_job, meta = facts.hyper_job, facts.hyper_job.metadata
     if meta.is_terminating:
         if keys.HYPER_JOB_FINALIZER not in meta.finalizers:
@@ -66,7 +74,7 @@ def _deletions(facts: HyperFacts, wanted: frozenset[str] | set[str]) -> tuple[Jo
 
 
 def _obstacle(hyper_job: HyperJob, name: str, namespace: Namespace | None) -> Problem | None:
-    """Why no Job of `hyper_job` can be made in the domain of that name."""
+    """Return the reason why no Job of `hyper_job` can be created in the domain `name`. None when it can."""
     own = hyper_job.metadata.namespace
     if name == own:
         return None

@@ -1,4 +1,4 @@
-"""Statuses of HyperJobs of thousands of Jobs: shortened so that they can be stored, and written by what changed."""
+"""Shortens the status of a HyperJob with thousands of Jobs so that it can be stored, and computes small status patches."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from pyroclast.api.records import HyperJob, JobState
 __all__ = ["fitted", "status_patch"]
 
 _MOST_STORED: Final = 1_400_000
-"""Bytes of a HyperJob with its status: the store takes 1.5 MiB, with the object's metadata and conditions."""
+"""Most bytes of a HyperJob's spec and rows. The store accepts 1.5 MiB, which includes the metadata and conditions."""
 
 _MOST_OPERATIONS: Final = 1000
-"""Of one patch: with more the whole is as short, and the API server takes 10,000."""
+"""Most operations in one patch. A larger patch is as long as the whole status. The API server accepts 10,000 operations."""
 
 _OPTIONAL: Final = ("message", "reason", "lastTransitionTime")
-"""What the row of a Job may lack, in the order in which it is left out; the Job itself tells it."""
+"""The fields that are omitted from the state of a Job, in this order. The Job itself has them."""
 
 _ENDS: Final = frozenset(phase.value for phase in JobPhase if phase.is_finished)
 
 Row: TypeAlias = dict[str, Any]
-"""An entry of `replicatedJobsStatus`, as it goes over the wire."""
+"""A row of `replicatedJobsStatus` in its JSON form."""
 
 
 def fitted(hyper_job: HyperJob, rows: Sequence[Row]) -> list[Row]:
-    """`rows` as far as the API server can store them: without messages, then without reasons, without times, and at last without
-    Jobs that have not ended.
+    """Return `rows` in the longest form that the API server can store.
+
+    First the messages are omitted, then the reasons, then the times, and at last the Jobs that have not ended.
     """
     room = _MOST_STORED - len(msgspec.json.encode(hyper_job.spec))
     found = list(rows)
@@ -43,12 +44,13 @@ def fitted(hyper_job: HyperJob, rows: Sequence[Row]) -> list[Row]:
 
 
 def status_patch(hyper_job: HyperJob, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The JSON patch that makes the status of `hyper_job` say `body`; None where so much is new that it is written as a whole."""
+    """Return the JSON patch that changes the status of `hyper_job` to `body`. None when the whole status must be written."""
     status = hyper_job.status
     rows = body["replicatedJobsStatus"]
     if [row["name"] for row in rows] != [row.name for row in status.replicated_jobs_status]:
         return None
-    found = [_set("/metadata/resourceVersion", hyper_job.metadata.resource_version)]  # another one is a conflict
+    # the API server answers with a conflict if the object has another version
+    found = [_set("/metadata/resourceVersion", hyper_job.metadata.resource_version)]
     for place, (row, before) in enumerate(zip(rows, status.replicated_jobs_status, strict=True)):
         path = f"/status/replicatedJobsStatus/{place}"
         known = {name: _written(state) for name, state in before.job_states.items()}

@@ -1,6 +1,7 @@
-"""HyperJobs: which Jobs one is made of, in which domains they go, and how they are together.
+"""Computes the Jobs of a HyperJob, their domains, and the status of the HyperJob.
 
-A domain is where Jobs can be made: by now a namespace of this cluster. What a domain's name means, the controller finds out.
+A domain is a place where Jobs can be created. At present each domain is a namespace of this cluster. The controller resolves the
+names of domains.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pyroclast_job_controller.core.hyperjob_sizes import fitted
 __all__ = ["HyperJobPart", "Problem", "has_ended", "is_allowed", "manifest", "split", "status"]
 
 _MOST_JOBS: Final = 10_000
-"""The status has room for the phases of so many: an object may have 1.5 MB."""
+"""Most Jobs of a HyperJob, because their phases must fit into an object of 1.5 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class HyperJobPart:
-    """One Job of a HyperJob: of which entry, under which name, in which domain."""
+    """One Job of a HyperJob: its entry, its name and its domain."""
 
     entry: ReplicatedJob
     name: str
@@ -37,14 +38,17 @@ class HyperJobPart:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a HyperJob, or a part of it, cannot be placed: a reason in one word, and a sentence."""
+    """The reason why a HyperJob or one of its Jobs cannot be placed: one word and a sentence."""
 
     reason: str
     message: str
 
 
 def split(hyper_job: HyperJob) -> tuple[HyperJobPart, ...] | Problem:
-    """The Jobs, in turn over the domains that their entry names, of which no more than `maxDomains` are used."""
+    """Return the Jobs of a HyperJob, or its problem.
+
+    The Jobs of an entry are distributed in turn over the entry's domains. At most `maxDomains` domains are used.
+    """
     spec, own = hyper_job.spec, hyper_job.metadata.namespace
     names = Counter(entry.name for entry in spec.replicated_jobs)
     for place, entry in enumerate(spec.replicated_jobs):
@@ -73,7 +77,7 @@ def split(hyper_job: HyperJob) -> tuple[HyperJobPart, ...] | Problem:
 
 
 def is_allowed(hyper_job: HyperJob, namespace: Namespace) -> bool:
-    """Whether `namespace` takes Jobs of `hyper_job`: its own does, others say so in an annotation."""
+    """Return whether `namespace` accepts Jobs of `hyper_job`. Other namespaces than its own need an annotation for that."""
     if namespace.metadata.name == hyper_job.metadata.namespace:
         return True
     given = namespace.metadata.annotations.get(keys.HYPER_JOBS_FROM, "").split(",")
@@ -81,7 +85,7 @@ def is_allowed(hyper_job: HyperJob, namespace: Namespace) -> bool:
 
 
 def manifest(hyper_job: HyperJob, part: HyperJobPart, namespace: str) -> dict[str, Any]:
-    """The Job to create for `part`."""
+    """Return the Job to create for `part`."""
     meta = hyper_job.metadata
     made: dict[str, Any] = {
         "name": part.name,
@@ -96,12 +100,12 @@ def manifest(hyper_job: HyperJob, part: HyperJobPart, namespace: str) -> dict[st
 
 
 def has_ended(hyper_job: HyperJob, name: str) -> bool:
-    """Whether the status tells that the Job of that name has finished: it is not made again when it is removed."""
+    """Return whether the status says that the Job `name` has finished. Such a Job is not created again after its deletion."""
     return any(name in each.job_states and each.job_states[name].phase.is_finished for each in _states(hyper_job))
 
 
 def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None, *, now: float) -> dict[str, Any]:
-    """The merge patch of the status for its Jobs (by name); empty when it tells that already."""
+    """Return the merge patch of the status for the Jobs by name. Empty when the status is current."""
     before = {name: state for each in _states(hyper_job) for name, state in each.job_states.items()}
     states: dict[str, JobState] = {}
     rows = []
@@ -123,7 +127,7 @@ def status(hyper_job: HyperJob, jobs: Mapping[str, Job], problem: Problem | None
 
 
 def _wanted(hyper_job: HyperJob) -> int:
-    """How many Jobs it should have; a number below zero is none."""
+    """Return how many Jobs the HyperJob should have. A negative number counts as none."""
     return sum(max(0, entry.replicas) for entry in hyper_job.spec.replicated_jobs)
 
 
@@ -132,7 +136,7 @@ def _states(hyper_job: HyperJob) -> tuple[Any, ...]:
 
 
 def _state(job: Job | None, before: JobState | None) -> JobState | None:
-    """How a Job is; of one that was removed after its end, how it ended."""
+    """Return the state of a Job. For a Job that was deleted after its end, return the state at its end. Otherwise None."""
     if job is not None:
         return job.status.state
     return before if before is not None and before.phase.is_finished else None

@@ -1,4 +1,4 @@
-"""PodGroups of pods that belong to no Job of ours: what a pod and its owners say of the gang it is in."""
+"""Computes the PodGroups of pods that belong to no Job of Pyroclast, from the annotations of the pods and their owners."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 Workload: TypeAlias = ReplicaSet | StatefulSet | BatchJob
-"""What makes pods and shares one PodGroup among them."""
+"""A workload whose pods share one PodGroup."""
 
 INHERITED_FROM: Final = frozenset(
     {("apps/v1", "ReplicaSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "StatefulSet"), ("batch/v1", "Job")}
 )
-"""Owners (apiVersion and kind) whose annotations count."""
+"""The owners (apiVersion and kind) whose annotations are used."""
 
 _PREFIX: Final = "volcano.sh/"
 _ANNOTATIONS: Final = (keys.PREEMPTABLE, keys.COOLDOWN_TIME, keys.REVOCABLE_ZONE)
@@ -51,48 +51,51 @@ _HIGHEST_TIER: Final = (1 << 63) - 1
 
 
 def wants_group(pod: Pod, schedulers: Iterable[str]) -> bool:
-    """Whether `pod` is placed by one of `schedulers` and is in no group yet, nor in one of Kubernetes itself."""
+    """Return whether `pod` needs a PodGroup: one of `schedulers` places it, and it has neither a PodGroup nor a native one."""
     is_grouped = pod.spec.scheduling_group is not None or bool(pod.metadata.annotations.get(keys.GROUP_NAME))
     return pod.spec.scheduler_name in schedulers and not is_grouped
 
 
 def group_name(pod: Pod) -> str:
-    """The group of `pod`: that of its controller if it has one, so that siblings share it."""
+    """Return the name of the group of `pod`, which contains the UID of the pod's controller, so that siblings share the group."""
     return f"podgroup-{_owner_uid(pod)}"
 
 
 def is_group_of(pod: Pod, group: PodGroup) -> bool:
-    """Whether `group`, which has the name of the group of `pod`, was made for it or its siblings, and not by somebody else."""
+    """Return whether `group`, which has the expected name, was created for `pod` or its siblings."""
     return is_controlled(group, _owner_uid(pod))
 
 
 def is_controlled(group: PodGroup, uid: str) -> bool:
-    """Whether `group` goes with the object of that uid."""
+    """Return whether the object with this UID controls `group`."""
     controller = group.metadata.controller
     return controller is not None and controller.uid == uid
 
 
 def is_in_own_group(pod: Pod, schedulers: Iterable[str]) -> bool:
-    """Whether `pod` was put into the group that we make for it, and still needs it."""
+    """Return whether the controller assigned `pod` to a group and the pod still needs the group."""
     has_ended = pod.metadata.is_terminating or pod.status.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     in_ours = pod.metadata.annotations.get(keys.GROUP_NAME) == group_name(pod)
     return in_ours and not has_ended and pod.spec.scheduler_name in schedulers
 
 
 def workload_group(workload: Workload) -> str:
-    """The name of the group that the pods of `workload` share."""
+    """Return the name of the group that the pods of `workload` share."""
     return f"podgroup-{workload.metadata.uid}"
 
 
 def speaks_for(pod: Pod, workload: Workload) -> bool:
-    """Whether the group follows what `pod` says: in a rolling update of a StatefulSet only pods of the new revision do."""
+    """Return whether the group follows the annotations of `pod`.
+
+    During a rolling update of a StatefulSet, it only follows pods of the new revision.
+    """
     if not isinstance(workload, StatefulSet) or not workload.status.update_revision:
         return True
     return pod.metadata.labels.get(_REVISION) == workload.status.update_revision
 
 
 def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    """The annotations of all owners; the first that has a key decides."""
+    """Merge the annotations of all owners. For a key of several owners, the value of the first owner is used."""
     annotations: dict[str, str] = {}
     for owner in owners:
         annotations = {**owner, **annotations}
@@ -100,12 +103,13 @@ def merged(owners: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) -> dict[str, Any]:
-    """The PodGroup to create for `pod`.
+    """Return the PodGroup to create for `pod`.
 
     Args:
-        pod: the pod, or one of those that share the group.
-        inherited: the annotations of its owners, empty when they do not count.
-        gang: how many must start together by the `scheduling` of its Job, see `BatchJob.gang`; an annotation goes before it.
+        pod: the pod, or one of the pods that share the group.
+        inherited: the annotations of its owners. Empty when they are not used.
+        gang: the number of pods that must start together by the `scheduling` of the pod's Job, see `BatchJob.gang`. An annotation
+            overrides it.
     """
     given, labels = pod.metadata.annotations, pod.metadata.labels
     said = inherited.get(keys.GROUP_MIN_MEMBER)
@@ -115,13 +119,13 @@ def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) ->
     for key in (keys.DISRUPTION_MIN_AVAILABLE, keys.DISRUPTION_MAX_UNAVAILABLE):
         if key in given:
             annotations[key] = given[key]
-            break  # the minimum goes before the maximum
+            break  # the minimum overrides the maximum
     resources = usage.times(usage.pod_usage(msgspec.to_builtins(pod.spec)), members)
     spec: dict[str, Any] = {"minMember": members, "minResources": {name: str(amount) for name, amount in resources.items()}}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
     queue = given.get(keys.SCHEDULING_QUEUE_NAME)
-    if gang is not None:  # of such Jobs the label counts too, and first, as where Kubernetes makes the PodGroup
+    if gang is not None:  # for such Jobs the label is used too, and first, as Kubernetes does for its own PodGroups
         queue = labels.get(keys.SCHEDULING_QUEUE_NAME) or queue
     if queue:
         spec["queue"] = queue
@@ -143,9 +147,9 @@ def manifest(pod: Pod, inherited: Mapping[str, str], gang: int | None = None) ->
 
 
 def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `group` what the pod asks for (a result of `manifest`); empty when it is.
+    """Return the merge patch that makes `group` equal to `wanted`, a result of `manifest`. Empty when they are equal.
 
-    A queue that nobody asks for stays, and so do labels and annotations that others have put there.
+    The queue stays if `wanted` has none. Labels and annotations of other writers stay too.
     """
     there: dict[str, Any] = {
         "minMember": group.spec.min_member,
@@ -168,7 +172,7 @@ def patch(group: PodGroup, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def taken_over(pod: Pod, group: str, gang: int) -> str:
-    """What to tell of the `scheduling` of the Job of `pod` when we make the group that Kubernetes does not."""
+    """Return the Event message that the controller creates the PodGroup for the pods of a Job with `scheduling`."""
     return (
         f"spec.scheduling: Kubernetes makes no PodGroup for the pods of Job {_owner_name(pod)}, as it does for Jobs without a"
         f" controller; PodGroup {group} of scheduling.volcano.sh keeps them together, at least {gang} at a time"
@@ -181,7 +185,7 @@ def _owner_name(pod: Pod) -> str:
 
 
 def queue_not_taken(pod: Pod, group: PodGroup) -> str:
-    """What to tell of a queue that `pod` asks for and that its group does not wait in; empty when it does."""
+    """Return the Event message that the queue of `pod` differs from the queue of its group. Empty when they are equal."""
     wanted = pod.metadata.annotations.get(keys.SCHEDULING_QUEUE_NAME)
     if not wanted or wanted == group.spec.queue:
         return ""
@@ -195,13 +199,13 @@ def _owner_uid(pod: Pod) -> str:
 
 
 def _count(text: str | None) -> int:
-    """How many members make the gang; one, if nobody says so in a way that can be read."""
+    """Return the size of the gang in an annotation. 1 when the annotation is missing or invalid."""
     number = _number(text, _MOST_MEMBERS)
     return 1 if number is None else number
 
 
 def _number(text: str | None, most: int) -> int | None:
-    """None for what is no number, below zero, or more than the field of the PodGroup takes."""
+    """Return the number in an annotation. None when it is not a number, is negative, or is above `most`."""
     found = _NUMBER.fullmatch(text) if text is not None else None
     number = int(found[1]) if found else most + 1
     return number if number <= most else None
@@ -219,7 +223,7 @@ def _written(owner: OwnerReference) -> dict[str, Any]:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, Any] | None:
-    """The limit in the network that the pod asks for; what cannot be read falls back to `hard`, and to no tier."""
+    """Return the topology constraint in the annotations. An invalid mode means `hard`, and an invalid tier is omitted."""
     mode, tier = annotations.get(keys.NETWORK_TOPOLOGY_MODE), annotations.get(keys.NETWORK_TOPOLOGY_HIGHEST_TIER)
     if mode is None and tier is None:
         return None

@@ -1,7 +1,7 @@
-"""The state machine of a Queue: what each action means in each state, and how a child queue follows its parent.
+"""The state machine of a Queue: the effect of each action in each state, and how a child queue follows its parent.
 
-A step of its own marks a queue as closed by its parent: only when the parent is seen shut, and before the state is written. So no
-crash leaves a mark that looks like a closing by hand.
+A separate step marks a queue as closed by its parent. The mark is written only when the parent is closed or closing, and before
+the new state is written. So a crash never leaves a mark that looks like a close by a user.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ __all__ = [
 
 ROOT: Final = "root"
 ORDERS: Final = (Action.OPEN_QUEUE, Action.CLOSE_QUEUE)
-"""What users may want done with a queue."""
+"""The actions that users may request for a queue."""
 
 
 class Operation(Enum):
-    """How a state is reached: quietly, or with all that opening and closing bring with them."""
+    """How a state is reached: by a plain update, or with the effects of opening or closing."""
 
     SYNC = "sync"
     OPEN = "open"
@@ -46,13 +46,13 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operation, and the state that it leads to."""
+    """An operation, and the state that follows it."""
 
     operation: Operation
     to: QueueState
 
 
-_EMPTIED: Final = None  # Closed once the last PodGroup has gone, Closing until then
+_EMPTIED: Final = None  # the state is Closed without PodGroups, and Closing until the last PodGroup is deleted
 
 _TABLE: Final[Mapping[QueueState, Mapping[str, tuple[Operation, QueueState | None]]]] = {
     QueueState.OPEN: {
@@ -79,14 +79,14 @@ _TABLE: Final[Mapping[QueueState, Mapping[str, tuple[Operation, QueueState | Non
 
 
 def step(state: QueueState, action: str, *, pod_groups: int) -> Step:
-    """What `action` does to a queue in `state` that holds so many PodGroups; an action of others only synchronises."""
+    """Return the effect of `action` on a queue in `state` with this number of PodGroups. An unknown action only synchronises."""
     row = _TABLE[state]
     operation, to = row.get(action, row[Action.SYNC_QUEUE])
     return Step(operation, to or (QueueState.CLOSING if pod_groups else QueueState.CLOSED))
 
 
 def meaningless(state: QueueState, action: str) -> str:
-    """Why `action` changes nothing on a queue in `state`; empty when it does."""
+    """Return the reason why `action` has no effect on a queue in `state`. Empty when it has one."""
     if action == Action.SYNC_QUEUE:
         return ""
     if action not in ORDERS:
@@ -95,17 +95,20 @@ def meaningless(state: QueueState, action: str) -> str:
 
 
 def state_of(queue: Queue) -> QueueState:
-    """The state of `queue`; one that nobody has written yet is Open."""
+    """Return the state of `queue`. A queue without a state is Open."""
     return queue.status.state or QueueState.OPEN
 
 
 def parent_of(queue: Queue) -> str:
-    """The name of the parent; empty for the root."""
+    """Return the name of the parent. Empty for the root queue."""
     return "" if queue.metadata.name == ROOT else queue.spec.parent or ROOT
 
 
 def following_parent(queue: Queue, parent: Queue | None) -> Action | None:
-    """What `queue` has to do because of the state of its parent: close with it, or open again if it was closed by it."""
+    """Return the action that `queue` needs because of its parent's state.
+
+    A queue closes when its parent closes. A queue that its parent has closed opens again with its parent.
+    """
     if parent is None:
         return None
     match state_of(parent):
@@ -117,17 +120,17 @@ def following_parent(queue: Queue, parent: Queue | None) -> Action | None:
 
 
 def is_marked(queue: Queue) -> bool:
-    """Whether `queue` bears the mark of being closed by its parent."""
+    """Return whether `queue` has the mark that its parent closed it."""
     return queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == "true"
 
 
 def bears_stale_mark(queue: Queue, parent: Queue | None) -> bool:
-    """Whether the mark of `queue` is left over: no closing followed it, or it was opened since."""
+    """Return whether the mark of `queue` is stale: the queue was never closed after it, or was opened since."""
     return is_marked(queue) and not _is_shut(queue) and (parent is None or not _is_shut(parent))
 
 
 def refusal_to_open(queue: Queue, parent: Queue | None) -> str | None:
-    """Why `queue` cannot be opened now; None when it can."""
+    """Return the reason why `queue` cannot be opened now. None when it can."""
     name = parent_of(queue)
     if name in ("", ROOT):
         return None
@@ -142,7 +145,7 @@ def refusal_to_open(queue: Queue, parent: Queue | None) -> str | None:
 
 
 def tally(groups: Iterable[PodGroup]) -> dict[PodGroupPhase, int]:
-    """The PodGroups of a queue by phase."""
+    """Count the PodGroups of a queue by phase."""
     counts = dict.fromkeys(PodGroupPhase, 0)
     for group in groups:
         counts[group.status.phase] += 1

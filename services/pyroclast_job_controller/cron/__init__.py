@@ -1,1 +1,1 @@
-"""CronJobs: Jobs at set times."""
+"""The controller of CronJobs, which creates Jobs at scheduled times."""

@@ -1,4 +1,4 @@
-"""Makes the Jobs of every CronJob at the times of its schedule, each time at most once."""
+"""Creates the Jobs of every CronJob at its scheduled times, at most one Job for each time."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ __all__ = ["CronController"]
 log = structlog.get_logger()
 
 _REFUSED: Final = 60.0
-"""Seconds until a Job that was refused is tried again, if the next time of the schedule is not sooner."""
+"""Seconds until the creation of a refused Job is tried again, unless the next scheduled time is earlier."""
 
 
 @dataclass(slots=True)
 class CronMemory(Memory):
-    """What the controller remembers of a CronJob between two reconciles.
+    """The state of a CronJob between two reconciles that is not in the cluster.
 
-    `acted`: the time that was acted on last, until the status tells of it, as the Job may go before.
+    `acted` is the time that was acted on last, until the status contains it. The Job may be deleted before that.
     """
 
     acted: float | None = None
 
 
 class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
-    """The controller of CronJobs. All that it has to know of a CronJob is in its status and in its Jobs.
+    """The controller of CronJobs. All necessary state is in the statuses of CronJobs and in their Jobs.
 
-    The name of a Job carries its scheduled time, so none is made twice. That time counts as acted on as soon as the Job is
-    seen, even if the status could not be written. Finished Jobs are deleted only once the status tells of them.
+    The name of a Job contains its scheduled time, so that no Job is created twice. A time counts as acted on as soon as its Job
+    is seen, even if the status could not be written. Finished Jobs are deleted only after the status records them.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], creator: JobCreator) -> None:
@@ -67,7 +67,10 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return CronFacts(record, self._jobs_of(record), memory.acted, clock, notices, self._now())
 
     async def _act(self, facts: CronFacts, memory: CronMemory, decision: CronDecision) -> float | None:
-        """Follow up the Jobs of the CronJob, and make the one that is due."""
+        """Write the results of the CronJob's Jobs, and create the Job that is due.
+
+        Return the time of the next reconcile, or None.
+        """
         cron_job, (found, planned) = facts.cron_job, decision
         self._record(cron_job, *found.notices)
         cron_job = await self._write(cron_job, memory, found.state)
@@ -82,10 +85,10 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
     async def _run(
         self, cron_job: CronJob, memory: CronMemory, state: CronState, planned: CronPlan, *, clock: Clock
     ) -> float | None:
-        """Make the Job that is planned and note it down; seconds until the CronJob is to be looked at again."""
+        """Create the planned Job and write it to the status. Return the seconds until the next reconcile, or None."""
         time = planned.time or 0.0
         if not await self._is_current(cron_job):
-            self._queue.add_rate_limited(cron_job.key)  # as soon as the informer shows what the server has
+            self._queue.add_rate_limited(cron_job.key)  # tried again as soon as the informer has the newest version
             return None
         for active in planned.replace:
             await self._delete(cron_job, active.name, active.uid)
@@ -104,7 +107,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return wait(clock, earliest=earliest_time(cron_job, state.last_schedule), now=self._now())
 
     async def _create(self, cron_job: CronJob, time: float) -> Job | None:
-        """The Job for `time`, made now or by somebody before us; None when there is nothing to note down."""
+        """Return the Job for `time`, created now or before. None when nothing needs to be recorded."""
         zone = zone_of(cron_job.spec.time_zone) if cron_job.spec.time_zone else None
         body = cron_jobs.manifest(cron_job, time, zone)
         name = body["metadata"]["name"]
@@ -125,7 +128,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return job
 
     async def _is_current(self, cron_job: CronJob) -> bool:
-        """Whether the server has no newer CronJob than we: another controller may have acted on the same time already."""
+        """Return whether the cached CronJob is current. Otherwise another controller may have acted on the same time already."""
         try:
             live = record_of(await self._client.get(CRON_JOBS, cron_job.key), CronJob)
         except NotFound:
@@ -151,7 +154,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         self._jobs.gone(key, uid)
 
     async def _write(self, cron_job: CronJob, memory: CronMemory, state: CronState) -> CronJob:
-        """`cron_job` with that status; a conflict means that what was decided on is out of date, so it is decided again."""
+        """Write the status. Return the CronJob with it. After a conflict, the decision is made again."""
         patch = state.patch(cron_job)
         if patch:
             answer = await self._client.patch(CRON_JOBS, cron_job.key, patch, PatchKind.MERGE, subresource="status")
@@ -161,14 +164,14 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
         return cron_job
 
     def _jobs_of(self, cron_job: CronJob) -> dict[str, Job]:
-        """The Jobs that belong to `cron_job` or that its status names, as far as we know, our own writes included."""
+        """Return the Jobs that `cron_job` owns or that its status names, including our own recent writes."""
         owned = self._jobs.informer.by_index(OWNER, cron_job.metadata.uid)
         names = dict.fromkeys([*(job.metadata.name for job in owned), *(each.name for each in cron_job.status.active)])
         found = {name: self._jobs.get(Key(cron_job.metadata.namespace, name)) for name in names}
         return {name: job for name, job in found.items() if job is not None}
 
     def _changed(self, old: CronJob | None, new: CronJob | None) -> None:
-        """A new schedule counts from now on: what it would have missed is not made up for."""
+        """Enqueue a changed CronJob. A new schedule counts from now on, so that its missed times are not made up for."""
         if new is None or (old is not None and old.metadata.generation == new.metadata.generation):
             return
         spec = new.spec
@@ -194,7 +197,7 @@ class CronController(Reconciler[CronJob, CronFacts, CronDecision, CronMemory]):
 
 
 def _standing(job: Job) -> tuple[bool, bool, str]:
-    """What of a Job matters to its CronJob."""
+    """Return the facts of a Job that matter to its CronJob."""
     return job.status.state.phase.is_finished, job.metadata.is_terminating, cron_jobs.owner_of(job)
 
 

@@ -1,4 +1,4 @@
-"""Time zones by name, that of this machine, and the clock of a CronJob in its own."""
+"""Time zones by name, the time zone of this machine, and the schedule of a CronJob in its time zone."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _LOCAL_FILE: Final = Path("/etc/localtime")
 
 
 class UnknownZone(ValueError):
-    """There is no time zone of that name."""
+    """No time zone has that name."""
 
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> tzinfo:
-    """The zone of that name; UTC for an empty one.
+    """Return the time zone of that name. An empty name means UTC.
 
     Raises:
-        UnknownZone: There is none.
+        UnknownZone: no time zone has that name.
     """
     if not name:
         return UTC
@@ -46,7 +46,7 @@ def zone_of(name: str) -> tzinfo:
 
 @lru_cache(maxsize=1)
 def local_zone() -> tzinfo:
-    """The zone of this process: what `TZ` names, else what the machine is set to, else UTC."""
+    """Return the time zone of this process: from `TZ`, from the configuration of the machine, or UTC."""
     name = os.environ.get("TZ", "").removeprefix(":")
     if name:
         try:
@@ -61,7 +61,7 @@ def local_zone() -> tzinfo:
 
 
 def clock_of(cron_job: CronJob) -> tuple[Clock | None, tuple[Notice, ...]]:
-    """When it fires, None when that cannot be told; and what users are told of it."""
+    """Return the schedule of a CronJob, and the Events about it. The schedule is None when it is invalid."""
     text, zone, notices = cron_job.spec.schedule, cron_job.spec.time_zone, list[Notice]()
     prefix, schedule = split_zone(text)
     try:

@@ -1,1 +1,1 @@
-"""HyperJobs: Jobs that belong together, spread over domains."""
+"""The controller of HyperJobs, which are groups of Jobs in several domains."""

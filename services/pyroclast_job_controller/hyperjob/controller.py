@@ -1,4 +1,4 @@
-"""Makes the Jobs of every HyperJob in their domains, and tells in its status how they are."""
+"""Creates the Jobs of every HyperJob in their domains, and writes the status of HyperJobs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ log = structlog.get_logger()
 _Patch: TypeAlias = dict[str, Any] | list[dict[str, Any]]
 
 _DEBOUNCE: Final = 0.05
-"""Seconds in which changes of its Jobs are gathered before a HyperJob is looked at."""
+"""Seconds in which changes of a HyperJob's Jobs are collected before it is reconciled."""
 
 _AGAIN: Final = 60.0
-"""Seconds until what could not be placed is tried again, if nothing tells sooner that it can."""
+"""Seconds until the creation of a refused Job is tried again, unless an event announces earlier that it may succeed."""
 
 
 class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]):
-    """The Jobs of a HyperJob bear its uid, in whatever namespace they are."""
+    """The controller of HyperJobs. The label of a Job with the HyperJob's UID marks its Jobs in every namespace."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], creator: JobCreator) -> None:
         self._creator = creator
@@ -54,14 +54,17 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         self._jobs.informer.on_change(self._job)
         self._namespaces.on_change(self._namespace)
 
-    def _facts(self, record: HyperJob, memory: Memory) -> HyperFacts:  # noqa: ARG002 - its pace is for writes
+    def _facts(self, record: HyperJob, memory: Memory) -> HyperFacts:  # noqa: ARG002 - its pace only limits writes
         names = {name for entry in record.spec.replicated_jobs for name in entry.cluster_names}
         is_empty = not self._jobs.informer.by_index(HYPER_JOB, record.metadata.uid)
         namespaces = {name: self._namespaces.get(Key("", name)) for name in names}
         return HyperFacts(record, self._jobs_of(record), is_empty, namespaces)
 
     async def _act(self, facts: HyperFacts, memory: Memory, decision: HyperDecision) -> float | None:
-        """Make what is missing, delete what is too much, and write how the HyperJob is."""
+        """Create the missing Jobs, delete the surplus ones, and write the status.
+
+        Return the time of the next reconcile, or None.
+        """
         hyper_job = facts.hyper_job
         await self._delete_all(hyper_job.key, decision.delete)
         if decision.finalizers is not None:
@@ -84,7 +87,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return None
 
     async def _place_all(self, hyper_job: HyperJob, decision: HyperDecision) -> Problem | None:
-        """Make the Jobs that are missing; why the first of them that could not be made was not."""
+        """Create the missing Jobs. Return the problem of the first Job that could not be created, or None."""
         problems = dict(decision.problems or {})
 
         async def place(part: HyperJobPart) -> None:
@@ -98,7 +101,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return next((problems[part.name] for part in decision.missing if part.name in problems), None)
 
     async def _place(self, hyper_job: HyperJob, part: HyperJobPart) -> Problem | None:
-        """Make the Job of `part`; why it could not be made."""
+        """Create the Job of `part`. Return its problem, or None."""
         body = hyperjobs.manifest(hyper_job, part, part.domain)
         try:
             job = record_of(await self._creator.create(body), Job)
@@ -148,7 +151,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
         return written
 
     def _jobs_of(self, hyper_job: HyperJob) -> dict[str, Job]:
-        """Its Jobs by name, our own writes included; a name is used once whatever the domain."""
+        """Return the Jobs of a HyperJob by name, including our own recent writes. A name is unique over all domains."""
         uid = hyper_job.metadata.uid
         known = [job.key for job in self._jobs.informer.by_index(HYPER_JOB, uid)]
         parts = hyperjobs.split(hyper_job)
@@ -172,7 +175,7 @@ class HyperJobController(Reconciler[HyperJob, HyperFacts, HyperDecision, Memory]
             self._queue.add_after(key, max(_DEBOUNCE, memory.pace.wait() if memory is not None else 0.0))
 
     def _namespace(self, old: Namespace | None, new: Namespace | None) -> None:
-        """A namespace that comes, or takes Jobs from now on, may be one that was waited for."""
+        """Enqueue the HyperJobs that name a namespace which was created or whose annotations changed."""
         if new is not None and (old is None or old.metadata.annotations != new.metadata.annotations):
             for hyper_job in self._objects.informer.values():
                 if any(new.metadata.name in entry.cluster_names for entry in hyper_job.spec.replicated_jobs):

@@ -1,1 +1,1 @@
-"""HyperNodes: their status, and where they are discovered."""
+"""The controllers of HyperNodes: their status, and their discovery."""

@@ -1,4 +1,4 @@
-"""Makes the HyperNodes that the configured sources find, and removes those that they find no more."""
+"""Creates the HyperNodes that the configured sources discover, and deletes those that they no longer discover."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ __all__ = ["DiscoveryController"]
 log = structlog.get_logger()
 
 _GATHERING: Final = 0.05
-"""Seconds in which changes of nodes are gathered before a source is asked."""
+"""Seconds in which changes of nodes are collected before a source is queried."""
 
 
 class DiscoveryController:
-    """The keys of its queue are names of sources, so that no two results of a source are worked on at once.
+    """Reconciles HyperNodes with the sources.
+
+    The keys of its queue are names of sources, so no source is reconciled twice at a time.
 
     Args:
-        shared: the ways out.
-        queue: names of sources to ask.
-        watched: nodes, HyperNodes, and the configuration.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the names of sources to query.
+        watched: the informers of nodes, HyperNodes, and the configuration.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: HyperNodeCaches) -> None:
@@ -51,20 +53,20 @@ class DiscoveryController:
             ufm.SOURCE: self._by_ufm,
         }
         self._configuration: ConfigMap | None = None
-        self._fault = ""  # why the configuration cannot be used
+        self._fault = ""  # the reason why the configuration is invalid
         watched.configuration.on_change(self._configured)
         self._nodes.on_change(self._node)
         self._hyper_nodes.informer.on_change(self._hyper_node)
 
     def enqueue_all(self) -> None:
-        """Ask every source: we have just become responsible."""
+        """Query every source, after the replica became the leader."""
         if self._fault:
             self._complain("InvalidConfiguration", self._fault)
         for name in self._sources:
             self._queue.add(Key("", name))
 
     async def reconcile(self, key: Key) -> None:
-        """Ask the source of that name, and bring its HyperNodes to what it finds. What it cannot tell changes nothing."""
+        """Query the source named `key` and update its HyperNodes. If the source gives no answer, nothing changes."""
         source = self._sources.get(key.name)
         if source is None:
             return
@@ -99,7 +101,7 @@ class DiscoveryController:
         return Credentials.from_secret(secret.get("data") or {})
 
     async def _apply(self, found: list[Found], source: str) -> None:
-        """Do what is to be done; what one object is refused stops no other and is tried again."""
+        """Apply the changes. A refused write does not stop the others, and is tried again."""
         todo = changes(found, self._there(), source)
         for name in todo.foreign:
             log.warning("hypernode.foreign", hypernode=name, source=source)
@@ -150,7 +152,7 @@ class DiscoveryController:
         return [each for each in known if each is not None]
 
     def _configured(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
-        """Take over a changed configuration; one that cannot be used leaves the last one in force."""
+        """Apply a changed configuration. When it is invalid, the previous configuration stays in effect."""
         self._configuration, self._fault = new, ""
         try:
             self._sources = read_sources(new.data if new is not None else None)

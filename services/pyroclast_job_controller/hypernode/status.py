@@ -1,4 +1,4 @@
-"""Keeps the number of nodes in the status of every HyperNode."""
+"""Writes the number of nodes to the status of every HyperNode."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["HyperNodeStatusController"]
 log = structlog.get_logger()
 
 _GATHERING: Final = 1.0
-"""Seconds in which changes of nodes are gathered before the HyperNodes are counted anew."""
+"""Seconds in which changes of nodes are collected before the HyperNodes are counted again."""
 
 
 class HyperNodeStatusController:
-    """Counts when a HyperNode changes, and when nodes do that its patterns or labels may select."""
+    """Counts the nodes of a HyperNode when it changes, and when nodes change that its patterns or labels may select."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], watched: HyperNodeCaches) -> None:
         self._client, self._clock = shared.client, shared.clock
-        self._gathered_until = -_GATHERING  # by then all HyperNodes are counted anew anyway
+        self._gathered_until = -_GATHERING  # the end of the present collection, at which all HyperNodes are counted again
         self._queue, self._hyper_nodes, self._nodes = queue, watched.hyper_nodes, watched.nodes
         self._hyper_nodes.informer.on_change(self._changed)
         self._nodes.on_change(self._node)
 
     def enqueue_all(self) -> None:
-        """Count for every HyperNode that is for us: we have just become responsible."""
+        """Enqueue every HyperNode of this replica's shards, after the replica became their leader."""
         for hyper_node in self._hyper_nodes.informer.values():
             self._changed(None, hyper_node)
 
     async def reconcile(self, key: Key) -> None:
-        """Write the number of nodes of the HyperNode of `key`, if it is another than is written there."""
+        """Write the number of nodes of HyperNode `key`, if it has changed."""
         hyper_node = self._hyper_nodes.get(key)
         if hyper_node is None:
             return
@@ -59,7 +59,7 @@ class HyperNodeStatusController:
         if new is not None and (old is None or old.spec != new.spec or old.status != new.status):
             self._queue.add(new.key)
             if depends_on_nodes(new):
-                self._queue.add_after(new.key, _GATHERING)  # for nodes that come before others are counted anew
+                self._queue.add_after(new.key, _GATHERING)  # for nodes that are created before the next count
 
     def _node(self, old: NodeMeta | None, new: NodeMeta | None) -> None:
         if old is not None and new is not None and old.metadata.labels == new.metadata.labels:

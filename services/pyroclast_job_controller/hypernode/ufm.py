@@ -1,4 +1,4 @@
-"""A client of UFM: asks it for the ports of the fabric."""
+"""A client of UFM, which reads the ports of the fabric."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["Credentials", "UfmError", "fetch_ports"]
 _PATH: Final = "/ufmRest/resources/ports"
 _SECONDS: Final = 30.0
 _LARGEST: Final = 100 << 20
-"""Bytes of an answer; a fabric of ten thousand nodes tells a tenth of it."""
+"""Most bytes of an answer. The answer for a fabric of ten thousand nodes has a tenth of that."""
 
 
 class UfmError(Exception):
-    """UFM gave no usable answer; the message says why."""
+    """UFM gave no usable answer. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """For basic authentication."""
+    """User name and password for basic authentication."""
 
     username: str
     password: str
 
     @classmethod
     def from_secret(cls, data: dict[str, str]) -> Credentials:
-        """Those in the `data` of a Secret.
+        """Read the credentials from the `data` of a Secret.
 
         Raises:
             UfmError: `username` or `password` is missing, or is not base64 of text.
@@ -47,10 +47,10 @@ class Credentials:
 
 
 async def fetch_ports(endpoint: str, credentials: Credentials, *, verify: bool = True) -> list[Port]:
-    """The ports of the fabric. `endpoint`: host and port, https when no scheme is given.
+    """Return the ports of the fabric. `endpoint` is host and port, with https as the default scheme.
 
     Raises:
-        UfmError: UFM cannot be reached, refuses, or answers something else.
+        UfmError: UFM cannot be reached, refuses the request, or returns an invalid answer.
     """
     url = (endpoint if "://" in endpoint else f"https://{endpoint}").rstrip("/") + _PATH
     login = base64.b64encode(f"{credentials.username}:{credentials.password}".encode()).decode()

@@ -1,4 +1,4 @@
-"""What the HyperNode controllers watch: HyperNodes, labels of nodes, and the one ConfigMap with the sources."""
+"""The informers of the HyperNode controllers: HyperNodes, labels of nodes, and the ConfigMap with the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ __all__ = ["HyperNodeCaches", "configuration_key"]
 
 
 def configuration_key(name: str, namespace: str) -> Key:
-    """The ConfigMap of this installation. `name`: empty for the usual; `namespace`: where, if the environment does not say."""
+    """Return the key of the ConfigMap of this installation.
+
+    An empty `name` selects the default name. `namespace` is used when the environment names no namespace.
+    """
     release = os.environ.get("HELM_RELEASE_NAME") or "volcano"
     return Key(os.environ.get("KUBE_POD_NAMESPACE") or namespace, name or f"{release}-controller-configmap")
 
@@ -25,7 +28,7 @@ class HyperNodeCaches:
     """The informers of the HyperNode controllers.
 
     Args:
-        shared: runs the informers, and has the client.
+        shared: runs the informers and has the client.
         configuration: the key of the ConfigMap.
     """
 
@@ -44,5 +47,5 @@ class HyperNodeCaches:
             shared.caches.watch(informer)
 
     def about_source(self, _: Key) -> Reference | None:
-        """The ConfigMap, for what concerns a source as a whole, or a HyperNode that there is not yet."""
+        """Return a reference to the ConfigMap, for Events about a source or about a HyperNode that does not exist yet."""
         return next((Reference.of(each, CONFIG_MAPS) for each in self.configuration.values()), None)

@@ -1,1 +1,1 @@
-"""Job plugins: what `spec.plugins` may name. A plugin is one module with one class; `registry` finds them."""
+"""The job plugins that `spec.plugins` may name. Each plugin is one module with one class, which `registry` finds."""

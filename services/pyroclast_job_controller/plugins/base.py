@@ -1,4 +1,4 @@
-"""The base of job plugins under the name that it had before it moved to `pyroclast.lifecycle.jobplugins`."""
+"""Compatibility import of the base classes of job plugins, which are defined in `pyroclast.lifecycle.jobplugins`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of pods as plugins make them: each gives a new manifest and leaves the one that it was given as it is."""
+"""Changes of pods by plugins. Each function returns a new manifest and does not modify its argument."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def change_containers(pod: Manifest, change: Callable[[Manifest], Manifest], *, init: bool = True) -> Manifest:
-    """`pod` with `change` made to all its containers, and with `init` to its init containers too."""
+    """Return `pod` with `change` applied to all its containers, with `init` also to its init containers."""
     spec = dict(pod["spec"])
     for name in ("initContainers", "containers") if init else ("containers",):
         if spec.get(name):
@@ -28,38 +28,38 @@ def change_containers(pod: Manifest, change: Callable[[Manifest], Manifest], *, 
 
 
 def extended(holder: Manifest, name: str, items: Iterable[Manifest]) -> Manifest:
-    """`holder` with `items` at the end of its list `name`; no list is made for none."""
+    """Return `holder` with `items` appended to its list `name`. Without items, no list is created."""
     more = [*(holder.get(name) or ()), *items]
     return {**holder, name: more} if more else holder
 
 
 def variable(name: str, value: str) -> Manifest:
-    """An environment variable."""
+    """Return an environment variable."""
     return {"name": name, "value": value}
 
 
 def with_variables(pod: Manifest, variables: Iterable[Manifest], *, init: bool = True) -> Manifest:
-    """`pod` with environment variables after those that its containers have."""
+    """Return `pod` with environment variables appended to those of its containers."""
     env = list(variables)
     return change_containers(pod, lambda container: extended(container, "env", env), init=init)
 
 
 def with_port(container: Manifest, name: str, number: int) -> Manifest:
-    """`container` with a port, unless it names one of that number already."""
+    """Return `container` with a port, unless it already has a port of that number."""
     if any(port.get("containerPort") == number for port in container.get("ports") or ()):
         return container
     return extended(container, "ports", [{"name": name, "containerPort": number}])
 
 
 def with_volume(pod: Manifest, volume: Manifest, mount: Manifest) -> Manifest:
-    """`pod` with a volume, mounted in all containers as `mount` says."""
+    """Return `pod` with a volume that is mounted in all containers as described by `mount`."""
     spec = extended(pod["spec"], "volumes", [volume])
     mounts = [{**mount, "name": volume["name"]}]
     return change_containers({**pod, "spec": spec}, lambda container: extended(container, "volumeMounts", mounts))
 
 
 def with_init_container(pod: Manifest, container: Manifest) -> Manifest:
-    """`pod` with one more init container, the last; unless it has one of that name already."""
+    """Return `pod` with a further init container at the end, unless it already has one of that name."""
     present = pod["spec"].get("initContainers") or ()
     if any(other.get("name") == container["name"] for other in present):
         return pod
@@ -67,6 +67,6 @@ def with_init_container(pod: Manifest, container: Manifest) -> Manifest:
 
 
 def annotated(pod: Manifest, key: str, value: str) -> Manifest:
-    """`pod` with an annotation."""
+    """Return `pod` with an annotation."""
     meta = pod["metadata"]
     return {**pod, "metadata": {**meta, "annotations": {**(meta.get("annotations") or {}), key: value}}}

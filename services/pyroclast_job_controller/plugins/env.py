@@ -1,4 +1,4 @@
-"""The plugin `env`: tells every container which pod of its task it is in."""
+"""The plugin `env`, which writes the pod's index in its task into the environment of each container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EnvPlugin"]
 
 
 class EnvPlugin(JobPlugin):
-    """Adds `VK_TASK_INDEX` and `VC_TASK_INDEX`, and `VC_TASK_NAME` with the argument `--task-name`."""
+    """Adds `VK_TASK_INDEX` and `VC_TASK_INDEX`. With the argument `--task-name`, it also adds `VC_TASK_NAME`."""
 
     name: ClassVar[str] = "env"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["env"]

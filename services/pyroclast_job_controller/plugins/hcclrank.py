@@ -1,4 +1,4 @@
-"""The plugin `hcclrank`: gives each pod its rank, for collective communication on Ascend devices."""
+"""The plugin `hcclrank`, which gives each pod a rank for collective communication on Ascend devices."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ANNOTATION: Final = "hccl/rankIndex"
 
 
 class HcclrankPlugin(JobPlugin):
-    """Annotates the pod: with its `RANK` where a variable tells, else by its index, masters before workers."""
+    """Annotates the pod with its rank: the value of its variable `RANK`, or its index with masters before workers."""
 
     name: ClassVar[str] = "hcclrank"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["hcclrank"]
     mark: ClassVar[bool] = False
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-        """Add the annotation, unless there is one or the pod has no rank."""
+        """Add the annotation, unless the pod already has one or has no rank."""
         if (manifest["metadata"].get("annotations") or {}).get(_ANNOTATION):
             return manifest
         rank = _given(manifest) or self._worked_out(job, task, index)
@@ -41,7 +41,7 @@ class HcclrankPlugin(JobPlugin):
 
 
 def _given(pod: Manifest) -> str:
-    """The first variable RANK of a container; empty when there is none, or its value comes from elsewhere."""
+    """Return the value of the first variable RANK in a container. Empty when no such variable has a literal value."""
     for container in pod["spec"].get("containers") or ():
         for entry in container.get("env") or ():
             if entry.get("name") == "RANK":

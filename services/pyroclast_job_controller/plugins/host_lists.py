@@ -1,4 +1,4 @@
-"""The files in which plugin `svc` tells each pod the addresses of all, split so that each ConfigMap can be stored."""
+"""The host files of the plugin `svc`, with the addresses of all pods, split so that each ConfigMap can be stored."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pyroclast_job_controller.plugins.hosts import addresses, fit_variables
 __all__ = ["parts", "variables"]
 
 _LARGEST: Final = 900_000
-"""Bytes of a ConfigMap: the API server takes 1 MiB."""
+"""Most bytes of a ConfigMap. The API server accepts 1 MiB."""
 
 _LONGEST_FILE: Final = 400_000
-"""Bytes of one file: two fit into a ConfigMap, so that little room is lost."""
+"""Most bytes of one file, so that two files fit into a ConfigMap and little of it stays empty."""
 
 
 def parts(job: Job) -> list[dict[str, str]]:
-    """The data of each ConfigMap. The first has all variables; a list that is too long goes on in files with a number."""
+    """Return the data of each ConfigMap. The first contains all variables. A long host list continues in numbered files."""
     fitting = fit_variables(job)
     small: dict[str, str] = {}
     files: list[tuple[str, str]] = []
@@ -42,13 +42,13 @@ def parts(job: Job) -> list[dict[str, str]]:
 
 
 def variables(task: Task) -> tuple[str, str]:
-    """The names of the variables with the hosts of `task`, and with their number."""
+    """Return the names of the variables with the hosts of `task` and with their number."""
     word = task.name.replace("-", "_").upper()
     return f"VC_{word}_HOSTS", f"VC_{word}_NUM"
 
 
 def _files(task: Task, names: list[str]) -> Iterator[tuple[str, str]]:
-    """The file with the hosts of `task`, and those with the rest of them; in order of their names."""
+    """Yield the files with the hosts of `task`, in the order of their names."""
     name = f"{task.name.replace('-', '_')}.host"
     lines, length, number = list[str](), 0, 0
     for line in names:

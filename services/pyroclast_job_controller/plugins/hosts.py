@@ -1,4 +1,4 @@
-"""Under which names the pods of a Job find each other, by the headless Service of plugin `svc`."""
+"""The DNS names of a Job's pods, which the headless Service of the plugin `svc` provides."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from pyroclast.lifecycle.gang.pods import template_of
 __all__ = ["MOUNT_PATH", "Host", "address", "addresses", "fit_variables", "host_file", "hosts", "task_named"]
 
 MOUNT_PATH: Final = "/etc/volcano"
-"""Where plugin `svc` mounts its files."""
+"""The path at which the plugin `svc` mounts its files."""
 
 Host = tuple[str, str]
-"""Host name and sub-domain."""
+"""Host name and subdomain."""
 
 
 def address(job: Job, task: Task, index: int) -> str:
-    """Host and sub-domain of pod `index` of `task`, which resolve inside the namespace."""
+    """Return `HOST.SUBDOMAIN` of pod `index` of `task`, a name that resolves inside the namespace."""
     return _joined(_host(job, task, index, template_of(task).get("spec") or {}))
 
 
 def addresses(job: Job, task: Task) -> list[str]:
-    """The address of each pod of `task`; only one when the template fixes the host name."""
+    """Return the address of each pod of `task`. There is only one when the template sets the host name."""
     return [_joined(host) for host in hosts(job, task)]
 
 
 def hosts(job: Job, task: Task) -> list[Host]:
-    """Host name and sub-domain of each pod of `task`; only one when the template fixes the host name."""
+    """Return host name and subdomain of each pod of `task`. There is only one pair when the template sets the host name."""
     spec = template_of(task).get("spec") or {}
     return [_host(job, task, index, spec) for index in range(_count(task, spec))]
 
 
 def fit_variables(job: Job) -> frozenset[str]:
-    """The tasks whose addresses, with commas between, are short enough for an environment variable: each, and together."""
+    """Return the tasks whose addresses, joined by commas, fit into environment variables, each alone and all together."""
     names, total = set(), 0
     for task in job.spec.tasks:
         length = _count(task, template_of(task).get("spec") or {}) * (len(address(job, task, max(0, task.replicas - 1))) + 1)
@@ -46,12 +46,12 @@ def fit_variables(job: Job) -> frozenset[str]:
 
 
 def host_file(task: Task) -> str:
-    """Where plugin `svc` mounts the addresses of `task`; a very long list is in further files whose names begin so."""
+    """Return the path of the file with the addresses of `task`. A very long list continues in files with the same prefix."""
     return f"{MOUNT_PATH}/{task.name.replace('-', '_')}.host"
 
 
 def task_named(job: Job, name: str) -> Task | None:
-    """The task of that name."""
+    """Return the task with that name. None when it does not exist."""
     return next((task for task in job.spec.tasks if task.name == name), None)
 
 

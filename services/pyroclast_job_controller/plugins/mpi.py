@@ -1,4 +1,4 @@
-"""The plugin `mpi`: tells the master where its workers are."""
+"""The plugin `mpi`, which gives the master the list of its workers."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _PORT_NAME: Final = "mpijob-port"
 
 
 class MpiPlugin(JobPlugin):
-    """Adds `MPI_HOST` to the containers of the master, and the port of ssh to those of all pods."""
+    """Adds `MPI_HOST` to the containers of the master, and the SSH port to the containers of all pods."""
 
     name: ClassVar[str] = "mpi"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["mpi"]
 
     def warnings(self, job: Job) -> list[str]:
-        """That the master has no list of its workers."""
+        """Return a warning when the list of workers is too long for the master's environment."""
         workers = task_named(job, self.flags.text("worker"))
         if workers is None or workers.name in fit_variables(job):
             return []
         return [f'MPI_HOST is not set, as the hosts of task "{workers.name}" are too long: read {host_file(workers)}']
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Add the port, and to the master the list of workers; a master without a task of workers stays as it is.
+        """Add the port, and the list of workers to the master. Without a task of workers, the master's variables stay unchanged.
 
-        More workers than a variable can name are left to the file `/etc/volcano/TASK.host`.
+        A list of workers that is too long for a variable is only in the file `/etc/volcano/TASK.host`.
         """
         port = self.flags.number("port")
         if task.name != self.flags.text("master"):
@@ -43,5 +43,5 @@ class MpiPlugin(JobPlugin):
             return manifest
         pod = change_containers(manifest, lambda container: with_port(container, _PORT_NAME, port))
         if workers.name not in fit_variables(job):
-            return pod  # the file of plugin svc has them
+            return pod  # the file of the plugin svc has the list
         return with_variables(pod, [variable("MPI_HOST", ",".join(addresses(job, workers)))])

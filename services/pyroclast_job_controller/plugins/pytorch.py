@@ -1,4 +1,4 @@
-"""The plugin `pytorch`: tells each pod where the master is, how many there are and which one it is."""
+"""The plugin `pytorch`, which gives each pod the master's address, the number of processes, and its rank."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ done
 echo "the master at {host}:{port} can be reached"
 exit 0
 """
-"""Connects by `nc`, or by the shell where that knows `/dev/tcp`: an image may have only one of them."""
+"""Connects with `nc`, or with the shell's `/dev/tcp`, because an image may have only one of the two."""
 
 
 class PytorchPlugin(JobPlugin):
-    """Adds what `torch.distributed` reads: `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and `RANK`.
+    """Adds the variables of `torch.distributed`: `MASTER_ADDR`, `MASTER_PORT`, `WORLD_SIZE` and `RANK`.
 
-    With `--wait-master-enabled` the containers of the workers start when the master can be reached.
+    With `--wait-master-enabled` the workers' containers start after the master accepts connections.
     """
 
     name: ClassVar[str] = "pytorch"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["pytorch"]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-        """Add port and variables to the containers; nothing where there is no master."""
+        """Add the port and the variables to the containers. A Job without a master stays unchanged."""
         master = task_named(job, self.flags.text("master"))
         if master is None:
             return manifest

@@ -1,4 +1,4 @@
-"""The plugin `ray`: starts a Ray cluster from a head and its workers."""
+"""The plugin `ray`, which starts a Ray cluster from a head and its workers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pyroclast_job_controller.plugins.hosts import address, task_named
 __all__ = ["RayPlugin"]
 
 _PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
-"""Names of ports to the flags that set them."""
+"""The flag of each named port."""
 
 
 class RayPlugin(JobPlugin):
-    """Sets the commands of head and workers, and gives the head a Service of its own."""
+    """Sets the commands of the head and the workers, and creates a Service for the head."""
 
     name: ClassVar[str] = "ray"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ray"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """The Service of the head.
+        """Return the Service of the head.
 
         Raises:
-            PluginError: there is no head.
+            PluginError: the Job has no head.
         """
         head = self._head(job)
         selector = {
@@ -46,10 +46,10 @@ class RayPlugin(JobPlugin):
         return [PluginObject(SERVICES, f"{job.metadata.name}-head-svc", {"spec": {"selector": selector, "ports": ports}})]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Set the command of the head's container, or that of a worker's.
+        """Set the command of the head's container or of a worker's container.
 
         Raises:
-            PluginError: there is no head.
+            PluginError: the Job has no head.
         """
         head = self._head(job)
         if task.name == head.name:
@@ -71,7 +71,7 @@ class RayPlugin(JobPlugin):
         return {name: self.flags.number(flag) for name, flag in _PORTS.items()}
 
     def _target(self, head: Task, name: str, number: int) -> str | int:
-        """Where the Service sends to: the port by its name, unless the user's template gives that number another name."""
+        """Return the target port of the Service: the name of the port, or its number if the template gives it another name."""
         for container in (template_of(head).get("spec") or {}).get("containers") or ():
             if container.get("name") == self.flags.text("headContainer"):
                 ports = container.get("ports") or ()

@@ -1,4 +1,4 @@
-"""Which plugins there are: ours by name, and those that third parties have installed."""
+"""Finds the job plugins: the built-in plugins and those that other packages install."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ _ORDER: Final = {name: position for position, name in enumerate(BUILT_IN)}
 
 
 def names_of(job: Job) -> list[str]:
-    """The plugins that `job` names, in a fixed order: ours first, then the others by name."""
+    """Return the plugins that `job` names in a fixed order: the built-in ones first, then the others by name."""
     return sorted(job.spec.plugins, key=lambda name: (_ORDER.get(name, len(_ORDER)), name))
 
 
 def marks_of(job: Job) -> dict[str, str]:
-    """What the plugins of `job` leave in `status.controlledResources`; one that is not there is never marked, so it is asked
-    for again.
+    """Return the entries of the plugins of `job` in `status.controlledResources`.
+
+    A plugin that is not installed gets no entry there, so that it is looked up again.
     """
     return {f"{PLUGIN_MARK}{name}": name for name in job.spec.plugins if name not in known() or known()[name].mark}
 
 
 def find(name: str) -> type[JobPlugin]:
-    """The plugin of that name.
+    """Return the plugin with that name.
 
     Raises:
-        PluginError: there is none.
+        PluginError: no such plugin is installed.
     """
     try:
         return known()[name]
@@ -59,11 +60,11 @@ def find(name: str) -> type[JobPlugin]:
 
 @cache
 def known() -> Mapping[str, type[JobPlugin]]:
-    """All plugins by name; ours go before others of the same name. One that cannot be loaded is left out."""
+    """Return all plugins by name. A built-in plugin overrides others of its name. A plugin whose import fails is omitted."""
     others = {}
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
             others[point.name] = point.load()
-        except Exception:  # whatever the module of a third party raises, the other plugins are there
+        except Exception:  # an exception in a third party's module must not affect the other plugins
             log.exception("plugin.unusable", plugin=point.name, module=point.value)
     return {**others, **_OURS}

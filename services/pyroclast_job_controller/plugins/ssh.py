@@ -1,4 +1,4 @@
-"""The plugin `ssh`: pods of a Job log in to each other without a password."""
+"""The plugin `ssh`, with which the pods of a Job log in to each other without a password."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ _HIGHEST_PORT: Final = 65535
 _KEY_BITS: Final = 2048
 _EXPONENT: Final = 65537
 _LONGEST: Final = 900_000
-"""Bytes of the configuration: the API server takes Secrets of 1 MiB."""
+"""Most bytes of the configuration. The API server accepts Secrets of 1 MiB."""
 
 
 class SshPlugin(JobPlugin):
-    """A key pair of the Job's own, or the user's, and a client configuration that knows the hosts of all tasks.
+    """A key pair of the Job or the user, and a client configuration with the hosts of all tasks.
 
-    The configuration follows the Job's scale for pods that start later; the keys stay.
+    When the Job is scaled, the configuration changes for pods that start later. The keys stay.
     """
 
     name: ClassVar[str] = "ssh"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["ssh"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """The Secret; its keys are made when it is."""
+        """Return the Secret. A key pair is generated when the Secret is created."""
         body = {"data": {"config": _encoded(self._configuration(job).encode())}}
         private = self.flags.text("ssh-private-key")
         if private:
@@ -46,7 +46,7 @@ class SshPlugin(JobPlugin):
         return [PluginObject(SECRETS, _secret(job), body, follows=(("data", "config"),), once=_fresh_keys)]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Mount the files where ssh looks for them."""
+        """Mount the files at the path where ssh reads them."""
         path = self.flags.text("ssh-key-file-path")
         secret = {
             "secretName": _secret(job),
@@ -70,8 +70,9 @@ def _stanza(host: str, address: str, port: int) -> str:
 
 
 def _by_task(job: Job, port: int) -> list[str]:
-    """A stanza for each task instead of each pod. The first that matches counts, so longer names of tasks come first; an address
-    with a dot in it is complete.
+    """Return a configuration block for each task instead of each pod.
+
+    ssh uses the first match, so longer task names are first. An address that contains a dot is complete.
     """
     found = []
     for task in sorted(job.spec.tasks, key=lambda task: -len(task.name)):
@@ -89,8 +90,8 @@ def _secret(job: Job) -> str:
 
 
 def _fresh_keys() -> Manifest:
-    """The data of a Secret with a new RSA key pair, in the forms that every ssh reads: PEM (PKCS#1) and one line."""
-    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - takes its time, and few Jobs need it
+    """Return the data of a Secret with a new RSA key pair, in formats that every ssh reads: PEM (PKCS#1) and one line."""
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - slow, and few Jobs need it
     from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415
 
     key = rsa.generate_private_key(public_exponent=_EXPONENT, key_size=_KEY_BITS)

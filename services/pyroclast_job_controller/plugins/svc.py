@@ -1,6 +1,6 @@
-"""The plugin `svc`: pods of a Job find each other by name.
+"""The plugin `svc`, with which the pods of a Job find each other by name.
 
-A headless Service gives them names, a ConfigMap tells each the names of all, and a NetworkPolicy keeps strangers out.
+A headless Service provides DNS names, a ConfigMap lists the names of all pods, and a NetworkPolicy blocks other pods.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ __all__ = ["SvcPlugin"]
 
 
 class SvcPlugin(JobPlugin):
-    """Names and host lists.
+    """Adds host names and host lists.
 
-    Running pods see the list follow the Job's scale under `/etc/volcano`; their environment stays as it was. A list that is too
-    long for a variable stands in its file alone, and one that is too long for a ConfigMap in several files of several ConfigMaps.
-    With `--wait-for-workers` the containers of the launcher start when the names of the workers resolve.
+    When the Job is scaled, running pods see the new list under `/etc/volcano`, while their environment stays unchanged. A list
+    that is too long for a variable is only in its file. A list that is too long for a ConfigMap is in several files of several
+    ConfigMaps. With `--wait-for-workers` the launcher's containers start after the names of the workers resolve.
     """
 
     name: ClassVar[str] = "svc"
     defaults: ClassVar[Mapping[str, Value]] = BUILT_IN["svc"]
 
     def objects(self, job: Job) -> list[PluginObject]:
-        """The ConfigMap, the Service and, unless it is disabled, the NetworkPolicy."""
+        """Return the ConfigMaps, the Service and, unless it is disabled, the NetworkPolicy."""
         selector = {keys.JOB_NAME: job.metadata.name, keys.JOB_NAMESPACE: job.metadata.namespace}
         service: dict[str, Any] = {"clusterIP": "None", "selector": selector}
         if self.flags.is_set("publish-not-ready-addresses"):
@@ -61,13 +61,13 @@ class SvcPlugin(JobPlugin):
         self._known: tuple[JobSpec, frozenset[str], int] | None = None
 
     def _layout(self, job: Job) -> tuple[frozenset[str], int]:
-        """The tasks that have a variable, and the number of ConfigMaps; worked out once for all pods of a Job."""
+        """Return the tasks that have a variable, and the number of ConfigMaps. Computed once for all pods of a Job."""
         if self._known is None or self._known[0] is not job.spec:
             self._known = job.spec, fit_variables(job), len(host_lists.parts(job))
         return self._known[1:]
 
     def warnings(self, job: Job) -> list[str]:
-        """The tasks whose variable is left out."""
+        """Return a warning for each task whose variable is omitted."""
         fitting = fit_variables(job) if self.flags.is_set("inject-hosts-env") else frozenset(task.name for task in job.spec.tasks)
         return [
             f"{host_lists.variables(task)[0]} is not set, as the hosts are too long: read {host_file(task)}"
@@ -76,7 +76,7 @@ class SvcPlugin(JobPlugin):
         ]
 
     def pod(self, job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:  # noqa: ARG002
-        """Give the pod its name in the network, the variables and the files with the names of all."""
+        """Set the pod's host name, the variables, and the files with the names of all pods."""
         spec, name = manifest["spec"], _config_map(job)
         fitting, parts = self._layout(job)
         named = {
@@ -101,7 +101,10 @@ def _config_map(job: Job, part: int = 0) -> str:
 
 
 def _source(job: Job, parts: int) -> dict[str, Any]:
-    """The volume of all files. Those of a larger scale may be gone again when a pod that was made for it starts anew."""
+    """Return the volume with all files.
+
+    All ConfigMaps but the first are optional: after a scale-down, a restarted pod may name ones that were deleted.
+    """
     names = [_config_map(job, part) for part in range(parts)]
     if len(names) == 1:
         return {"configMap": {"name": names[0]}}

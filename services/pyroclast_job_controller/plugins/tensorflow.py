@@ -1,4 +1,4 @@
-"""The plugin `tensorflow`: tells each pod the cluster and its place in it."""
+"""The plugin `tensorflow`, which describes to each pod the cluster and the pod's role in it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pyroclast_job_controller.plugins.hosts import address
 __all__ = ["TensorflowPlugin"]
 
 _ROLES: Final = ("ps", "worker", "chief", "evaluator")
-"""In the order in which a cluster lists them."""
+"""The roles in the order in which a cluster lists them."""
 _OF_A_POD: Final = 200
-"""Characters of TF_CONFIG that are not the cluster, at most."""
+"""Most characters of TF_CONFIG besides the cluster."""
 _BY_RANK: Final = ("chief", "worker", "ps", "evaluator")
-"""In the order in which a task is taken for one."""
+"""The roles in the order in which a task is compared with them."""
 
 
 class TensorflowPlugin(JobPlugin):
@@ -43,7 +43,7 @@ class TensorflowPlugin(JobPlugin):
         return with_variables(manifest, [variable("TF_CONFIG", value)], init=False)
 
     def warnings(self, job: Job) -> list[str]:
-        """That the cluster is too large for the variable."""
+        """Return a warning when the cluster is too large for the variable."""
         if len(msgspec.json.encode(self._cluster(job))) + _OF_A_POD <= LONGEST_HOST_LIST:
             return []
         return ["TF_CONFIG is not set, as the addresses of the cluster are too long: make it of the files /etc/volcano/*.host"]

@@ -1,4 +1,4 @@
-"""Using the plugins of a Job. Whatever one of them raises becomes a PluginError that names it, so that users are told."""
+"""Calls the plugins of a Job. Each exception of a plugin becomes a PluginError that names the plugin, so that users see it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["adapted", "body_of", "check", "make", "objects_of", "plugins_of", "r
 
 
 def plugins_of(job: Job) -> list[JobPlugin]:
-    """The plugins of `job`, in the order in which they run.
+    """Return the plugins of `job` in the order in which they run.
 
     Raises:
-        PluginError: one is not there, or does not take its arguments.
+        PluginError: a plugin is not installed or rejects its arguments.
     """
     return [make(job, name) for name in names_of(job)]
 
 
 def make(job: Job, name: str) -> JobPlugin:
-    """The plugin `name` with its arguments in `job`.
+    """Return the plugin `name` with its arguments in `job`.
 
     Raises:
-        PluginError: it is not there, or does not take its arguments.
+        PluginError: the plugin is not installed or rejects its arguments.
     """
     plugin = find(name)
     with _translated(name):
@@ -33,10 +33,10 @@ def make(job: Job, name: str) -> JobPlugin:
 
 
 def objects_of(plugin: JobPlugin, job: Job) -> list[PluginObject]:
-    """What `plugin` wants to exist beside `job`.
+    """Return the objects that `plugin` needs for `job`.
 
     Raises:
-        PluginError: it cannot tell.
+        PluginError: the plugin failed.
     """
     with _translated(plugin.name):
         return plugin.objects(job)
@@ -53,10 +53,10 @@ def removed_at_end(plugin: JobPlugin, job: Job) -> list[PluginObject]:
 
 
 def check(plugins: Iterable[JobPlugin], job: Job) -> None:
-    """Ask `plugins` whether `job` can run with them.
+    """Check with `plugins` whether `job` can run.
 
     Raises:
-        PluginError: it cannot, or one of them cannot tell.
+        PluginError: the Job cannot run, or a plugin failed.
     """
     problems: list[str] = []
     for plugin in plugins:
@@ -67,20 +67,20 @@ def check(plugins: Iterable[JobPlugin], job: Job) -> None:
 
 
 def warnings_of(plugin: JobPlugin, job: Job) -> list[str]:
-    """What `plugin` has users of `job` know.
+    """Return the warnings of `plugin` for users of `job`.
 
     Raises:
-        PluginError: it cannot tell.
+        PluginError: the plugin failed.
     """
     with _translated(plugin.name):
         return plugin.warnings(job)
 
 
 def body_of(item: PluginObject) -> Manifest:
-    """The body with which an object is created; takes its time where there are keys to be made, so call it in a thread.
+    """Return the body with which an object is created. Key generation is slow, so call this in a thread.
 
     Raises:
-        PluginError: it cannot be made.
+        PluginError: the body cannot be created.
     """
     if item.once is None:
         return item.body
@@ -91,10 +91,10 @@ def body_of(item: PluginObject) -> Manifest:
 
 
 def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, manifest: Manifest) -> Manifest:
-    """Pod `index` of `task` as `plugins` make it of `manifest`, one after the other.
+    """Return pod `index` of `task` after each of `plugins` has changed `manifest`, one after the other.
 
     Raises:
-        PluginError: one of them cannot.
+        PluginError: a plugin failed.
     """
     for plugin in plugins:
         with _translated(plugin.name):
@@ -103,14 +103,14 @@ def adapted(plugins: Sequence[JobPlugin], job: Job, task: Task, index: int, mani
 
 
 def _overlaid(below: Manifest, above: Manifest) -> Manifest:
-    """`below` with the fields of `above`, which go first."""
+    """Return `below` merged with the fields of `above`, which take precedence."""
     both = {name: value for name, value in above.items() if isinstance(value, dict) and isinstance(below.get(name), dict)}
     return {**below, **above, **{name: _overlaid(below[name], value) for name, value in both.items()}}
 
 
 @contextmanager
 def _translated(name: str) -> Iterator[None]:
-    """Whatever the plugin raises in this block is a PluginError; its code may be that of a third party."""
+    """Raise a PluginError for each exception in this block, which may run code of a third party."""
     try:
         yield
     except PluginError:

@@ -1,4 +1,4 @@
-"""The init container in which a launcher waits for the names of its workers, for `svc --wait-for-workers`."""
+"""The init container in which a launcher waits until its workers' names resolve, for `svc --wait-for-workers`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["NAME", "init_container", "launcher", "workers"]
 NAME: Final = "wait-for-workers"
 
 _USUAL: Final = ("launcher", "master")
-"""Names of tasks that launch, where nothing says which one does."""
+"""Default names of the task that launches."""
 
 _SCRIPT: Final = """\
 while :; do
@@ -37,11 +37,14 @@ while :; do
 done
 echo "{needed} names of task {task} resolve"
 """
-"""Asks in three ways: an `nslookup` may not know the search domains, and an image may have only one of the programs."""
+"""Resolves in three ways: an `nslookup` may ignore the search domains, and an image may have only one of the programs."""
 
 
 def launcher(job: Job, given: str) -> str:
-    """The task that launches: `given`, else the master of plugin `mpi`, else one with a usual name; empty: there is none."""
+    """Return the task that launches: `given`, the master of the plugin `mpi`, or a task with a default name.
+
+    Empty without one.
+    """
     if given:
         return given
     if "mpi" in job.spec.plugins:
@@ -50,9 +53,9 @@ def launcher(job: Job, given: str) -> str:
 
 
 def workers(job: Job, task: Task) -> list[Task]:
-    """The tasks that `task`, which launches, waits for: the workers of plugin `mpi`, else all others.
+    """Return the tasks for which the launcher `task` waits: the workers of the plugin `mpi`, otherwise all other tasks.
 
-    One that itself waits for the launcher, by `dependsOn`, is left out: both would wait for ever.
+    A task that itself waits for the launcher by `dependsOn` is omitted. Otherwise both would wait for ever.
     """
     named = parse(job.spec.plugins["mpi"], BUILT_IN["mpi"]).text("worker") if "mpi" in job.spec.plugins else ""
     others = [other for other in job.spec.tasks if other.name != task.name and (not named or other.name == named)]
@@ -61,21 +64,21 @@ def workers(job: Job, task: Task) -> list[Task]:
 
 
 def init_container(job: Job, task: Task, image: str) -> Manifest:
-    """Ends when, of each task of workers, as many names resolve as the gang needs pods."""
+    """Return an init container that ends when, for each task of workers, as many names resolve as the gang needs pods."""
     scripts = [_script(other, addresses(job, other)) for other in workers(job, task)]
     return {"name": NAME, "image": image, "command": ["sh", "-c", "".join(scripts) or "true"]}
 
 
 def _script(task: Task, hosts: Sequence[str]) -> str:
     listed = " ".join(hosts)
-    if len(listed) > LONGEST_HOST_LIST:  # these differ in their number alone
+    if len(listed) > LONGEST_HOST_LIST:  # the names differ only in their number
         prefix, _, rest = hosts[0].partition("-0.")
         listed = f"$(i=0; while [ $i -lt {len(hosts)} ]; do echo {prefix}-$i.{rest}; i=$((i + 1)); done)"
     return _SCRIPT.format(hosts=listed, needed=min(needed_pods(task), len(hosts)), task=task.name)
 
 
 def _behind(job: Job, task: Task) -> set[str]:
-    """Names of the tasks that start only after `task`."""
+    """Return the names of the tasks that start only after `task`."""
     behind = {task.name}
     while True:
         more = {

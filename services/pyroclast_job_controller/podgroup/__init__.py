@@ -1,1 +1,1 @@
-"""The controller of PodGroups of pods that belong to no Job of ours."""
+"""The controller of PodGroups for pods that belong to no Job of Pyroclast."""

@@ -1,4 +1,4 @@
-"""Creating PodGroups: where the webhooks leave out what the controllers create, their rules are applied here."""
+"""Creates PodGroups. Where the webhooks skip the controllers' objects, this module applies their rules itself."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["MUTATE", "PATHS", "VALIDATE", "GroupAdmission"]
 MUTATE: Final = "/podgroups/mutate"
 VALIDATE: Final = "/podgroups/validate"
 PATHS: Final = (MUTATE, VALIDATE)
-"""The webhooks of PodGroups."""
+"""The paths of the webhooks of PodGroups."""
 
 _NAME: Final = "validatepodgroup.volcano.sh"
 
 
 class GroupAdmission:
-    """Creates PodGroups, which it defaults and checks first.
+    """Creates PodGroups after setting their defaults and checking them.
 
     Args:
-        shared: queues and namespaces, and the way to the API server.
-        webhooks: paths of the webhooks that leave our account out; the API server calls the others.
-        exempt: namespaces whose objects no webhook is called for.
+        shared: the caches of queues and namespaces, and the client of the API server.
+        webhooks: paths of the webhooks that skip this account. The API server calls the other webhooks.
+        exempt: namespaces for whose objects no webhook is called.
     """
 
     def __init__(self, shared: Shared, webhooks: Collection[str], exempt: Collection[str]) -> None:
@@ -40,20 +40,20 @@ class GroupAdmission:
             shared.caches.watch(shared.caches.namespaces)
 
     async def create(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """Create the PodGroup; what the API server answers.
+        """Create the PodGroup. Return the answer of the API server.
 
         Raises:
-            ApiError: the API server refuses it, or would do so by its webhooks.
-            KubeError: nobody knows whether it was taken, or a queue that the cache lacks could not be looked up.
+            ApiError: the API server rejects the PodGroup, or its webhooks would reject it.
+            KubeError: the outcome of the write is unknown, or a queue that is not cached could not be read.
         """
         if (not self._mutates and self._queues is None) or manifest["metadata"]["namespace"] in self._exempt:
             return await self._client.create(POD_GROUPS, manifest)
         return await self._client.create(POD_GROUPS, await self._admitted(manifest), field_manager=self._client.user_agent)
 
     async def _admitted(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        """`manifest` as the API server would have it after its webhooks."""
+        """Return `manifest` as the webhooks would change it."""
         namespace = manifest["metadata"]["namespace"]
-        group = manifest if "queue" in manifest["spec"] else _with_queue(manifest, DEFAULT_QUEUE)  # the default of the schema
+        group = manifest if "queue" in manifest["spec"] else _with_queue(manifest, DEFAULT_QUEUE)  # the schema's default
         if self._mutates and podgroups.takes_queue_of_namespace(group):
             found = self._caches.namespaces.get(Key("", namespace))
             for operation in podgroups.default(group, found.metadata.annotations if found is not None else {}):

@@ -1,4 +1,4 @@
-"""Gives a PodGroup to every pod that a scheduler of ours places and that belongs to no Job of ours."""
+"""Creates a PodGroup for every pod that a scheduler of Pyroclast places and that belongs to no Job of Pyroclast."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ log = structlog.get_logger()
 
 
 class PlainPodController:
-    """Looks at each pod when it appears, and again when its PodGroup has gone.
+    """Reconciles each pod when it appears, and again when its PodGroup was deleted.
 
     Args:
-        shared: what is watched, and the ways out.
-        queue: keys of pods to look at.
-        owners: the workloads that pods belong to.
-        admission: defaults and checks the PodGroups.
-        schedulers: the names of our schedulers.
-        inherit: whether annotations of the pods' owners count.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the keys of pods to reconcile.
+        owners: the workloads that own pods.
+        admission: sets defaults and checks the PodGroups.
+        schedulers: the names of Pyroclast's schedulers.
+        inherit: whether annotations of the pods' owners are used.
     """
 
     def __init__(
@@ -59,21 +59,21 @@ class PlainPodController:
         self._groups.informer.on_change(self._group)
 
     def enqueue_all(self) -> None:
-        """Look at every pod that is for us: we have just become responsible."""
+        """Enqueue every pod of this replica's shards, after the replica became their leader."""
         for pod in self._pods.values():
             self._changed(None, pod)
             if pod.metadata.controller is None and self._has_lost_group(pod):
                 self._queue.add(pod.key)
 
     def renew(self, owner: str) -> None:
-        """See to the group of the pods that are controlled by `owner`, a uid: any of them will do."""
+        """Enqueue one of the pods that the object with the UID `owner` controls, so that their shared group is reconciled."""
         for pod in self._pods.by_index(OWNER, owner):
             if plainpods.is_in_own_group(pod, self._schedulers) or plainpods.wants_group(pod, self._schedulers):
                 self._queue.add(pod.key)
                 return
 
     async def reconcile(self, key: Key) -> None:
-        """Create or update the PodGroup of the pod of `key`, and annotate the pod with its name."""
+        """Create or update the PodGroup of the pod `key`, and annotate the pod with the name of the group."""
         pod = self._pods.get(key)
         if pod is None:
             return
@@ -113,7 +113,7 @@ class PlainPodController:
             self._recorder.event(about, "Normal", JobEventReason.SCHEDULING_TAKEN_OVER.value, message)
 
     async def _update(self, pod: Pod, group: PodGroup) -> PodGroup:
-        """Let the group follow the latest template of the workload; the group as it is then."""
+        """Update the group from the present template of the workload. Return the updated group."""
         workload = self._workload(pod)
         if workload is None or group.metadata.is_terminating or not plainpods.speaks_for(pod, workload):
             return group
@@ -133,12 +133,12 @@ class PlainPodController:
         log.info("podgroup.given", podgroup=f"{pod.metadata.namespace}/{name}", pod=str(pod.key))
 
     def _tell_of_queue(self, pod: Pod, group: PodGroup) -> None:
-        """Say on a pod that asks for another queue than its siblings that they share that of the first."""
+        """Record an Event on a pod that requests another queue than the group it shares with its siblings."""
         if message := plainpods.queue_not_taken(pod, group):
             self._recorder.event(Reference.of(pod, PODS), "Warning", JobEventReason.QUEUE_NOT_TAKEN.value, message)
 
     def _record(self, pod: Pod, blocked: Blocked) -> None:
-        """Tell the workload, once for all its pods, or a pod that is alone."""
+        """Record an Event on the workload, once for all its pods, or on a pod without a workload."""
         owner, about = pod.metadata.controller, Reference.of(pod, PODS)
         if owner is not None:
             about = Reference(owner.api_version, owner.kind, pod.metadata.namespace, owner.name, owner.uid)
@@ -153,17 +153,17 @@ class PlainPodController:
         return self._owners.workload(pod.metadata.namespace, owner) if owner else None
 
     def _has_lost_group(self, pod: Pod) -> bool:
-        """Whether the group that we made for `pod` has gone."""
+        """Return whether the group of `pod` was deleted."""
         there = Key(pod.metadata.namespace, plainpods.group_name(pod))
         return plainpods.is_in_own_group(pod, self._schedulers) and self._groups.get(there) is None
 
     def _is_scaled_to_nothing(self, pod: Pod) -> bool:
-        """Whether `pod` goes with its siblings, so that nobody would take its group away any more."""
+        """Return whether the workload of `pod` is scaled to zero, so that nothing would delete a new group later."""
         workload = self._workload(pod)
         return workload is not None and workload.size <= 0
 
     def _still_needs_group(self, pod: Pod) -> bool:
-        """A group that has gone with its owner stays away; one of a pod alone, or of a workload that goes on, does not."""
+        """Return whether a deleted group must be created again: for a single pod, or while its workload still exists."""
         if pod.metadata.controller is None:
             return True
         workload = self._workload(pod)
@@ -174,7 +174,7 @@ class PlainPodController:
             self._queue.add(new.key)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        """A group that has gone while its pods are there is made again."""
+        """Enqueue the pods of a deleted group, so that the group is created again."""
         owner = old.metadata.controller if old is not None and new is None else None
         if old is None or owner is None or not old.metadata.name.startswith("podgroup-"):
             return
@@ -187,10 +187,10 @@ class PlainPodController:
 
 
 def _own(pod: Pod, group: PodGroup) -> PodGroup:
-    """`group` if it was made for `pod` or a sibling: the answer to its creation was lost, or the watch is late.
+    """Return `group` if it was created for `pod` or a sibling: the answer was lost, or the watch is late.
 
     Raises:
-        Blocked: somebody else's has its name.
+        Blocked: a PodGroup of another owner has the name.
     """
     if plainpods.is_group_of(pod, group):
         return group

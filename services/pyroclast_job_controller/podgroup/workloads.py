@@ -1,4 +1,4 @@
-"""The workloads of Kubernetes, as far as PodGroups go: what they say of their pods, and none is kept for one without pods."""
+"""Kubernetes workloads and their PodGroups: the annotations of workloads, and no PodGroup for a workload without pods."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = ["Owners", "WorkloadController"]
 log = structlog.get_logger()
 
 _READ: Final = {(kind.api_version, kind.kind): kind for kind in (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, BATCH_JOBS)}
-"""Owners whose annotations count."""
+"""The owners whose annotations are used."""
 _WATCHED: Final = {REPLICA_SETS: records.ReplicaSet, STATEFUL_SETS: records.StatefulSet, BATCH_JOBS: records.BatchJob}
 
 
 class Owners:
-    """The workloads that are watched, and their annotations. A cluster may lack one of their kinds."""
+    """The watched workloads and their annotations. A cluster may not serve one of their kinds."""
 
     def __init__(self, shared: Shared) -> None:
         self._client: Client = shared.client
@@ -40,23 +40,23 @@ class Owners:
             shared.caches.watch(self.informers[kind], optional=True)
 
     def workload(self, namespace: str, owner: OwnerReference) -> Workload | None:
-        """What `owner` refers to, if it is watched and known."""
+        """Return the workload that `owner` refers to. None when it is not cached."""
         kind = _READ.get((owner.api_version, owner.kind))
         informer = self.informers.get(kind) if kind else None
         found: Workload | None = informer.get(Key(namespace, owner.name)) if informer else None
         return found if found is not None and found.metadata.uid == owner.uid else None
 
     def about(self, key: Key) -> Reference | None:
-        """The workload of that key, of whichever kind."""
+        """Return a reference to the workload with that key, of any kind. None when it is not cached."""
         found = ((kind, informer.get(key)) for kind, informer in self.informers.items())
         return next((Reference.of(workload, kind) for kind, workload in found if workload is not None), None)
 
     async def annotations(self, meta: Meta) -> dict[str, str]:
-        """The annotations of all owners of an object; where two have a key, the value of the first owner counts."""
+        """Return the annotations of all owners of an object. For a key of several owners, the first owner's value is used."""
         return plainpods.merged([await self._annotations(meta.namespace, owner) for owner in meta.owner_references])
 
     async def gang(self, meta: Meta) -> int | None:
-        """How many pods must start together by the `scheduling` of the Job that controls an object; None if nobody says so."""
+        """Return how many pods must start together by the `scheduling` of the object's Job. None when the Job does not say so."""
         owner = meta.controller
         if owner is None or (owner.api_version, owner.kind) != (BATCH_JOBS.api_version, BATCH_JOBS.kind):
             return None
@@ -72,7 +72,7 @@ class Owners:
         return known.gang if isinstance(known, records.BatchJob) and known.metadata.uid == owner.uid else None
 
     async def _annotations(self, namespace: str, owner: OwnerReference) -> dict[str, str]:
-        """None when the owner is of another kind, has gone, or may not be read."""
+        """Return the annotations of an owner. Empty when its kind is not used, it was deleted, or it may not be read."""
         known = self.workload(namespace, owner)
         if known is not None:
             return dict(known.metadata.annotations)
@@ -89,13 +89,13 @@ class Owners:
 
 
 class WorkloadController:
-    """Deletes the PodGroup of a workload that is scaled to nothing, and has it made again when there are pods after all.
+    """Deletes the PodGroup of a workload that is scaled to zero, and has it created again when the workload has pods.
 
     Args:
-        shared: what is watched, and the ways out.
-        queue: keys of workloads; those of the same name in several kinds are looked at together.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the keys of workloads. Workloads of several kinds with the same name are reconciled together.
         owners: the workloads.
-        renew: asked to see to the PodGroup of the pods of the workload of that uid.
+        renew: called with the UID of a workload to reconcile the PodGroup of its pods.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], owners: Owners, renew: Callable[[str], None]) -> None:
@@ -106,13 +106,13 @@ class WorkloadController:
         self._groups.informer.on_change(self._group)
 
     def enqueue_all(self) -> None:
-        """Look at every workload that is for us: we have just become responsible."""
+        """Enqueue every workload of this replica's shards, after the replica became their leader."""
         for informer in self._owners.informers.values():
             for workload in informer.values():
                 self._changed(None, workload)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring the PodGroups of the workloads of that key in line with their size."""
+        """Create or delete the PodGroups of the workloads with that key according to their size."""
         for workload in self._of(key):
             group = self._groups.get(Key(key.namespace, plainpods.workload_group(workload)))
             if workload.metadata.is_terminating:
@@ -142,7 +142,7 @@ class WorkloadController:
             self._queue.add(new.key)
 
     def _group(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        """A group may have come when its workload was being scaled to nothing."""
+        """Enqueue the workload of a new group, because the workload may have been scaled to zero meanwhile."""
         owner = new.metadata.controller if old is None and new is not None else None
         if new is not None and owner is not None and (owner.api_version, owner.kind) in _READ:
             self._queue.add(Key(new.metadata.namespace, owner.name))

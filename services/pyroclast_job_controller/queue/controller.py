@@ -1,4 +1,4 @@
-"""Keeps the state of every Queue: opens and closes them by order of users, and lets them follow their parents."""
+"""Keeps the state of every Queue: opens and closes queues for Commands, and lets queues follow their parents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FAILURES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Retry:
-    """A Command that was refused: how often it was tried again, and when its next try is due, by the loop's clock."""
+    """A refused Command: the number of its tries, and the time of its next try on the loop's clock."""
 
     command: str
     tries: int
@@ -46,13 +46,13 @@ class _Retry:
 
 
 class QueueController:
-    """Level-triggered: what is done follows from the queue, its parent, its PodGroups, and the Commands that are there.
+    """Reconciles Queues, level-triggered: its actions follow from the queue, its parent, its PodGroups and the Commands.
 
     Args:
-        shared: what is watched, and the ways out.
-        queue: keys of Queues to look at.
-        orders: what users want done by Commands.
-        most_requeues: how often an order that cannot be carried out is tried; -1: for ever.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the keys of Queues to reconcile.
+        orders: the Commands for Queues.
+        most_requeues: how often a refused Command is tried. -1 means without limit.
     """
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], orders: Orders[Queue], *, most_requeues: int = 15) -> None:
@@ -61,18 +61,18 @@ class QueueController:
         self._queue, self._orders, self._most_requeues, self._clock = queue, orders, most_requeues, shared.clock
         self._retries: dict[Key, _Retry] = {}
         self._tallies: defaultdict[str, Counter[PodGroupPhase]] = defaultdict(Counter)
-        """PodGroups by queue and phase, kept by increments."""
+        """The numbers of PodGroups by queue and phase, updated with each change."""
         shared.shards.on_give(self._forget)
         shared.caches.queues.informer.on_change(self._changed)
         shared.caches.groups.informer.on_change(self._group)
 
     def enqueue_all(self) -> None:
-        """Look at every Queue that is for us: we have just become responsible."""
+        """Enqueue every Queue of this replica's shards, after the replica became their leader."""
         for queue in self._caches.queues.informer.values():
             self._queue.add(queue.key)
 
     async def reconcile(self, key: Key) -> None:
-        """Carry out the oldest order for the Queue of `key`, or just keep its state."""
+        """Carry out the oldest Command for the Queue `key`. Without a Command, synchronise its state."""
         queue = self._caches.queues.get(key)
         if queue is None:
             self._retries.pop(key, None)
@@ -83,16 +83,16 @@ class QueueController:
             await self._synchronise(queue)
         elif refusal := await self._carry_out(queue, command):
             self._refused(queue, command, refusal)
-            await self._synchronise(queue)  # an order that waits keeps the queue from nothing else
+            await self._synchronise(queue)  # a waiting Command must not delay the other work on the queue
 
     def _next(self, queue: Queue) -> Command | None:
-        """The order to carry out now. One that waits gives way to the next that opens or closes."""
+        """Return the Command to carry out now. While one waits, the next Command that opens or closes the queue replaces it."""
         orders, retry = self._orders.of(queue), self._retries.get(queue.key)
         if retry is None or not orders or retry.command != orders[0].metadata.uid:
             self._retries.pop(queue.key, None)
             return self._worth_doing(queue, orders[0]) if orders else None
         if queues.meaningless(queues.state_of(queue), orders[0].action):
-            self._orders.done(queue, orders[0].metadata.uid)  # what it asks for has come about while it waited
+            self._orders.done(queue, orders[0].metadata.uid)  # the queue has reached the requested state meanwhile
             return None
         later = next((command for command in orders[1:] if command.action in queues.ORDERS), None)
         if later is not None:
@@ -101,23 +101,23 @@ class QueueController:
         return orders[0] if retry.due <= self._clock() else None
 
     def _worth_doing(self, queue: Queue, command: Command) -> Command | None:
-        """`command` if it does something to `queue` that is not done anyway."""
+        """Return `command` if it has an effect that the reconcile does not have anyway. Otherwise finish it and return None."""
         nothing = queues.meaningless(queues.state_of(queue), command.action)
         if nothing:
             self._end(queue, command, f"had no effect: {nothing}")
         elif command.action in queues.ORDERS:
             return command
         else:
-            self._orders.done(queue, command.metadata.uid)  # the queue is synchronised in any case
+            self._orders.done(queue, command.metadata.uid)  # the reconcile synchronises the queue anyway
         return None
 
     def _end(self, queue: Queue, command: Command, why: str) -> None:
-        """The order is not carried out: say why."""
+        """Finish a Command that is not carried out, with an Event that says why."""
         self._record(queue, "Warning", ISSUED, f"{command.action} of command {command.metadata.name} {why}")
         self._orders.done(queue, command.metadata.uid)
 
     async def _synchronise(self, queue: Queue) -> None:
-        """Bring the state in line with the PodGroups, and then with the parent."""
+        """Update the state from the PodGroups, then from the parent."""
         queue = await self._with_parent(queue)
         queue = await self._enter(queue, self._step(queue, Action.SYNC_QUEUE), Action.SYNC_QUEUE)
         parent = self._parent(queue)
@@ -130,7 +130,7 @@ class QueueController:
                 await self._mark(queue, "false")
 
     async def _carry_out(self, queue: Queue, command: Command) -> str | None:
-        """Do what a user ordered; why it cannot be done, if so."""
+        """Carry out a Command. Return the reason when it cannot be carried out."""
         uid = command.metadata.uid
         if command.action == Action.OPEN_QUEUE:
             refusal = queues.refusal_to_open(queue, self._parent(queue))
@@ -142,14 +142,14 @@ class QueueController:
             self._orders.done(queue, uid)
         else:
             if queues.is_marked(queue):
-                queue = await self._mark(queue, "false")  # it is not its parent that closes it
+                queue = await self._mark(queue, "false")  # a user and not the parent closes the queue
             await self._close(queue, uid)
         return None
 
     def _refused(self, queue: Queue, command: Command, refusal: str) -> None:
-        """Try to open the queue again later; say so and drop the order when it has been tried again so often in vain.
+        """Schedule the next try to open the queue. After the last try, record an Event and finish the Command.
 
-        The tries are counted apart from the work on the queue, which every PodGroup of it brings about.
+        The tries are counted separately, because every change of a PodGroup also reconciles the queue.
         """
         key, action, uid = queue.key, Action.OPEN_QUEUE, command.metadata.uid
         retry = self._retries.pop(key, None)
@@ -164,7 +164,7 @@ class QueueController:
         self._queue.add_after(key, pause)
 
     async def _with_parent(self, queue: Queue) -> Queue:
-        """`queue` with the root for a parent, if it has none."""
+        """Return `queue` with the root queue as parent, if it has no parent."""
         if queue.metadata.name == ROOT or queue.spec.parent:
             return queue
         return await self._patch(queue, {"spec": {"parent": ROOT}})
@@ -186,13 +186,14 @@ class QueueController:
         return self._tallies.get(queue.metadata.name, Counter())
 
     async def _enter(self, queue: Queue, step: Step, action: str, command: str = "") -> Queue:
-        """Write the state if it is another, with the uid of the Command that asks for it: one that is still there after a crash
-        is not carried out again.
+        """Write the state if it has changed, with the UID of the Command that requests it.
+
+        After a crash, a remaining Command with this UID is not carried out again.
         """
         old = queue.status.state
         if old is step.to:
             return queue
-        noted = command or queue.status.last_command  # what is applied without it would take it away
+        noted = command or queue.status.last_command  # an apply without the field would remove it
         body = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -215,7 +216,7 @@ class QueueController:
         return queue
 
     async def _mark(self, queue: Queue, value: str) -> Queue:
-        """Say in the annotation whether the queue was closed by its parent."""
+        """Write the annotation that says whether the parent closed the queue."""
         if queue.metadata.annotations.get(keys.CLOSED_BY_PARENT) == value:
             return queue
         return await self._patch(queue, {"metadata": {"annotations": {keys.CLOSED_BY_PARENT: value}}})
@@ -251,7 +252,7 @@ class QueueController:
                     self._queue.add(other.key)
 
     def _retry_now(self, key: Key) -> None:
-        """What an order waits for may have come."""
+        """Make a waiting Command due now, because its obstacle may be gone."""
         if (retry := self._retries.get(key)) is not None:
             self._retries[key] = replace(retry, due=self._clock())
 

@@ -1,1 +1,1 @@
-"""NodeShards: nodes divided among schedulers."""
+"""The controller of NodeShards, which distribute nodes among schedulers."""

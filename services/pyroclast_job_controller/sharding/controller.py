@@ -1,4 +1,4 @@
-"""Keeps a NodeShard for every configured scheduler."""
+"""Writes a NodeShard for every configured scheduler."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ log = structlog.get_logger()
 
 _ALL: Final = Key("", "all")
 _GATHERING: Final = 0.2
-"""Seconds in which changes of nodes are gathered."""
+"""Seconds in which changes of nodes are collected."""
 _STRIKING: Final = 0.5
-"""A change of a node's load that is worth looking at all of them before the period is over."""
+"""The change of a node's load after which all nodes are distributed again before the period is over."""
 _NODE: Final = "node"
 
 
 class ShardingController:
-    """Has one key: the nodes are divided all at once.
+    """Reconciles all NodeShards with a single key, because the nodes are distributed together.
 
     Args:
-        shared: what is watched, and the ways out.
-        queue: takes the one key.
-        flags: the configuration as long as no ConfigMap says another.
+        shared: clients, caches, clock and metrics of the process.
+        queue: the queue for the single key.
+        flags: the configuration while no ConfigMap has one.
         configuration: the key of that ConfigMap.
     """
 
@@ -70,15 +70,15 @@ class ShardingController:
         self._pods.on_change(self._pod)
 
     def about(self, _: Key) -> Reference | None:
-        """The ConfigMap, for what concerns all shards, or one that there is not yet."""
+        """Return a reference to the ConfigMap, for Events about all shards or about a shard that does not exist yet."""
         return next((Reference.of(each, CONFIG_MAPS) for each in self._configurations.values()), None)
 
     def enqueue_all(self) -> None:
-        """Divide the nodes: we have just become responsible."""
+        """Distribute the nodes, after the replica became the leader."""
         self._queue.add(_ALL)
 
     async def reconcile(self, key: Key) -> None:
-        """Divide the nodes, and write the NodeShards that differ enough. One that is refused stops no other."""
+        """Distribute the nodes, and write the NodeShards that differ enough. A refused write does not stop the others."""
         self._queue.add_after(key, self._sharding.period)
         pods = self._pods
         self._loads = {
@@ -137,7 +137,7 @@ class ShardingController:
         return shard
 
     def _configured(self, _: ConfigMap | None, new: ConfigMap | None) -> None:
-        """Take over a changed configuration; one that cannot be used, or was deleted, leaves the last one in force."""
+        """Apply a changed configuration. When it is invalid or deleted, the previous configuration stays in effect."""
         if new is None:
             return
         try:
@@ -150,7 +150,7 @@ class ShardingController:
         self._queue.add(_ALL)
 
     def _shard(self, old: NodeShard | None, new: NodeShard | None) -> None:
-        """Somebody deleted or changed one, or its scheduler took nodes over."""
+        """Enqueue the distribution after a NodeShard was deleted or changed, or its scheduler reported other nodes in use."""
         if old is None or new is None or old.spec != new.spec or old.status.nodes_in_use != new.status.nodes_in_use:
             self._queue.add_after(_ALL, _GATHERING)
 
@@ -159,7 +159,7 @@ class ShardingController:
             self._queue.add_after(_ALL, _GATHERING)
 
     def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        """Look at all nodes when the load of one has changed much."""
+        """Enqueue the distribution when the load of a node has changed much."""
         if not self._sharding.on_events:
             return
         for name in {pod.spec.node_name for pod in (old, new) if pod is not None and pod.spec.node_name}:

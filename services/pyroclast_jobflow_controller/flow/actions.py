@@ -1,4 +1,4 @@
-"""Carrying out the effects of a decision about a flow. All writes for flows go through here."""
+"""Carries out the effects of a decision about a flow. Every write for a flow is in this module."""
 
 from __future__ import annotations
 
@@ -34,25 +34,28 @@ __all__ = ["Creators", "FlowActions"]
 log = structlog.get_logger()
 
 _FIRST_RETRY: Final = 0.05
-"""Seconds before a Job that was refused is tried again; each further refusal doubles it …"""
+"""Seconds before a refused Job is created again. The pause doubles with each further refusal, up to `_LONGEST_RETRY`."""
 
 _LONGEST_RETRY: Final = 300.0
-"""… up to this: a queue that opens is noticed within minutes."""
+"""Longest pause in seconds, so that a Job is created within minutes after its queue opens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Creators:
-    """What creates Jobs and Commands."""
+    """The writers that create Jobs and Commands."""
 
     jobs: JobCreator
     commands: Creator
 
 
 class FlowActions:
-    """The hands of the flow controller. Every answer of the server is remembered until the watch has brought it too.
+    """Writes to the API server for the flow controller.
 
-    `gets_on` is told for which flow something was done: a thousand Jobs take long when requests are few. `are_traced`: whether
-    the Jobs carry the trace of their flow.
+    The answer to each write stays in the flow's memory until the watch delivers the same change.
+
+    Args:
+        gets_on: called with the key of a flow after each step. With a low request limit, a flow of a thousand Jobs takes long.
+        are_traced: whether the Jobs carry the trace context of their flow.
     """
 
     def __init__(
@@ -68,10 +71,12 @@ class FlowActions:
         self._gets_on, self._are_traced = gets_on, are_traced
 
     async def carry_out(self, facts: FlowFacts, memory: FlowMemory, effects: Sequence[Effect]) -> list[str]:
-        """Do it; the names of the Jobs that were made. What stops one Job stops no other, and is remembered.
+        """Carry out the effects. Return the names of the created Jobs.
+
+        A failure for one Job does not stop the other Jobs, and is recorded in the memory.
 
         Raises:
-            KubeError: something did not work that may well work later, or nobody knows whether it did.
+            KubeError: a write failed with a transient error, or its outcome is unknown.
         """
         flow = facts.flow
         made: list[str] = []
@@ -84,7 +89,7 @@ class FlowActions:
                         flow, tuple(each for each in flow.metadata.finalizers if each != keys.FLOW_FINALIZER)
                     )
                 case CreateJob() | DeleteJob() | CancelJob():
-                    pass  # all at the same time, below
+                    pass  # these run concurrently below
 
         async def create(effect: CreateJob) -> None:
             try:
@@ -116,10 +121,10 @@ class FlowActions:
         return made
 
     async def write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
-        """Change the status, if `flow` is the newest; the flow with it.
+        """Write the status if `flow` is the newest version of the object. Return the flow with the new status.
 
         Raises:
-            Conflict: it is not.
+            Conflict: the flow has changed.
         """
         meta = flow.metadata
         patch = {
@@ -128,17 +133,17 @@ class FlowActions:
         }
         answer = await self._client.patch(JOB_FLOWS, flow.key, patch, PatchKind.MERGE, subresource="status")
         memory.written = answer["metadata"]["resourceVersion"]
-        # the answer may be large, and holds what we sent: its version is all that is new
+        # the answer may be large and repeats the status: only the resourceVersion is new
         written = msgspec.structs.replace(meta, resource_version=memory.written)
         flow = msgspec.structs.replace(flow, metadata=written, status=status)
         self._caches.flows.put(flow)
         return flow
 
     async def exit_codes(self, flow: JobFlow, jobs: Sequence[Job]) -> dict[str, int | None]:
-        """The exit code of each of `jobs`, by name; None where no pod tells.
+        """Return the exit codes of `jobs` by name. The value is None when no pod of the Job reports an exit code.
 
         Raises:
-            KubeError: the pods of some could not be read.
+            KubeError: the pods of a Job could not be read.
         """
         found: dict[str, int | None] = {}
 
@@ -152,7 +157,7 @@ class FlowActions:
         return found
 
     async def _exit_code(self, flow: JobFlow, job: Job) -> int | None:
-        """The exit code of the first pod of `job` that failed; None when no pod tells."""
+        """Return the exit code of the first pod of `job` that failed. None when no pod reports one."""
         selector = f"{keys.JOB_NAME}={job.metadata.name}"
         ended = f"status.phase={PodPhase.FAILED}"
         items, _ = await self._client.list(PODS, flow.metadata.namespace, label_selector=selector, field_selector=ended)
@@ -169,7 +174,7 @@ class FlowActions:
         except NotFound:
             self._caches.flows.gone(flow.key, meta.uid)
             if keys.FLOW_FINALIZER in finalizers:
-                raise  # it was to be held: nothing is made for a flow that is gone
+                raise  # the finalizer cannot be added to a deleted flow, and nothing is created for such a flow
             return
         if meta.is_terminating and not finalizers:
             self._caches.flows.gone(flow.key, meta.uid)
@@ -177,10 +182,10 @@ class FlowActions:
             self._caches.flows.put(record_of(answer, JobFlow))
 
     async def _create(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> bool:
-        """Make a Job; whether it was made here and now.
+        """Create a Job. Return whether this call created it.
 
         Raises:
-            KubeError: it may work later, or has worked.
+            KubeError: the error is transient, or the outcome is unknown.
         """
         try:
             body = manifest(flow, effect)
@@ -205,7 +210,10 @@ class FlowActions:
         return True
 
     async def _adopt(self, flow: JobFlow, memory: FlowMemory, effect: CreateJob, now: float) -> None:
-        """There is a Job of that name. Either it is ours (an answer was lost, a replica was faster), or it is in the way."""
+        """Handle a Job that already has the name. Keep it when this flow owns it; otherwise record the refusal.
+
+        This flow owns the Job when an answer was lost or another replica was faster.
+        """
         job = record_of(await self._client.get(JOBS, Key(flow.metadata.namespace, effect.name)), Job)
         if is_owned(flow, job):
             self._keep(memory, job)
@@ -231,7 +239,10 @@ class FlowActions:
         log.info("job.deleted", flow=str(flow.key), job=effect.name)
 
     async def _cancel(self, flow: JobFlow, memory: FlowMemory, effect: CancelJob) -> None:
-        """Order the termination of a Job. The name of the Command is that of the order, so that none is given twice at a time."""
+        """Create the Command that terminates a Job.
+
+        The name of the Command contains the UID of the Job, so that at most one such Command exists at a time.
+        """
         target = {"apiVersion": JOBS.api_version, "kind": JOBS.kind, "name": effect.name, "uid": effect.uid}
         meta = {"name": f"cancel-{effect.uid}", "namespace": flow.metadata.namespace, "ownerReferences": [target]}
         command = {
@@ -255,7 +266,7 @@ class FlowActions:
         self._caches.jobs.put(job)
 
     def _refuse(self, memory: FlowMemory, name: str, reason: FlowReason, message: str, now: float) -> None:
-        """Remember that a Job cannot be made, and when it is tried again."""
+        """Record that a Job cannot be created, and when its creation is tried again."""
         times = memory.refusals.get(name, 0)
         memory.refusals[name] = times + 1
         pause = min(_FIRST_RETRY * 2.0 ** min(times, 60), _LONGEST_RETRY)

@@ -1,4 +1,4 @@
-"""Keeps every flow where its lifecycle says it should be: facts, decide, carry out, record. No rule of a flow is in this file."""
+"""Reconciles flows: reads the facts, decides, carries out the decision and records Events. The rules of flows are elsewhere."""
 
 from __future__ import annotations
 
@@ -25,23 +25,24 @@ __all__ = ["FlowController"]
 log = structlog.get_logger()
 
 _MOST_NAMED: Final = 10
-"""Jobs that an Event names."""
+"""Most Jobs that one Event names."""
 
 
 class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
-    """Makes the Jobs of flows and tells how they are.
+    """Creates the Jobs of flows and writes the status of flows.
 
     Args:
-        shared: what is watched, and the ways out.
+        shared: clients, caches, clock and metrics of the process.
         actions: the writes.
-        probes: what asks pods.
-        memories: what is remembered beside.
-        queue: keys of flows to look at.
-        most_requeues: after how many refusals in a row an Event says that a Job cannot be made; negative: never.
+        probes: the controller that probes pods.
+        memories: the memory of each flow.
+        queue: the keys of flows to reconcile.
+        most_requeues: the number of consecutive refusals after which an Event reports that a Job cannot be created. A negative
+            number means never.
     """
 
     ROUNDS = 12
-    """A flow that starts and ends at once takes six."""
+    """Most decisions in one reconcile. A flow that starts and ends at once needs six."""
 
     def __init__(
         self,
@@ -57,7 +58,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         self._caches, self._metrics = shared.caches, shared.metrics
         self._actions, self._probes, self._most_requeues = actions, probes, most_requeues
 
-    def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - it is that of the current spec
+    def _facts(self, record: JobFlow, memory: FlowMemory) -> FlowFacts:  # noqa: ARG002 - `of` returns the memory for the current spec
         return facts_of(self._caches, record, self._memories.of(record), self._now())
 
     async def _act(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> float | None:
@@ -71,7 +72,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         self._probes.want(key, ())
 
     async def _step(self, facts: FlowFacts, memory: FlowMemory, decision: FlowDecision) -> bool:
-        """Carry out one decision; whether to decide again at once."""
+        """Carry out one decision. Return whether the next decision follows at once."""
         flow = facts.flow
         if decision.exit_codes:
             there = [facts.jobs[name] for name in decision.exit_codes if name in facts.jobs]
@@ -80,7 +81,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
             memory.exit_codes |= {job.metadata.name: (job.metadata.uid, codes[job.metadata.name]) for job in there}
             return True
         if flow.metadata.is_terminating and decision.status is not None:
-            flow = await self._write_status(flow, memory, decision.status)  # before it goes
+            flow = await self._write_status(flow, memory, decision.status)  # while the flow still exists
         if decision.effects:
             made = await self._actions.carry_out(facts, memory, decision.effects)
             for name in made:
@@ -93,7 +94,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
             return not any(isinstance(effect, ReleaseFlow) for effect in decision.effects)
         before = flow.status.state.phase
         if decision.phase is before and (pause := memory.pace.wait()):
-            self._queue.add_after(flow.key, pause)  # a status that may not be written yet is not worked out either
+            self._queue.add_after(flow.key, pause)  # the status is computed only when it may be written
             return False
         if flow.metadata.is_terminating or decision.status is None or decision.status == flow.status:
             return memory.forget_ghosts(facts.jobs)
@@ -103,7 +104,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         return were_ghosts or decision.waits_for_status or decision.status.state.phase is not before
 
     async def _write_status(self, flow: JobFlow, memory: FlowMemory, status: FlowStatus) -> JobFlow:
-        """Write the status if it has changed; the flow as it is then."""
+        """Write the status if it has changed. Return the flow with the written status."""
         old, new = flow.status.state.phase, status.state.phase
         if status == flow.status:
             return flow
@@ -117,7 +118,7 @@ class FlowController(Reconciler[JobFlow, FlowFacts, FlowDecision, FlowMemory]):
         return written
 
     def _give_up(self, flow: JobFlow, memory: FlowMemory) -> None:
-        """Tell users of Jobs that were refused too often; they are tried on, but rarely."""
+        """Record an Event for each Job that was refused too often. The creation is still tried again, but rarely."""
         for name, refused in memory.refused.items():
             if memory.refusals.get(name) == self._most_requeues + 1 and self._most_requeues >= 0:
                 memory.refusals[name] += 1

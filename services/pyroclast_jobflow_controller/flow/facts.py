@@ -1,4 +1,4 @@
-"""What is known of a flow at this moment, put together for a decision."""
+"""Collects the facts of a flow for one decision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["facts_of"]
 
 
 def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> FlowFacts:
-    """The facts of `flow` at `now`, in seconds since the epoch."""
+    """Return the facts of `flow` at `now`, in seconds since the epoch."""
     namespace = flow.metadata.namespace
     jobs: dict[str, Job] = dict(memory.ghosts)
     labelled: dict[str, Job] = {}
@@ -51,6 +51,9 @@ def facts_of(caches: Caches, flow: JobFlow, memory: FlowMemory, now: float) -> F
 
 
 def _is_of_flow(job: Job) -> bool:
-    """Whether a flow controls `job`: then it counts for that one alone, which may be a namesake that is gone."""
+    """Whether a JobFlow is the controller of `job`.
+
+    Such a Job belongs to that flow alone, also when the flow is a deleted namesake.
+    """
     owner = job.metadata.controller
     return owner is not None and owner.kind == JOB_FLOWS.kind and owner.api_version == JOB_FLOWS.api_version

@@ -1,4 +1,4 @@
-"""What the controller remembers of each flow beside what the cluster shows. All of it may be lost."""
+"""State of each flow that is not in the cluster. All of it may be lost."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ __all__ = ["FlowMemories", "FlowMemory"]
 
 @dataclass(slots=True)
 class FlowMemory(Memory):
-    """Of one flow."""
+    """The state of one flow."""
 
     spec: FlowSpec = field(default_factory=FlowSpec)
     graph: Graph = field(default_factory=lambda: graph.build(FlowSpec()))
     ghosts: dict[str, Job] = field(default_factory=dict)
-    """Jobs that had ended when they were deleted, until the status says so."""
+    """Jobs that had ended when they were deleted, until the status records their end."""
     refused: dict[str, Refused] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
-    """How often in a row the Job of that name was refused."""
+    """The number of consecutive refusals by Job name."""
     exit_codes: dict[str, tuple[str, int | None]] = field(default_factory=dict)
-    """Of Jobs that ended: uid and exit code."""
+    """UID and exit code of ended Jobs, by name."""
     answers: dict[ProbeRequest, ProbeAnswer] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)
-    """Uids of Jobs whose termination was asked for."""
+    """UIDs of the Jobs for which a termination Command was created."""
     written: str = ""
-    """The resourceVersion of our last write of the status: its echo needs no look."""
+    """The resourceVersion after the last status write. The watch event of that version needs no reconcile."""
 
     def forget_ghosts(self, told: Mapping[str, Job]) -> bool:
-        """The status says how the Jobs that were `told` are: those that are gone, and were told or replaced, can be forgotten.
+        """Remove the deleted Jobs whose end the status records, or that a new Job replaces. `told` are the Jobs in the status.
 
-        Returns whether there were any: then it is to be decided again, as one may be in its own way.
+        Return whether any were removed. Then the flow needs another decision, because such a Job may have blocked its successor.
         """
         before = len(self.ghosts)
         self.ghosts = {name: ghost for name, ghost in self.ghosts.items() if _is_news(ghost, told.get(name))}
         return len(self.ghosts) < before
 
     def take(self, request: ProbeRequest, answer: ProbeAnswer) -> bool:
-        """Keep the answer of a probe in place of those before it; whether it is another."""
+        """Store the answer of a probe and remove the older answers. Return whether the answer has changed."""
         if self.answers.get(request) == answer:
             return False
         about = request.entry, request.target
@@ -52,12 +52,12 @@ class FlowMemory(Memory):
         return True
 
     def forget_refusals(self) -> None:
-        """What Jobs are made of has changed: all may be tried at once."""
+        """Forget all refusals, because the flow or a template has changed and every Job may succeed now."""
         self.refused.clear()
         self.refusals.clear()
 
     def forget_job(self, name: str) -> None:
-        """A Job of that name was made: what is known of its predecessors is out of date."""
+        """Remove the state of earlier Jobs with the name `name`, after a new Job was created."""
         self.refused.pop(name, None)
         self.refusals.pop(name, None)
         self.ghosts.pop(name, None)
@@ -65,15 +65,18 @@ class FlowMemory(Memory):
 
 
 def _is_news(ghost: Job, told: Job | None) -> bool:
-    """Whether the end of a Job came after what was told of its name."""
+    """Whether the status does not record the end of `ghost` yet.
+
+    `told` is the Job of that name in the status, None when the status has no such Job.
+    """
     return told is None or (told is not ghost and told.metadata.uid == ghost.metadata.uid)
 
 
 class FlowMemories(Memories[JobFlow, FlowMemory]):
-    """The memories of all flows, each with the graph of its current spec."""
+    """The state of all flows, each with the graph of its current spec."""
 
     def of(self, record: JobFlow) -> FlowMemory:
-        """The memory of the flow, with the graph of its current spec."""
+        """Return the state of the flow, with the graph of its current spec."""
         memory = super().of(record)
         if memory.spec is not record.spec:
             if memory.spec != record.spec:

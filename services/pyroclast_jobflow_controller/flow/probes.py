@@ -1,4 +1,4 @@
-"""Runs the probes of waiting entries, again and again until they pass, and wakes the flow when the answer changes."""
+"""Runs the probes of waiting entries until they pass, and enqueues the flow when the result of a probe changes."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = ["ProbeController", "ProbeKey"]
 log = structlog.get_logger()
 
 _FIRST_PAUSE = 1.0
-"""Seconds until probes that did not pass are run again; doubles up to the period of the settings."""
+"""Seconds until a failed probe runs again. The pause doubles up to the period of the settings."""
 
 _PODS_ARE_GOOD = 0.2
-"""Seconds for which the pods of a target are good for all entries that probe it."""
+"""Seconds for which the listed pods of a target are reused by all entries that probe the target."""
 
 _LONGEST_PROBLEM = 300
-"""Characters that are told of what did not pass: paths are as users like them, and answers as pods do."""
+"""Most characters of a probe failure in a message: the paths come from users and the answers from pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeKey:
-    """The probes of one entry at one of its targets."""
+    """Identifies the probes of one entry against one of its targets."""
 
     flow: Key
     entry: str
@@ -52,7 +52,7 @@ class ProbeKey:
 
 @dataclass(slots=True)
 class _Course:
-    """How it went so far: `passes` in a row, and the pause before the next try."""
+    """The course of a probe. `passes` counts consecutive successes. `pause` is the time in seconds until the next run."""
 
     request: ProbeRequest
     passes: int = 0
@@ -60,15 +60,15 @@ class _Course:
 
 
 class ProbeController:
-    """As many probes at the same time as the queue has workers; one that hangs is given up after the timeout of the settings.
+    """Runs probes, as many at the same time as the queue has workers. A probe that hangs ends after the timeout of the settings.
 
     Args:
-        client: the API server, for the pods' addresses.
-        reach: goes out to them.
-        memories: takes the answers.
-        flows: the flows to wake.
-        queue: probes to run.
-        settings: period, threshold.
+        client: the client of the API server, to read the addresses of pods.
+        reach: sends HTTP requests and opens TCP connections to pods.
+        memories: the state of each flow, in which the results are stored.
+        flows: the queue of flow keys; a flow is enqueued when its result changes.
+        queue: the keys of probes to run.
+        settings: the period and the success threshold.
     """
 
     def __init__(
@@ -90,10 +90,10 @@ class ProbeController:
         self._courses: dict[Key, dict[ProbeKey, _Course]] = {}
 
     def enqueue_all(self) -> None:
-        """Nothing to begin with: flows say what they want."""
+        """Do nothing: each flow requests its probes when it is reconciled."""
 
     def want(self, flow: Key, requests: Sequence[ProbeRequest]) -> None:
-        """From now on these are the probes of the flow."""
+        """Replace the probes of a flow by `requests`."""
         before = self._courses.pop(flow, {})
         if not requests:
             return
@@ -106,7 +106,7 @@ class ProbeController:
                 self._queue.add(key)
 
     def clear(self, selected: Callable[[Key], bool]) -> None:
-        """Forget the probes of all flows for which `selected` holds."""
+        """Remove the probes of all flows for which `selected` returns True."""
         for flow in [flow for flow in self._courses if selected(flow)]:
             del self._courses[flow]
 
@@ -129,13 +129,13 @@ class ProbeController:
             self._queue.add_after(key, min(pause, self._period))
 
     async def _running(self, job: Key) -> list[Pod]:
-        """The pods of the Job of that name that run: no other is ready."""
+        """List the running pods of the Job named `job`. A pod that does not run is never ready."""
         selector, running = f"{keys.JOB_NAME}={job.name}", f"status.phase={PodPhase.RUNNING}"
         items, _ = await self._client.list(PODS, job.namespace, label_selector=selector, field_selector=running)
         return [msgspec.convert(item, Pod) for item in items]
 
     async def _missing(self, namespace: str, request: ProbeRequest) -> str:
-        """What does not pass, in words; empty when all does."""
+        """Return the failure of the first probe that does not pass. The text is empty when all probes pass."""
         for job in request.jobs:
             pods = [pod for pod in await self._pods.get(Key(namespace, job.name)) if _is_of(pod, job)]
             checks = [(http.task_name, partial(self._reach.get, probe=http)) for http in request.http]
@@ -146,7 +146,10 @@ class ProbeController:
         return ""
 
     async def _at_pods(self, pods: Sequence[Pod], task: str, check: Callable[[str], Awaitable[str]]) -> str:
-        """What does not pass at the ready pods of a task, of which there must be one; an empty name means all tasks."""
+        """Probe all ready pods of a task, of which there must be at least one. An empty task name means all tasks.
+
+        Return the first failure, or an empty text.
+        """
         ready = [pod for pod in pods if task in ("", members.task_of(pod)) and _is_ready(pod)]
         if not ready:
             return f"no pod of task {task} is ready" if task else "no pod is ready"
@@ -159,7 +162,7 @@ class ProbeController:
 
 
 def _is_of(pod: Pod, job: ProbedJob) -> bool:
-    """Whether `pod` is of that very Job: one of its name that is gone may have left its pods."""
+    """Whether `pod` belongs to the Job with this UID. A deleted Job of the same name may have left pods behind."""
     owner = members.owner_of(pod)
     return owner is not None and owner.uid == job.uid
 

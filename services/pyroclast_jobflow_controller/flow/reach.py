@@ -1,4 +1,4 @@
-"""Going out to pods: HTTP requests and TCP connections, within a time limit, and to no address that is not a pod's."""
+"""HTTP requests and TCP connections to pods, with a time limit, and only to addresses that pods have."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Reach"]
 
 
 class Reach:
-    """An async context manager. All answers are what went wrong, in words; empty when all is well.
+    """Probes pods; an async context manager. Each result is the failure as a text, empty on success.
 
     Args:
-        timeout: seconds for one probe from beginning to end.
-        local: whether loopback and link-local addresses are probed too: with pods that are processes of this machine they are
-            what pods have, on a cluster they are a way to what only the machine itself should reach.
+        timeout: the limit in seconds for a whole probe.
+        local: whether loopback and link-local addresses are probed too. Pods that are processes of this machine have such
+            addresses. On a cluster they would give access to services of the machine itself.
     """
 
     def __init__(self, timeout: float, *, local: bool = False) -> None:
@@ -39,7 +39,10 @@ class Reach:
             await self._session.close()
 
     async def get(self, ip: str, probe: HttpGetProbe) -> str:
-        """Whether GET is answered with a status from 200 to 399. Redirections are not followed, bodies not read."""
+        """Send a GET request. A status from 200 to 399 is a success.
+
+        Redirections are not followed and the body is not read.
+        """
         problem = self._forbidden(ip)
         if problem or self._session is None:
             return problem or "probes are not running"
@@ -54,7 +57,7 @@ class Reach:
             return f"{url}: {_words(error)}"
 
     async def connect(self, ip: str, port: int) -> str:
-        """Whether a connection is accepted."""
+        """Open a TCP connection. A connection that the pod accepts is a success."""
         problem = self._forbidden(ip)
         if problem:
             return problem
@@ -64,13 +67,13 @@ class Reach:
         except (OSError, OverflowError, TimeoutError) as error:
             return f"{ip} port {port}: {_words(error)}"
         writer.close()
-        with contextlib.suppress(OSError, TimeoutError):  # the connection stood: how it ends is not asked
+        with contextlib.suppress(OSError, TimeoutError):  # the connection was accepted, so an error on closing does not matter
             async with asyncio.timeout(self._timeout):
                 await writer.wait_closed()
         return ""
 
     def _forbidden(self, ip: str) -> str:
-        """Why an address is not probed; empty when it is."""
+        """Return the reason why the address is not probed. The text is empty when the address is allowed."""
         try:
             address = ipaddress.ip_address(ip)
         except ValueError:

@@ -1,4 +1,4 @@
-"""From what changes in the cluster to the flows that have to be looked at."""
+"""Maps changes in the cluster to the flows that must be reconciled."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pyroclast_jobflow_controller.shared import Shared
 __all__ = ["FlowWatch"]
 
 _DEBOUNCE: Final = 0.02
-"""Seconds in which the changes of a flow's Jobs are gathered before the flow is looked at …"""
+"""Seconds during which changes of a flow's Jobs are collected before the flow is reconciled."""
 
 _PER_ENTRY: Final = 0.0005
-"""… and so many more for each entry, because looking at many takes longer."""
+"""Further seconds for each entry of the flow, because the reconcile of a large flow takes longer."""
 
 _UNHURRIED: Final = 4
-"""So many times that for changes by which nothing can start, as a rule: a Job that has not ended."""
+"""The factor on the pause per entry for changes that normally start no Job, such as those of an unfinished Job."""
 
 
 class FlowWatch:
-    """Puts the keys of flows on the queue, and remembers how Jobs ended that are gone."""
+    """Enqueues the keys of flows, and keeps deleted Jobs that had ended."""
 
     def __init__(self, shared: Shared, queue: ShardedQueue[Key], memories: FlowMemories) -> None:
         self._caches = shared.caches
@@ -41,11 +41,11 @@ class FlowWatch:
             return
         memory = self._memories.known(flow.key)
         if new is not None and memory is not None and memory.written == new.metadata.resource_version:
-            return  # the echo of our own write
+            return  # the watch event of our own write
         self._queue.add(flow.key)
 
     def _template(self, old: JobTemplate | None, new: JobTemplate | None) -> None:
-        """A template that appears or changes may be waited for."""
+        """Enqueue the flows that use a template after the template was created or changed."""
         if new is not None and (old is None or old.spec != new.spec):
             for flow in self._caches.flows.informer.by_index(TEMPLATE, str(new.key)):
                 if (memory := self._memories.known(flow.key)) is not None:
@@ -59,15 +59,15 @@ class FlowWatch:
         for key in flows_of(job):
             memory = self._memories.known(key)
             if old is None and memory is not None and _is_echo(memory, job):
-                continue  # the flow knows
+                continue  # the reconcile that created the Job knows it already
             if new is None and memory is not None and _ended_for(memory, job):
                 memory.ghosts[job.metadata.name] = job
             self._queue.add_after(key, self._delay(key, memory, is_urgent=new is None or new.status.state.phase.is_finished))
 
     def _delay(self, key: Key, memory: FlowMemory | None, *, is_urgent: bool) -> float:
-        """Seconds until a flow is looked at after a change of a Job.
+        """Return the seconds until a flow is reconciled after a change of a Job.
 
-        A change by which nothing can start is only told in the status, so it waits until that may be written again.
+        A change that starts no Job only affects the status, so the flow waits until its status may be written again.
         """
         if memory is None:
             return _DEBOUNCE
@@ -81,19 +81,19 @@ class FlowWatch:
 
 
 def _is_echo(memory: FlowMemory, job: Job) -> bool:
-    """Whether `job` is one that was just made for the flow, which happens here alone, or is found when it is tried again."""
+    """Whether the event announces a Job that was just created for the flow. Only this controller creates such Jobs."""
     owner = job.metadata.controller
     return owner is not None and owner.uid == memory.uid and job.status.state.phase is JobPhase.NEW
 
 
 def _ended_for(memory: FlowMemory, job: Job) -> bool:
-    """Whether `job` belonged to the flow, and had ended."""
+    """Whether `job` belonged to the flow and had ended."""
     owner = job.metadata.controller
     return owner is not None and owner.uid == memory.uid and job.status.state.phase.is_finished
 
 
 def _looks_the_same(old: Job, new: Job) -> bool:
-    """Whether nothing changed that a flow looks at."""
+    """Whether no field changed that the flow depends on."""
     before, after = old.metadata, new.metadata
     return (
         old.status == new.status

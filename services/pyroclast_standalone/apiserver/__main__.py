@@ -1,4 +1,4 @@
-"""`python -m pyroclast_standalone.apiserver`: serve a Kubernetes API from a directory."""
+"""The program `python -m pyroclast_standalone.apiserver`: serves a Kubernetes API from a directory."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Serve until told to stop; exit status 1 with one line when that cannot be."""
+    """Serve until a signal arrives. When the server cannot start or continue, print one line and return exit status 1."""
     arguments = _arguments(argv)
     try:
-        import uvloop  # noqa: PLC0415 - where it exists
+        import uvloop  # noqa: PLC0415 - optional
 
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     except ImportError:

@@ -1,4 +1,4 @@
-"""The server as a whole: parts made and joined, started and stopped."""
+"""The server as a whole: creates, connects, starts and stops its parts."""
 
 from __future__ import annotations
 
@@ -45,12 +45,13 @@ from .kinds import builtin_strategies
 
 __all__ = ["Server", "serving"]
 
-_RESTART_GAP: Final = 100_000  # revisions skipped at start: what was seen but not yet written is never numbered again
+# revisions that are skipped at the start: a client may have seen ones that were not written before a crash
+_RESTART_GAP: Final = 100_000
 _SHUTDOWN_SECONDS: Final = 2.0
 
 
 class Server:
-    """The parts of a server. Nothing listens yet."""
+    """The parts of a server that does not listen yet."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class Server:
         self._journal = journal
 
     def load(self) -> None:
-        """Read the journal, serve the stored definitions, make what every cluster has."""
+        """Read the journal, serve the stored custom resources, and create the default objects of a cluster."""
         if self._journal is not None:
             import orjson  # noqa: PLC0415
 
@@ -126,7 +127,7 @@ class Server:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to do in the background."""
+        """Whether no background work is left."""
         return all(each.worker.is_idle for each in self._controllers)
 
     @property
@@ -139,10 +140,10 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run what works in the background; everything is closed at the end.
+        """Run the background tasks. At the end, everything is closed.
 
         Raises:
-            JournalFailed: in a group, when writes can no longer be made to last.
+            JournalFailed: writes can no longer be stored durably. Raised within an exception group.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -179,15 +180,15 @@ async def serving(
     audit_log: Path | None = None,
     **options: Any,  # noqa: ANN401 - passed on to Server
 ) -> AsyncIterator[tuple[Server, str]]:
-    """Serve on 127.0.0.1 until the block ends; gives the server and its URL. `directory/kubeconfig` is written first.
+    """Serve on 127.0.0.1 until the block ends. Yield the server and its URL. First write `directory/kubeconfig`.
 
     Raises:
         DamagedData: the data directory cannot be used.
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
     identity = Identity(directory)
     if not identity.is_complete:
-        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB that only the first start pays
+        from pyroclast_standalone.apiserver.access import certificates  # noqa: PLC0415 - 90 ms and 10 MB, only at the first start
 
         certificates.make(identity)
     journal = None if in_memory else SqliteJournal(directory / "state.db")

@@ -1,4 +1,4 @@
-"""The HTTP face: requests become contexts, answers become responses; who asks, whether they may, and the audit on the way."""
+"""The HTTP layer: turns requests into contexts and answers into responses, with authentication, authorization and audit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Faults", "Front"]
 _log = logging.getLogger(__name__)
 _METHODS_WITH_BODY: Final = {"POST", "PUT", "PATCH", "DELETE"}
 _WANTED: Final = Wanted()
-_FAILED: Final = 400  # answers from here on are Statuses
+_FAILED: Final = 400  # answers from this status on are Statuses
 _CACHING: Final = "no-cache, private"
 
 
@@ -38,7 +38,7 @@ class Faults(Protocol):
     """Faults that a test injects into requests."""
 
     async def before(self, info: RequestInfo) -> status.StatusError | None:
-        """Wait, and give the error that the request fails with, if any."""
+        """Delay the request. Return the error with which it fails, or None."""
 
 
 class Front:
@@ -64,7 +64,7 @@ class Front:
         self._now = now
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one request; whatever goes wrong becomes a Status."""
+        """Answer one request. Every error becomes a Status."""
         query = Query(dict(reversed(list(request.query.items())))) if request.query_string else Query({})
         info = resolve(request.method, request.rel_url.raw_path, query)
         context = Context(info, query, request.headers, b"", ANONYMOUS, _WANTED, self._now())
@@ -76,7 +76,7 @@ class Front:
             answer = _failure(status.of_document(error))
         except ConnectionError:
             raise
-        except Exception:  # noqa: BLE001 - the top of a request: told in the log and as a Status
+        except Exception:  # noqa: BLE001 - top level of a request: logged and returned as a Status
             _log.exception("request.failed: %s %s", request.method, request.path_qs)
             answer = _failure(status.internal("see the server's log"))
         if isinstance(answer, Streamed):
@@ -113,7 +113,7 @@ class Front:
         return await self._dispatcher.answer(context, request.method)
 
     def _impersonate(self, request: web.BaseRequest, context: Context) -> None:
-        """Let a user who may act as the one whom the headers name."""
+        """Replace the user by the impersonated one, if the user may impersonate."""
         headers = request.headers
         user = impersonated(headers, lambda name: list(headers.getall(name, [])))
         if user is None:
@@ -154,7 +154,7 @@ async def _body(request: web.BaseRequest) -> bytes:
         raise _too_large()
     content = request.content
     try:
-        body = content.read_nowait() if content.is_eof() else await request.read()  # most came with the head
+        body = content.read_nowait() if content.is_eof() else await request.read()  # most bodies arrive together with the headers
     except web.HTTPRequestEntityTooLarge:
         raise _too_large() from None
     except HttpProcessingError as error:

@@ -1,4 +1,4 @@
-"""The server inside another program: for tests, with handles on its clock, its history and its mishaps."""
+"""The server inside another program, for tests. Tests can control its clock, its history and its faults."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _REASONS: Final = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500:
 
 @dataclass(slots=True)
 class _Mishaps:
-    """What is to go wrong with the next requests. `latency` in seconds, before every one."""
+    """The faults of the next requests. `latency` is the delay of every request in seconds."""
 
     latency: float = 0.0
     planned: list[tuple[str, str, int]] = field(default_factory=list)
     seen: list[RequestInfo] = field(default_factory=list)
 
     async def before(self, info: RequestInfo) -> status.StatusError | None:
-        """Wait, remember the request, and give the failure planned for it, if any."""
+        """Delay and record the request. Return the planned error for it, or None."""
         self.seen.append(info)
         if self.latency:
             await asyncio.sleep(self.latency)
@@ -46,12 +46,12 @@ class _Mishaps:
 
 
 class RunningServer:
-    """A server that is being served.
+    """A running server.
 
     Attributes:
-        url: Where it listens.
-        kubeconfig: File with the administrator's credentials.
-        server: Its parts.
+        url: the URL of the server.
+        kubeconfig: the file with the administrator's credentials.
+        server: the parts of the server.
     """
 
     def __init__(self, server: Server, url: str, kubeconfig: Path, mishaps: _Mishaps) -> None:
@@ -62,7 +62,7 @@ class RunningServer:
 
     @property
     def latency(self) -> float:
-        """Seconds that every request waits before it is answered."""
+        """The delay of every request in seconds."""
         return self._mishaps.latency
 
     @latency.setter
@@ -70,41 +70,41 @@ class RunningServer:
         self._mishaps.latency = seconds
 
     def fail_next(self, verb: str, resource: str, code: int) -> None:
-        """Answer the next request of that verb and plural (`*` for any) with this HTTP code, and do nothing else."""
+        """Answer the next request of that verb and plural (`*` for any) with this HTTP code, without processing it."""
         self._mishaps.planned.append((verb, resource, code))
 
     def compact(self) -> None:
-        """Forget all history, so that older resourceVersions and continue tokens are expired."""
+        """Remove all history, so that older resourceVersions and continue tokens are expired."""
         store = self.server.store
         for collection in store.collections():
             collection.compact(store.revision)
 
     def drop_watches(self) -> None:
-        """End every watch, as a server that restarts does."""
+        """End every watch, as a restart of the server does."""
         for collection in self.server.store.collections():
             for subscription in list(collection.subscriptions):
                 subscription.close()
 
     async def settle(self, *, within: float = 10.0) -> None:
-        """Wait until garbage collector, namespaces and definitions have nothing left to do.
+        """Wait until the controllers of the server have no work left.
 
         Raises:
-            TimeoutError: they still had after `within` seconds.
+            TimeoutError: they still had work after `within` seconds.
         """
         async with asyncio.timeout(within):
             while not self.server.is_settled:
                 await asyncio.sleep(_SETTLE_STEP)
 
     def history(self, resource: str) -> list[Change]:
-        """The changes that are kept of a collection (`pods`, `jobs.batch.volcano.sh`), oldest first."""
+        """Return the stored changes of a collection (`pods`, `jobs.batch.volcano.sh`), oldest first."""
         return self.server.store.collection(resource).changes()
 
     def requests(self) -> Counter[tuple[str, str]]:
-        """How often each verb was asked of each resource so far."""
+        """Count the requests so far by verb and resource."""
         return Counter((info.verb, info.resource or info.path) for info in self._mishaps.seen)
 
     def forget_requests(self) -> None:
-        """Count requests from zero."""
+        """Reset the count of requests."""
         self._mishaps.seen.clear()
 
 
@@ -119,7 +119,7 @@ async def running_server(
     now: Callable[[], float] = time.time,
     schedulers: Sequence[str] = (),
 ) -> AsyncIterator[RunningServer]:
-    """Serve on a free port of 127.0.0.1 until the block ends; in a directory that is removed afterwards unless one is given."""
+    """Serve on a free port of 127.0.0.1 until the block ends. Without a directory, a temporary one is used."""
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pyroclast-")))

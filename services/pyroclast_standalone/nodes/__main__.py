@@ -1,4 +1,4 @@
-"""`python -m pyroclast_standalone.nodes`: simulated nodes for any API server."""
+"""The program `python -m pyroclast_standalone.nodes`: simulated nodes for any API server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .settings import NodesSettings
 
 
 def main() -> int:
-    """Run the service; its exit status."""
+    """Run the service. Return the exit status."""
     settings = parse(NodesSettings, sys.argv[1:], "pyroclast-nodes")
     return run_service("nodes", settings, run)
 

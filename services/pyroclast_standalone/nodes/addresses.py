@@ -1,4 +1,4 @@
-"""Addresses of pods: each pod has one of its own until it has ended."""
+"""Addresses of pods. Each pod has its own address until it has ended."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["AddressPool"]
 
 @dataclass(slots=True)
 class AddressPool:
-    """Gives out the addresses of `network` in turn, so that one that was given back is not seen again soon.
+    """Allocates the addresses of `network` in turn, so that a released address is not reused soon.
 
-    `last`: the number in the network of the address that was given out last.
+    `last` is the number, within the network, of the address that was allocated last.
     """
 
     network: ipaddress.IPv4Network
     last: int = 0
-    _owners: dict[int, str] = field(default_factory=dict)  # uids of pods
+    _owners: dict[int, str] = field(default_factory=dict)  # UIDs of pods
 
     def take(self, uid: str) -> str:
-        """A free address for a pod.
+        """Allocate a free address for a pod.
 
         Raises:
-            RuntimeError: all are taken.
+            RuntimeError: all addresses are allocated.
         """
         first, size = int(self.network.network_address) + 1, self.network.num_addresses - 2
         for step in range(size):
@@ -35,10 +35,10 @@ class AddressPool:
         raise RuntimeError(f"no free pod address in {self.network}")
 
     def keep(self, uid: str, address: str) -> None:
-        """Enter the address that a pod has already."""
+        """Record the address that a pod already has."""
         self._owners[int(ipaddress.ip_address(address))] = uid
 
     def give_back(self, uid: str, address: str) -> None:
-        """A pod no longer needs its address, which may belong to another one by now."""
+        """Release the address of a pod, unless it belongs to another pod by now."""
         if address and self._owners.get(number := int(ipaddress.ip_address(address))) == uid:
             del self._owners[number]

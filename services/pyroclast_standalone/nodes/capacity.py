@@ -1,4 +1,4 @@
-"""What a node has room for: the node itself refuses a pod that does not fit, whoever bound it. Pure."""
+"""The capacity of a node. Like a kubelet, the node rejects a bound pod that does not fit. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _PODS = "pods"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node does not take a pod, in the kubelet's words."""
+    """The reason why a node rejects a pod, with the kubelet's messages."""
 
     reason: str
     message: str
 
 
 def pod_requests(pod: records.Pod) -> Counter[str]:
-    """What a pod takes of a node, in thousandths: containers and sidecars, or the largest init container, and overhead."""
+    """Return the requests of a pod in thousandths: containers and sidecars, or the largest init container, plus overhead."""
     together: Counter[str] = Counter()
     largest: Counter[str] = Counter()
     for container in pod.spec.init_containers:
@@ -40,14 +40,14 @@ def pod_requests(pod: records.Pod) -> Counter[str]:
 
 @dataclass(slots=True)
 class Ledger:
-    """The requests of the pods that a node has taken, by their uids."""
+    """The requests of the pods on a node, by UID."""
 
     allocatable: Mapping[str, Any]
     _used: Counter[str] = field(default_factory=Counter)
     _held: dict[str, Counter[str]] = field(default_factory=dict)
 
     def take(self, uid: str, requests: Counter[str]) -> Refusal | None:
-        """Enter a pod, or say why it does not fit."""
+        """Add a pod. Return the rejection if it does not fit."""
         if uid in self._held:
             return None
         for name, wanted in requests.items():
@@ -60,13 +60,13 @@ class Ledger:
         return None
 
     def enter(self, uid: str, requests: Counter[str]) -> None:
-        """Enter a pod that is there already, whether it fits or not."""
+        """Add a pod that is already on the node, whether it fits or not."""
         self.release(uid)
         self._held[uid] = requests
         self._used.update(requests)
 
     def release(self, uid: str) -> None:
-        """Strike out a pod that has ended."""
+        """Remove a pod that has ended."""
         self._used.subtract(self._held.pop(uid, Counter()))
 
 

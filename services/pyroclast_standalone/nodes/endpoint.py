@@ -1,4 +1,4 @@
-"""The HTTPS endpoint of the nodes, as a kubelet has it: where the API server gets the logs of containers."""
+"""The HTTPS endpoint of the nodes, like that of a kubelet, from which the API server reads the logs of containers."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .runtime import Runtime
 
 __all__ = ["Endpoint", "serving_context"]
 
-_FOLLOW_SECONDS = 0.2  # how soon a follower sees a new line
+_FOLLOW_SECONDS = 0.2  # how soon a follower gets a new line
 
 
 class Endpoint:
-    """Serves the containers of all nodes on one port; whoever can reach it may read the logs, so it belongs on loopback."""
+    """Serves the logs of all nodes on one port. There is no authentication, so the port must only be open on loopback."""
 
     def __init__(self, keeper: PodKeeper, runtime: Runtime) -> None:
         self._keeper, self._runtime = keeper, runtime
 
     @asynccontextmanager
     async def serving(self, address: str, port: int) -> AsyncIterator[int]:
-        """Serve until left; the port that is used."""
+        """Serve until the block ends. Yield the port."""
         application = web.Application()
         application.router.add_get("/healthz", self._health)
         application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", self._logs)
@@ -112,7 +112,10 @@ class Endpoint:
 
 
 def serving_context(address: str) -> ssl.SSLContext:
-    """TLS with a key and a self-signed certificate made now: API servers do not verify those of kubelets unless told to."""
+    """Return a TLS context with a new key and self-signed certificate.
+
+    API servers do not verify kubelet certificates by default.
+    """
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - slow to import, needed once
     from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
 
@@ -122,7 +125,7 @@ def serving_context(address: str) -> ssl.SSLContext:
     own = certificate(f"pyroclast-nodes@{address}", "", key=key, issuer=None, issuer_key=key, now=datetime.now(UTC))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys from files only; this one is private
+    with tempfile.TemporaryDirectory() as folder:  # the ssl module reads keys only from files; this one is private
         path = Path(folder) / "pair.pem"
         path.write_bytes(pem(key) + own.public_bytes(Encoding.PEM))
         context.load_cert_chain(path)

@@ -1,4 +1,4 @@
-"""The environment of a container: its variables with everything they refer to put in. Pure."""
+"""The environment of a container: its variables with all references resolved. Pure."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Read = Mapping[tuple[str, Key], Mapping[str, bytes] | None]
 
 
 class ConfigurationError(Exception):
-    """A container cannot be started as it is configured; the text is what the kubelet says."""
+    """A container cannot start with its configuration. The message is that of the kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod runs, as far as its environment can tell."""
+    """The addresses and the node of a pod, as far as environment variables can show them."""
 
     pod_ip: str
     host_ip: str
@@ -35,7 +35,7 @@ class Place:
 
 
 def references(pod: records.Pod, container: records.Container) -> list[Reference]:
-    """The ConfigMaps and Secrets that the variables of `container` come from."""
+    """Return the ConfigMaps and Secrets from which `container` has variables."""
     found: list[Reference] = []
     for source in container.env_from:
         found += _of(pod, source, {"configMapRef": "ConfigMap", "secretRef": "Secret"})
@@ -45,16 +45,16 @@ def references(pod: records.Pod, container: records.Container) -> list[Reference
 
 
 def environment(pod: records.Pod, container: records.Container, place: Place, read: Read) -> dict[str, str]:
-    """The variables of `container`.
+    """Return the variables of `container`.
 
     Args:
         pod: its pod.
         container: the container.
-        place: where it runs.
-        read: what `references` name, None for what does not exist.
+        place: the addresses and the node.
+        read: the contents of the objects in `references`. None for an object that does not exist.
 
     Raises:
-        ConfigurationError: something that is not optional does not exist.
+        ConfigurationError: a required object or key does not exist.
     """
     variables: dict[str, str] = {}
     for source in container.env_from:
@@ -75,12 +75,12 @@ def environment(pod: records.Pod, container: records.Container, place: Place, re
 
 
 def argv(container: records.Container, variables: Mapping[str, str]) -> list[str]:
-    """The command line, with references to variables put in."""
+    """Return the command line with references to variables expanded."""
     return [expand(word, variables) for word in (*container.command, *container.args)]
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with `$(NAME)` replaced where the variable exists, and `$$` by `$`."""
+    """Return `text` with `$(NAME)` replaced if the variable exists, and with `$$` replaced by `$`."""
     if "$" not in text:
         return text
     return _REFERENCE.sub(lambda found: "$" if found[0] == "$$" else variables.get(found[1], found[0]), text)

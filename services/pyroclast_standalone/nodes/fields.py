@@ -1,4 +1,4 @@
-"""The downward API: values of a pod's own fields and of its containers' resources. Pure."""
+"""The downward API: the values of a pod's fields and of its containers' resources. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BRACKETED = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
 
 
 def field_value(pod: records.Pod, path: str, *, pod_ip: str, host_ip: str) -> str | None:
-    """Value of `fieldRef.fieldPath`; None for a path that does not exist."""
+    """Return the value of `fieldRef.fieldPath`. None for a path that does not exist."""
     metadata = pod.metadata
     bracketed = _BRACKETED.fullmatch(path)
     if bracketed:
@@ -44,7 +44,10 @@ def field_value(pod: records.Pod, path: str, *, pod_ip: str, host_ip: str) -> st
 
 
 def resource_value(container: records.Container, reference: Mapping[str, Any], allocatable: Mapping[str, Any]) -> str | None:
-    """Value of a `resourceFieldRef`, rounded up to its divisor; a limit that is not set is what the node has."""
+    """Return the value of a `resourceFieldRef`, rounded up to its divisor.
+
+    For an unset limit it is the node's allocatable amount.
+    """
     side, _, name = str(reference.get("resource", "")).partition(".")
     kept = container.resources.limits if side == "limits" else container.resources.requests
     found = kept.get(name, allocatable.get(name) if side == "limits" else "0")

@@ -1,4 +1,4 @@
-"""The nodes: registered, kept alive by leases, and made to behave as their annotations ask."""
+"""The simulated nodes: registers them, renews their Leases, and sets the state that their annotations request."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ __all__ = ["Fleet", "SimulatedNode"]
 
 log = structlog.get_logger()
 
-_WORKERS = 16  # nodes written at the same time
-_RENEWALS_PER_SECOND = 20.0  # of all nodes together: what leases may cost the API server
-_SHORTEST_INTERVAL = 10.0  # seconds between renewals of one lease, as kubelets do
+_WORKERS = 16  # nodes that are written at the same time
+_RENEWALS_PER_SECOND = 20.0  # of all nodes together: the load of Leases on the API server
+_SHORTEST_INTERVAL = 10.0  # seconds between renewals of one Lease, as for kubelets
 _LEASE_NAMESPACE = "kube-node-lease"
 
 
 @dataclass(slots=True)
 class SimulatedNode:
-    """A simulated node: how it behaves and what its pods take. `is_counted`: the pods that it had at our start are entered."""
+    """A simulated node, its state and the allocation of its pods.
+
+    `is_counted` means that the pods from before the start are counted.
+    """
 
     name: str
     uid: str
@@ -43,15 +46,15 @@ class SimulatedNode:
 
 
 class Fleet:
-    """Serves the nodes it registers, and every other Node that carries the annotation `nodes.pyroclast.dev/simulated: "true"`.
+    """Runs the nodes that it registers, and every other Node with the annotation `nodes.pyroclast.dev/simulated: "true"`.
 
     Args:
-        client: of the API server.
-        nodes: informer of all nodes.
+        client: the client of the API server.
+        nodes: the informer of all nodes.
         names: the nodes to register.
-        fleet: the mark by which a restarted process knows them again.
-        shape: what each of them offers.
-        changed: called with the name of a node whose pods should be looked at again.
+        fleet: the mark by which a restarted process recognises its nodes.
+        shape: the resources and labels of each node.
+        changed: called with the name of a node whose pods must be reconciled.
     """
 
     def __init__(
@@ -76,29 +79,29 @@ class Fleet:
         return len(self._served)
 
     def get(self, name: str) -> SimulatedNode | None:
-        """The node of that name if it is ours."""
+        """Return the simulated node of that name. None when it is not one of these."""
         return self._served.get(name)
 
     def is_known(self, name: str) -> bool:
-        """Whether a Node of that name exists, ours or not."""
+        """Return whether a Node of that name exists, simulated or not."""
         return self._nodes.get(Key("", name)) is not None
 
     @property
     def unregistered(self) -> int:
-        """How many nodes are still to be registered."""
+        """How many nodes are not registered yet."""
         return len(self._to_register)
 
     async def keep(self) -> None:
-        """Register the nodes that do not exist yet and keep their statuses right, until cancelled; once all nodes are listed.
+        """Register missing nodes and update node statuses until cancelled. Starts after all nodes are listed.
 
-        A node that somebody deletes later stays away, as a machine that was taken out of a cluster would.
+        A node that is deleted later is not registered again, like a machine that was removed from the cluster.
         """
         for name in self._names:
             self._queue.add(name)
         await run_workers(self._queue, self._reconcile, _WORKERS)
 
     async def renew_leases(self) -> None:
-        """Renew all leases in turn, evenly spread over the interval, until cancelled."""
+        """Renew all Leases in turn, evenly distributed over the interval, until cancelled."""
         while True:
             names = sorted(self._served)
             interval = max(_SHORTEST_INTERVAL, len(names) / _RENEWALS_PER_SECOND)
@@ -161,16 +164,20 @@ class Fleet:
         try:
             await self._client.create(NODES, machines.node_object(name, self._fleet, self.shape, time.time()))
         except AlreadyExists:
-            return  # the watch will tell
+            return  # the watch delivers the change
         log.info("node.registered", node=name)
 
     async def _taint(self, node: records.Node, taints: Sequence[Mapping[str, Any]]) -> None:
-        """The API server puts a taint on every new node, and ours are ready at once; the others keep new pods away."""
+        """Write the taints of a node.
+
+        A ready node loses the taint that the API server sets on every new node. A node that is not ready gets a taint against
+        new pods.
+        """
         body = {"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": list(taints) or None}}
         try:
             await self._client.patch(NODES, node.key, body, PatchKind.MERGE)
         except Conflict:
-            return  # it has changed: the watch will bring it here again
+            return  # the node has changed: the watch event reconciles it again
 
     async def _renew(self, served: SimulatedNode, interval: float) -> None:
         body = machines.lease(served.name, served.uid, interval, time.time())

@@ -1,24 +1,24 @@
-"""Failures that a user asks for by annotations. Times are durations as Go writes them (`500ms`, `5s`, `1m30s`).
+"""Failures that a user requests with annotations. Times are durations in Go's format (`500ms`, `5s`, `1m30s`).
 
-On a pod, each with the prefix `nodes.pyroclast.dev/`; a change takes effect at once:
+On a pod, each with the prefix `nodes.pyroclast.dev/`. A change takes effect at once:
 
-    run-for            its containers run so long, whatever their command, and end with `exit-code`, or 0
-    fail-after         its containers end so long after their start, with `exit-code`, or 1
+    run-for            the containers run for this time, whatever their command, and end with `exit-code`, or 0
+    fail-after         the containers end this time after their start, with `exit-code`, or 1
     exit-code          the code for the two above; alone, the code with which the command ends
-    fail-times         only so many first starts of a container fail by these annotations
-    container          only the container of that name is concerned by the above
-    start-delay        it stays Pending (ContainerCreating) so long
-    image-pull         `fail`: its images cannot be pulled (ErrImagePull, then ImagePullBackOff)
-    never-ready        `true`: it runs and never becomes ready
-    fail-probe         `startup`, `liveness` or `readiness`: that probe fails
-    evict-after        its node evicts it so long after its start (phase Failed, reason Evicted)
-    stuck-terminating  `true`: when deleted, it never goes
+    fail-times         only this many first starts of a container fail by these annotations
+    container          the annotations above apply only to the container of this name
+    start-delay        the pod stays Pending (ContainerCreating) for this time
+    image-pull         `fail`: the images cannot be pulled (ErrImagePull, then ImagePullBackOff)
+    never-ready        `true`: the pod runs and never becomes ready
+    fail-probe         `startup`, `liveness` or `readiness`: this probe fails
+    evict-after        the node evicts the pod this time after its start (phase Failed, reason Evicted)
+    stuck-terminating  `true`: after its deletion, the pod is never removed
 
 On a node:
 
-    state      `ready`; `not-ready`: its condition Ready is False, its pods go on; `lost`: no heartbeat, Ready is Unknown, and
-               nothing happens to its pods until it is `ready` again
-    simulated  `true`: the nodes serve this Node although they did not register it
+    state      `ready`; `not-ready`: the condition Ready is False and the pods continue; `lost`: no heartbeat, Ready is Unknown,
+               and the pods do not change until the node is `ready` again
+    simulated  `true`: this process simulates the Node although it did not register it
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["NONE", "SIMULATED", "Injection", "NodeState", "of_node", "of_pod"]
 
 _PREFIX: Final = "nodes.pyroclast.dev/"
 SIMULATED: Final = _PREFIX + "simulated"
-"""Annotation that makes any Node object one of ours: the nodes serve it although they did not register it."""
+"""Annotation of a Node object that this process simulates although it did not register the node."""
 
 
 class NodeState(StrEnum):
-    """How a node is made to behave."""
+    """The state that a node simulates."""
 
     READY = "ready"
     NOT_READY = "not-ready"
@@ -47,7 +47,7 @@ class NodeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """The failures that the annotations of one pod ask for. Times are seconds."""
+    """The failures that the annotations of one pod request. Times are in seconds."""
 
     run_for: float | None = None
     fail_after: float | None = None
@@ -62,7 +62,10 @@ class Injection:
     stuck_terminating: bool = False
 
     def ending(self, container: str, attempt: int) -> tuple[float | None, int] | None:
-        """When this start of `container` ends (seconds; None: with its command) and its exit code; None: not concerned."""
+        """Return when this start of `container` ends and with which exit code. None when no annotation applies to the container.
+
+        The time is in seconds after the start, None for the end of the command.
+        """
         if (self.container and self.container != container) or (self.fail_times is not None and attempt >= self.fail_times):
             return None
         if self.fail_after is not None:
@@ -76,7 +79,7 @@ NONE: Final = Injection()
 
 
 def of_pod(annotations: Mapping[str, str]) -> Injection:
-    """What the annotations of a pod ask for; a value that cannot be read counts as absent."""
+    """Return the failures in the annotations of a pod. An invalid value is ignored."""
     asked = {key.removeprefix(_PREFIX): value.strip() for key, value in annotations.items() if key.startswith(_PREFIX)}
     if not asked:
         return NONE
@@ -96,7 +99,7 @@ def of_pod(annotations: Mapping[str, str]) -> Injection:
 
 
 def of_node(annotations: Mapping[str, str]) -> NodeState:
-    """How a node with these annotations behaves."""
+    """Return the state in the annotations of a node."""
     try:
         return NodeState(annotations.get(_PREFIX + "state", NodeState.READY))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a pod does next, from its specification, what is known of its containers, and the time. No I/O, no clock of its own."""
+"""Decides the next actions of a pod from its spec, the state of its containers, and the time. No I/O and no clock of its own."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from .probes import ProbeKind, ProbeState, Verdict
 __all__ = ["Backoff", "advance", "grace_seconds"]
 
 _DEFAULT_GRACE_SECONDS = 30
-_STABLE_SECONDS = 600.0  # a container that ran so long starts its back-off anew
-_TROUBLE_SECONDS = 2.0  # how soon to try again what could not be started
+_STABLE_SECONDS = 600.0  # after this running time, a container's back-off starts again
+_TROUBLE_SECONDS = 2.0  # pause before a failed start is tried again
 _PULL_BACKOFF_SECONDS = 10.0  # ErrImagePull becomes ImagePullBackOff
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Delays between restarts, in seconds: none before the first, then doubling."""
+    """The delays between restarts in seconds: none before the first restart, then doubling."""
 
     first: float = 10.0
     most: float = 300.0
 
     def before(self, restart: int) -> float:
-        """Seconds to wait before restart number `restart` (from 1)."""
+        """Return the seconds before restart number `restart` (from 1)."""
         return 0.0 if restart <= 1 else float(min(self.first * 2 ** min(restart - 2, 30), self.most))
 
 
 def grace_seconds(pod: records.Pod) -> int:
-    """How long the pod's containers have between SIGTERM and SIGKILL."""
+    """Return the seconds between SIGTERM and SIGKILL for the pod's containers."""
     asked = pod.metadata.deletion_grace_period_seconds
     if asked is None:
         asked = pod.spec.termination_grace_period_seconds
@@ -53,9 +53,10 @@ def grace_seconds(pod: records.Pod) -> int:
 
 
 def advance(pod: records.Pod, life: PodLife, now: float, injection: Injection, backoff: Backoff) -> list[Effect]:
-    """Bring `life` up to `now` and say what is to be done; when carried out, call again until nothing is left to do.
+    """Update `life` to the time `now`. Return the effects to carry out. Call again until the result is empty.
 
-    Afterwards `life.wake_at` is when to look again even if nothing is heard, and `life.may_be_deleted` whether the object can go.
+    Afterwards `life.wake_at` is the time of the next call without any event. `life.may_be_deleted` is true when the object can be
+    removed.
     """
     return _Step(pod, life, now, injection, backoff).take()
 
@@ -85,7 +86,7 @@ class _Step:
         if self._life.wake_at is None or when < self._life.wake_at:
             self._life.wake_at = when
 
-    # What has happened to the containers
+    # State changes of the containers
 
     def _observe(self, container: ContainerLife) -> None:
         execution = container.execution
@@ -113,9 +114,9 @@ class _Step:
         container.terminating_since, container.is_killed = None, False
 
     def _end(self, container: ContainerLife, started_at: float) -> tuple[float | None, int, bool]:
-        """When the run ends, with which code, and whether an annotation says so."""
+        """Return when the run ends, with which code, and whether an annotation determines that."""
         execution = container.execution
-        assert execution is not None  # noqa: S101 - the caller has looked
+        assert execution is not None  # noqa: S101 - the caller has checked
         asked = None if container.role is not Role.MAIN else self._injection.ending(container.name, container.restarts)
         if asked is None or container.terminating_since is not None:
             return execution.ends_at, execution.exit_code, False
@@ -190,7 +191,7 @@ class _Step:
         return True
 
     def _is_final(self, container: ContainerLife) -> bool:
-        """Whether the container has ended and will not be started again."""
+        """Return whether the container has ended and will not restart."""
         if container.ending is None:
             return False
         policy = self._pod.spec.restart_policy

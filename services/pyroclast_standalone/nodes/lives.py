@@ -1,4 +1,4 @@
-"""What a node knows of a pod it runs: the life of the pod and of each of its containers. Times are seconds since the epoch."""
+"""The state of a pod on a node: the life of the pod and of each of its containers. Times are in seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Phase(StrEnum):
-    """Phases of a pod."""
+    """The phases of a pod."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -38,12 +38,12 @@ class Phase(StrEnum):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing can happen to the pod any more."""
+        """Whether the phase is final."""
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 class Role(StrEnum):
-    """What a container is for: sidecars are init containers that go on as long as the pod."""
+    """The role of a container. Sidecars are init containers that run as long as the pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
@@ -52,7 +52,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a container waits; `reason` as in the API, `CreateContainerConfigError` or `ErrImagePull`, say."""
+    """The reason why a container waits. `reason` is as in the API, such as `CreateContainerConfigError` or `ErrImagePull`."""
 
     reason: str
     message: str = ""
@@ -60,7 +60,7 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one run of a container ended."""
+    """The end of one run of a container."""
 
     exit_code: int
     started_at: float
@@ -71,21 +71,21 @@ class Ending:
 
 @dataclass(slots=True)
 class Execution:
-    """One run of a container, as far as it is known; the runtime that carries it out writes here.
+    """The known state of one run of a container. The runtime of the container writes it.
 
-    `ends_at` may lie ahead where the end is known beforehand. `trouble` says why the container could not be started.
+    `ends_at` may be in the future if the end is known in advance. `trouble` is the reason why the container could not start.
     """
 
     started_at: float | None = None
     ends_at: float | None = None
     exit_code: int = 0
     trouble: Trouble | None = None
-    message: str = ""  # what the container left as its termination message
+    message: str = ""  # the container's termination message
 
 
 @dataclass(slots=True)
 class ContainerLife:
-    """A container through all its restarts. `retry_at`: when it may be started again."""
+    """A container with all its restarts. `retry_at` is the earliest time of the next start."""
 
     spec: records.Container
     role: Role
@@ -101,36 +101,36 @@ class ContainerLife:
 
     @property
     def name(self) -> str:
-        """Name of the container."""
+        """The name of the container."""
         return self.spec.name
 
     @property
     def is_alive(self) -> bool:
-        """Whether something of it runs, or is being started."""
+        """Whether the container runs or is being started."""
         return self.execution is not None
 
     @property
     def is_done(self) -> bool:
-        """Whether it has ended well."""
+        """Whether the container has ended successfully."""
         return self.ending is not None and self.ending.exit_code == 0
 
     @property
     def is_started(self) -> bool:
-        """Whether it runs and its startup probe, if any, has succeeded."""
+        """Whether the container runs and its startup probe, if any, has succeeded."""
         startup = self.probes.get(ProbeKind.STARTUP)
         runs = self.execution is not None and self.execution.started_at is not None
         return runs and (startup is None or startup.verdict is Verdict.SUCCESS)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it takes part in the pod's readiness now; readiness gates and injections are the pod's."""
+        """Whether the container is ready. Readiness gates and injections are evaluated for the pod."""
         readiness = self.probes.get(ProbeKind.READINESS)
         return self.is_started and (readiness is None or readiness.verdict is Verdict.SUCCESS)
 
 
 @dataclass(slots=True)
 class Stopping:
-    """The pod is being stopped. With a `reason` it will have failed; otherwise its containers decide."""
+    """The pod is being stopped. With a `reason` its phase will be Failed. Otherwise the exit codes of its containers decide."""
 
     kill_at: float
     reason: str = ""
@@ -139,7 +139,7 @@ class Stopping:
 
 @dataclass(slots=True)
 class PodLife:
-    """A pod from its arrival at the node to its end. `conditions`: type to (status, since)."""
+    """A pod from its start on the node to its end. `conditions` maps each type to (status, since)."""
 
     uid: str
     accepted_at: float
@@ -154,38 +154,38 @@ class PodLife:
     may_be_deleted: bool = False
 
     def of_role(self, *roles: Role) -> list[ContainerLife]:
-        """The containers of these roles, in the order of the specification."""
+        """Return the containers of these roles in the order of the spec."""
         return [container for container in self.containers if container.role in roles]
 
     def container(self, name: str) -> ContainerLife:
-        """The container of that name."""
+        """Return the container with that name."""
         return next(container for container in self.containers if container.name == name)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the container; its `execution` is to be filled."""
+    """Start the container. The runtime sets its `execution`."""
 
     container: str
 
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """Ask the container to end (its preStop hook first)."""
+    """Run the container's preStop hook, then send it SIGTERM."""
 
     container: str
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End the container at once."""
+    """Kill the container at once."""
 
     container: str
 
 
 @dataclass(frozen=True, slots=True)
 class AskProbe:
-    """Run a probe and give its result to the container's probe state."""
+    """Run a probe and add its result to the container's probe state."""
 
     container: str
     kind: ProbeKind
@@ -195,7 +195,7 @@ Effect: TypeAlias = Start | Terminate | Kill | AskProbe
 
 
 def born(pod: records.Pod, pod_ip: str, now: float) -> PodLife:
-    """The life of a pod that has just been bound to the node."""
+    """Return the life of a pod that was just bound to the node."""
     inits = [
         ContainerLife(spec, Role.SIDECAR if spec.restart_policy == "Always" else Role.INIT) for spec in pod.spec.init_containers
     ]

@@ -1,4 +1,4 @@
-"""Logs as `kubectl logs` asks for them: which lines of a container, how they are written."""
+"""Selects and formats the lines of a container's log, by the options of `kubectl logs`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyroclast_standalone import times
 __all__ = ["LogLine", "LogOptions", "selected", "written"]
 
 LogLine = tuple[float, str]
-"""Seconds since the epoch, and the text without its end of line."""
+"""Seconds since the epoch, and the text without its line end."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What is asked for. `since`: seconds since the epoch."""
+    """The options of a log request. `since` is in seconds since the epoch."""
 
     follow: bool = False
     previous: bool = False
@@ -26,10 +26,10 @@ class LogOptions:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], now: float) -> LogOptions:
-        """The options of a request's query.
+        """Parse the options in a request's query.
 
         Raises:
-            ValueError: one of them is malformed; the text says which.
+            ValueError: an option is malformed. The message names it.
         """
         since = times.epoch(query["sinceTime"]) if "sinceTime" in query else None
         if "sinceSeconds" in query:
@@ -45,7 +45,7 @@ class LogOptions:
 
 
 def selected(lines: Sequence[LogLine], options: LogOptions) -> Sequence[LogLine]:
-    """The lines among those there are that `options` ask for."""
+    """Return the lines that `options` select."""
     if options.since is not None:
         lines = [line for line in lines if line[0] >= options.since]
     if options.tail is not None:
@@ -54,7 +54,7 @@ def selected(lines: Sequence[LogLine], options: LogOptions) -> Sequence[LogLine]
 
 
 def written(line: LogLine, options: LogOptions) -> bytes:
-    """A line as it is sent."""
+    """Return a line as it is sent."""
     stamp = times.nano_rfc3339(line[0]) + " " if options.timestamps else ""
     return f"{stamp}{line[1]}\n".encode()
 

@@ -1,4 +1,4 @@
-"""Node objects: what a node of ours looks like in the API. Pure."""
+"""The Node objects of simulated nodes. Pure."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .injections import SIMULATED, NodeState
 __all__ = ["Shape", "lease", "node_object", "node_status", "taints"]
 
 _TAINTS: Final = {NodeState.NOT_READY: "node.kubernetes.io/not-ready", NodeState.LOST: "node.kubernetes.io/unreachable"}
-_LEASE_RENEWALS = 4  # a lease outlives so many renewals that do not come
+_LEASE_RENEWALS = 4  # a Lease expires after this many missed renewals
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What each node offers."""
+    """The resources, labels and address of each node."""
 
     resources: Mapping[str, str]
     labels: Mapping[str, str]
     host_ip: str
-    port: int  # of the kubelet endpoint
+    port: int  # port of the kubelet endpoint
 
 
 def node_object(name: str, fleet: str, shape: Shape, now: float) -> Json:
-    """The node to register; `fleet` says whose it is."""
+    """Return the node to register. `fleet` is the mark of the process that simulates it."""
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
@@ -47,7 +47,7 @@ def node_object(name: str, fleet: str, shape: Shape, now: float) -> Json:
 
 
 def node_status(name: str, shape: Shape, state: NodeState, known: records.Node | None, now: float) -> Json:
-    """The status of a node in `state`; what `known` says of its capacity and of times that did not change is kept."""
+    """Return the status of a node in `state`. Capacity and unchanged transition times are those of `known`."""
     resources: Mapping[str, Any] = shape.resources
     allocatable = resources
     if known is not None and known.status.capacity:
@@ -75,7 +75,7 @@ def node_status(name: str, shape: Shape, state: NodeState, known: records.Node |
 
 
 def taints(found: tuple[Mapping[str, Any], ...], state: NodeState) -> tuple[Mapping[str, Any], ...]:
-    """The taints of a node in `state`: `found`, and that by which Kubernetes keeps new pods off a node that is not ready."""
+    """Return the taints of a node in `state`: `found`, and for a node that is not ready the taint of Kubernetes."""
     own = _TAINTS.get(state)
     kept = tuple(taint for taint in found if taint.get("key") not in _TAINTS.values() or taint.get("key") == own)
     if own is None or any(taint.get("key") == own and taint.get("effect") == "NoSchedule" for taint in kept):
@@ -84,7 +84,7 @@ def taints(found: tuple[Mapping[str, Any], ...], state: NodeState) -> tuple[Mapp
 
 
 def lease(name: str, uid: str, interval: float, now: float) -> Json:
-    """The lease by which a node shows that it is alive; `interval` is the time between renewals in seconds."""
+    """Return the Lease of a node. `interval` is the time between renewals in seconds."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

@@ -1,4 +1,4 @@
-"""The pod log: a line when a node takes a pod and a line when the pod has ended, to check accounting against."""
+"""The pod log: one line when a pod starts on a node and one line when the pod has ended. Accounting can be compared with it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["PodLog", "pod_log"]
 
 
 class PodLog:
-    """Appends to an open file, or does nothing where there is none.
+    """Appends to an open file. Without a file it does nothing.
 
-    After a restart the nodes write a line again for the pods that they find: readers take one line per uid and event.
+    After a restart, the nodes write a line again for each running pod. Readers must use one line for each UID and event.
     """
 
     def __init__(self, file: IO[bytes] | None) -> None:
         self._file = file
 
     def started(self, pod: records.Pod, node: str, at: float) -> None:
-        """A node has taken a pod. `bound` is when the pod itself says that it was bound, by the clock of the API server."""
+        """Record the start of a pod. `bound` in the line is the time of binding by the clock of the API server."""
         scheduled = (c.last_transition_time for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "True")
         bound = next(scheduled, "") or pod.metadata.creation_timestamp
         self._write("started", at, pod.key, pod.metadata.uid, node, bound=bound)
 
     def ended(self, key: Key, uid: str, node: str, at: float) -> None:
-        """The last container of a pod has ended."""
+        """Record the end of a pod's last container."""
         self._write("ended", at, key, uid, node)
 
     def _write(self, event: str, at: float, key: Key, uid: str, node: str, **more: str | None) -> None:
@@ -44,9 +44,9 @@ class PodLog:
 
 @contextmanager
 def pod_log(path: str) -> Iterator[PodLog]:
-    """The log in a file; "": none is written."""
+    """Open the pod log. With an empty path nothing is written."""
     if not path:
         yield PodLog(None)
         return
-    with Path(path).open("ab", buffering=0) as file:  # each line is there at once, also when the nodes are killed
+    with Path(path).open("ab", buffering=0) as file:  # each line is in the file at once, also when the nodes are killed
         yield PodLog(file)

@@ -1,4 +1,4 @@
-"""Keeps every pod of our nodes where its life says it should be. All I/O of pods is in this file."""
+"""Reconciles every pod on a simulated node with its life. All I/O of pods is in this module."""
 
 from __future__ import annotations
 
@@ -33,16 +33,17 @@ __all__ = ["Entry", "PodKeeper"]
 
 log = structlog.get_logger()
 
-_MAX_ROUNDS = 100  # of deciding and acting in one go: more means that a pod's life does not settle, which would be a bug
+# of decisions and actions in one reconcile: more means that the pod's life does not settle, which would be a bug
+_MAX_ROUNDS = 100
 _BY_NODE = "node"
-_ORPHAN_SECONDS = 40.0  # how long the pod garbage collector of a cluster waits for a node that is not there
+_ORPHAN_SECONDS = 40.0  # how long a cluster's pod garbage collector waits for a missing node
 
 
 @dataclass(slots=True)
 class Entry:
-    """A pod that a node has taken. `published` is the digest of the status that was last written, as `version` of the object.
+    """A pod on a node. `published` is the digest of the last written status, and `version` the resourceVersion after that write.
 
-    `has_ended`: its end is in the pod log.
+    `has_ended` means that the pod log contains the end of the pod.
     """
 
     life: PodLife
@@ -54,18 +55,18 @@ class Entry:
 
 
 class PodKeeper:
-    """Level-triggered: a key says only "look at this pod".
+    """Reconciles pods, level-triggered: a key only means that the pod must be reconciled.
 
     Args:
-        client: of the API server.
-        pods: informer of the pods that are bound to any node, with the index `node`.
+        client: the client of the API server.
+        pods: the informer of all bound pods, with the index `node`.
         runtime: runs containers.
-        addresses: where pod IPs come from.
-        backoff: delays between restarts.
-        queue: the keys to look at.
-        events: told what a user should know.
-        log: told when pods start and end.
-        now: seconds since the epoch.
+        addresses: allocates pod IPs.
+        backoff: the delays between restarts.
+        queue: the keys of pods.
+        events: records Events for users.
+        log: records the start and end of pods.
+        now: returns the seconds since the epoch.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class PodKeeper:
         self._backoff, self._queue, self._events, self._now = backoff, queue, events, now
         self._log = log
         self._entries: dict[Key, Entry] = {}
-        self._orphans: dict[Key, tuple[str, float]] = {}  # UID, and when its time is up
+        self._orphans: dict[Key, tuple[str, float]] = {}  # UID, and the time at which the pod is ended
         self.fleet: Fleet | None = None
         pods.on_change(self._on_change)
 
@@ -93,7 +94,10 @@ class PodKeeper:
         return len(self._entries)
 
     def find(self, key: Key) -> tuple[records.Pod, PodLife] | None:
-        """The pod of that key, if it is on a node of ours; one that was over when we came is known from its status."""
+        """Return the pod with that key and its life. None if it is not on a simulated node.
+
+        The life of a pod that had ended before this process started is restored from its status.
+        """
         pod, entry = self._pods.get(key), self._entries.get(key)
         if pod is None or self.fleet is None or self.fleet.get(pod.spec.node_name) is None:
             return None
@@ -102,7 +106,7 @@ class PodKeeper:
         return pod, resumed(pod, self._now(), self._backoff)[0]
 
     def look_at_node(self, name: str) -> None:
-        """Look at every pod of that node again."""
+        """Enqueue every pod on that node."""
         for pod in self._pods.by_index(_BY_NODE, name):
             self._queue.add(pod.key)
 
@@ -118,8 +122,8 @@ class PodKeeper:
             self._queue.add(pod.key)
 
     async def reconcile(self, key: Key) -> None:
-        """Bring one pod up to date."""
-        assert self.fleet is not None  # noqa: S101 - set before the queue is worked on
+        """Reconcile one pod."""
+        assert self.fleet is not None  # noqa: S101 - set before the queue is processed
         pod, entry = self._pods.get(key), self._entries.get(key)
         node = self.fleet.get(pod.spec.node_name) if pod is not None else None
         is_homeless = pod is not None and node is None and not self.fleet.is_known(pod.spec.node_name)
@@ -136,7 +140,7 @@ class PodKeeper:
             return
         if entry is None:
             if _is_over(pod) and not pod.metadata.is_terminating:
-                return  # it is over; a node has nothing more to do with it
+                return  # the pod has ended, so its node has no further work
             entry = await self._accept(pod, node)
         await self._advance(pod, entry)
         await self._publish(pod, entry)
@@ -144,7 +148,8 @@ class PodKeeper:
             node.ledger.release(entry.life.uid)
             self._addresses.give_back(entry.life.uid, entry.life.pod_ip)
         if entry.life.may_be_deleted and not entry.is_deleted:
-            if pod.metadata.deletion_grace_period_seconds != 0:  # else it goes by itself, at once or when its finalizers allow
+            # otherwise the API server removes it, at once or after its finalizers
+            if pod.metadata.deletion_grace_period_seconds != 0:
                 await self._delete(pod)
             entry.is_deleted = True
         elif entry.life.wake_at is not None:
@@ -168,7 +173,7 @@ class PodKeeper:
         return entry
 
     def _count(self, node: SimulatedNode) -> None:
-        """Before a node takes its first pod, enter those that it had before we were started."""
+        """Add the pods from before the start to the ledger of a node, before the node accepts its first pod."""
         if node.is_counted:
             return
         node.is_counted = True
@@ -198,7 +203,7 @@ class PodKeeper:
 
     async def _advance(self, pod: records.Pod, entry: Entry) -> None:
         life = entry.life
-        if _is_over(pod) and not life.phase.is_over:  # somebody else has written its end
+        if _is_over(pod) and not life.phase.is_over:  # another client has written the end of the pod
             for container in life.containers:
                 if container.is_alive:
                     await self._runtime.kill(pod, life, container)
@@ -246,19 +251,19 @@ class PodKeeper:
         status = pod_status(pod, entry.life, of_pod(pod.metadata.annotations), host_ip=self._host_ip, now=self._now())
         digest = _digest(status)
         never_ran = not any(c.ending or c.is_alive for c in entry.life.containers)
-        is_lost = entry.life.phase.is_over and not _is_over(pod)  # the API server was restored to a state before we wrote it
+        is_lost = entry.life.phase.is_over and not _is_over(pod)  # the API server was restored to a state before the last write
         if (digest == entry.published and not is_lost) or (entry.life.may_be_deleted and never_ran):
             return
         body = {"metadata": {"uid": entry.life.uid}, "status": status}
         try:
             written = await self._client.patch(PODS, pod.key, body, PatchKind.STRATEGIC, subresource="status")
         except (NotFound, Conflict):
-            log.info("pod.gone", pod=str(pod.key))  # the watch will tell
+            log.info("pod.gone", pod=str(pod.key))  # the watch delivers the deletion
             return
         except Invalid as error:
             if "metadata.uid" not in error.message:
                 raise
-            return  # another pod has its name by now: the watch will tell
+            return  # another pod has the name: the watch delivers it
         entry.published, entry.version = digest, written["metadata"]["resourceVersion"]
         log.debug("pod.status", pod=str(pod.key), phase=str(entry.life.phase))
 
@@ -269,7 +274,7 @@ class PodKeeper:
             log.info("pod.gone", pod=str(pod.key))
 
     async def _collect(self, pod: records.Pod) -> None:
-        """Its node is not there, and no node ever took it: end it unless the node comes soon."""
+        """End a pod whose node does not exist and never accepted the pod, unless the node appears soon."""
         uid, due = self._orphans.get(pod.key, ("", 0.0))
         if uid != pod.metadata.uid:
             due = self._now() + _ORPHAN_SECONDS
@@ -280,7 +285,7 @@ class PodKeeper:
             await self._lose(pod)
 
     async def _lose(self, pod: records.Pod) -> None:
-        """Its node was deleted: end it as the pod garbage collector would."""
+        """End a pod whose node was deleted, as the pod garbage collector would."""
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -297,7 +302,7 @@ class PodKeeper:
         await self._delete(pod)
 
     def _note_end(self, key: Key, entry: Entry) -> None:
-        """Write the end of a pod into the pod log, once."""
+        """Record the end of a pod in the pod log, once."""
         if not entry.has_ended:
             entry.has_ended = True
             ends = [container.ending.finished_at for container in entry.life.containers if container.ending]
@@ -317,7 +322,7 @@ class PodKeeper:
 
 
 def _is_own_write(entry: Entry, old: records.Pod, new: records.Pod) -> bool:
-    """Whether nothing changed but the status that we wrote; after a relist, one step can hold changes of others too."""
+    """Return whether only the status changed, by our own write. After a relist, one event may contain changes of others too."""
     before, after = old.metadata, new.metadata
     return (
         entry.version == after.resource_version
@@ -333,6 +338,6 @@ def _is_over(pod: records.Pod) -> bool:
 
 
 def _digest(status: dict[str, Any]) -> int:
-    """What `status` says; a null only takes away what stood there before, and says nothing."""
+    """Return a digest of `status`. Nulls, which only remove earlier values, are ignored."""
     conditions = [{key: value for key, value in condition.items() if value is not None} for condition in status["conditions"]]
     return hash(orjson.dumps({**status, "conditions": conditions}, option=orjson.OPT_SORT_KEYS))

@@ -1,4 +1,4 @@
-"""When a probe of a container is due, and what its results add up to. Running probes is the work of the runtimes."""
+"""Decides when a probe of a container is due and what its results mean. The runtimes run the probes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ProbeKind", "ProbeResult", "ProbeState", "Verdict"]
 
 
 class ProbeKind(StrEnum):
-    """Startup probes run before the other two."""
+    """The kinds of probes. The startup probe runs before the other two."""
 
     STARTUP = "startup"
     LIVENESS = "liveness"
@@ -19,7 +19,7 @@ class ProbeKind(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What the results add up to so far."""
+    """The verdict that follows from the results so far."""
 
     UNDECIDED = "Undecided"
     SUCCESS = "Success"
@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One result. `is_constant`: it will be the same each time, so there is no need to ask again once it is decided."""
+    """One result. With `is_constant` all results are equal, so that the probe is not repeated after its verdict."""
 
     ok: bool
     message: str = ""
@@ -37,20 +37,23 @@ class ProbeResult:
 
 @dataclass(slots=True)
 class ProbeState:
-    """The results of one probe of a container that runs. Times are seconds since the epoch; `next_at` None: not due again."""
+    """The results of one probe of a running container. Times are in seconds since the epoch.
+
+    `next_at` is None when no run is due.
+    """
 
     kind: ProbeKind
     spec: records.Probe
     next_at: float | None
     verdict: Verdict = Verdict.UNDECIDED
     message: str = ""
-    is_asked: bool = False  # a result is on its way
+    is_asked: bool = False  # a probe is running
     _in_row: int = 0
     _last_ok: bool | None = None
 
     @classmethod
     def begin(cls, kind: ProbeKind, spec: records.Probe, since: float) -> ProbeState:
-        """The state of a probe of a container that has been there `since`."""
+        """Return the state of a probe of a container that runs since `since`."""
         return cls(kind, spec, since + spec.initial_delay_seconds)
 
     def take(self, result: ProbeResult, now: float) -> None:

@@ -1,6 +1,6 @@
-"""What the nodes keep of the objects they watch: pods with all that is needed to run them, and nodes.
+"""The fields of watched objects that the nodes store: pods with all fields needed to run them, and nodes.
 
-Separate from the records of the other services, which need far less of a container.
+These records are separate from those of the other services, which need far fewer fields of a container.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 class EnvironmentVariable(Wire, frozen=True, kw_only=True):
-    """One entry of `env`: a value, or where it comes from."""
+    """One entry of `env`: a value or its source."""
 
     name: str = ""
     value: str = ""
@@ -28,7 +28,7 @@ class EnvironmentVariable(Wire, frozen=True, kw_only=True):
 
 
 class Mount(Wire, frozen=True, kw_only=True):
-    """Where a volume is seen in a container."""
+    """The mount of a volume in a container."""
 
     name: str = ""
     mount_path: str = ""
@@ -37,14 +37,14 @@ class Mount(Wire, frozen=True, kw_only=True):
 
 
 class Requirements(Wire, frozen=True, kw_only=True):
-    """Resources of a container."""
+    """The resources of a container."""
 
     requests: Quantities = _NOTHING
     limits: Quantities = _NOTHING
 
 
 class Probe(Wire, frozen=True, kw_only=True):
-    """A probe. Seconds and counts as in the API; zero means the API's default."""
+    """A probe. Seconds and counts are as in the API. Zero means the API's default."""
 
     exec: Json | None = None
     http_get: Json | None = None
@@ -80,7 +80,7 @@ class Container(Wire, frozen=True, kw_only=True):
 
 
 class PodSpec(Wire, frozen=True, kw_only=True):
-    """The part of a pod's specification that its node acts on."""
+    """The fields of a pod's spec that its node uses."""
 
     node_name: str = ""
     restart_policy: str = "Always"
@@ -100,12 +100,12 @@ class PodSpec(Wire, frozen=True, kw_only=True):
 
 
 class PodStatus(Wire, frozen=True, kw_only=True):
-    """What was written of a pod so far."""
+    """The fields of a pod's status that were written last."""
 
     phase: str = ""
     reason: str = ""
     start_time: str | None = None
-    # "podIP" is not what the naming rule makes of it
+    # the naming rule would derive another name
     pod_ip: str = msgspec.field(default="", name="podIP")
     conditions: tuple[Condition, ...] = ()
     init_container_statuses: tuple[Json, ...] = ()
@@ -113,14 +113,14 @@ class PodStatus(Wire, frozen=True, kw_only=True):
 
 
 class Pod(ObjectRecord, frozen=True, kw_only=True):
-    """A pod as its node sees it."""
+    """A pod as its node uses it."""
 
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
 class NodeStatus(Wire, frozen=True, kw_only=True):
-    """What was written of a node so far."""
+    """The fields of a node's status that were written last."""
 
     capacity: Quantities = _NOTHING
     allocatable: Quantities = _NOTHING
@@ -129,7 +129,7 @@ class NodeStatus(Wire, frozen=True, kw_only=True):
 
 
 class NodeSpec(Wire, frozen=True, kw_only=True):
-    """The part of a node's specification that concerns its start."""
+    """The fields of a node's spec that are used at its start."""
 
     taints: tuple[Json, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The life of a pod as its status in the API tells it: nodes that were restarted go on without losing or doubling a run."""
+"""Restores the life of a pod from its status in the API, so that restarted nodes neither lose nor repeat a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = Mapping[str, Any]
 
 
 def resumed(pod: records.Pod, now: float, backoff: Backoff) -> tuple[PodLife, dict[str, float]]:
-    """The life of `pod`, and the containers that ran when its status was written, each with the time of its start."""
+    """Return the life of `pod`, and the start times of the containers that ran when the status was written."""
     status = pod.status
     life = born(pod, status.pod_ip, times.epoch(status.start_time) or now)
     life.phase = Phase(status.phase) if status.phase in tuple(Phase) else Phase.PENDING
@@ -33,13 +33,13 @@ def resumed(pod: records.Pod, now: float, backoff: Backoff) -> tuple[PodLife, di
             if started_at is not None:
                 running[container.name] = started_at
     if life.phase is Phase.RUNNING:
-        for container in life.of_role(Role.INIT):  # a status may leave out what ended long ago
+        for container in life.of_role(Role.INIT):  # a status may omit containers that ended long ago
             container.ending = container.ending or Ending(0, life.accepted_at, life.accepted_at)
     return life, running
 
 
 def _take(container: ContainerLife, entry: Json, backoff: Backoff) -> float | None:
-    """Fill `container` from its status; when it started, if it was running."""
+    """Set `container` from its status. Return the start time if it was running."""
     state = entry.get("state") or {}
     container.restarts = int(entry.get("restartCount") or 0)
     container.last = _ending((entry.get("lastState") or {}).get("terminated"))
@@ -47,7 +47,7 @@ def _take(container: ContainerLife, entry: Json, backoff: Backoff) -> float | No
     if running is not None:
         return times.epoch(running.get("startedAt"))
     container.ending = _ending(state.get("terminated"))
-    if container.ending is None and container.last is not None:  # it waits for its next start
+    if container.ending is None and container.last is not None:  # the container waits for its next start
         container.ending, container.last = container.last, None
         container.retry_at = container.ending.finished_at + backoff.before(container.restarts + 1)
     return None

@@ -1,4 +1,4 @@
-"""The port to whatever runs containers, and what every runtime needs to know of a pod before it can start one."""
+"""The interface of container runtimes, and the data that every runtime needs to start a container."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["Runtime", "Workload", "resolved_volumes", "workload"]
 
 
 class Runtime(Protocol):
-    """Runs the containers of pods. What becomes of one is written into its `Execution`, and `wake` of the runtime is called."""
+    """Runs the containers of pods. The runtime writes changes into the `Execution` of a container and then calls `wake`."""
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Start a container; trouble in doing so stands in the execution."""
+        """Start a container. A failure is written into the returned execution."""
 
     async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
-        """Take up again a container that an earlier process of ours started."""
+        """Resume a container that an earlier process started."""
 
     async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """Ask a container to end."""
+        """Terminate a container gracefully."""
 
     async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """End a container."""
+        """Kill a container."""
 
     async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
         """Run a probe."""
@@ -38,15 +38,15 @@ class Runtime(Protocol):
     async def lines(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
-        """What the container has printed until now; None if there was no such run."""
+        """Return the output of the container so far. None if there was no such run."""
 
     async def forget(self, uid: str) -> None:
-        """The pod is gone: drop what was kept of it."""
+        """Remove the data of a deleted pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a container runs: its command line and variables, and the files of the pod's volumes by volume name."""
+    """The command line and variables of a container, and the files of the pod's volumes by volume name."""
 
     argv: list[str]
     variables: dict[str, str]
@@ -62,10 +62,10 @@ async def workload(
     with_files: bool,
     with_tokens: bool = False,
 ) -> Workload:
-    """Read what `container` refers to.
+    """Read the objects to which `container` refers.
 
     Raises:
-        environment.ConfigurationError: something that is not optional does not exist.
+        environment.ConfigurationError: a required object or key does not exist.
     """
     read = await _read(environment.references(pod, container), sources)
     variables = environment.environment(pod, container, place, read)
@@ -76,10 +76,10 @@ async def workload(
 async def resolved_volumes(
     pod: records.Pod, place: environment.Place, sources: Sources, *, with_tokens: bool = False
 ) -> dict[str, dict[str, volumes.File]]:
-    """The files of those volumes of `pod` that come from the API.
+    """Return the files of the volumes of `pod` whose content is in the API.
 
     Raises:
-        environment.ConfigurationError: something that is not optional does not exist.
+        environment.ConfigurationError: a required object or key does not exist.
     """
     read = await _read(volumes.references(pod), sources)
     found: dict[str, dict[str, volumes.File]] = {}

@@ -1,4 +1,4 @@
-"""Puts the parts of the nodes together and runs them."""
+"""Wires and runs the parts of the nodes service."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from .sources import Sources
 
 __all__ = ["run"]
 
-_WORKERS = 32  # pods written at the same time
-_LONGEST_BACKOFF = 30  # times the first delay, as with kubelets (10 s to 5 min)
+_WORKERS = 32  # pods that are written at the same time
+_LONGEST_BACKOFF = 30  # times the first delay, as for kubelets (10 s to 5 min)
 
 
 async def run(service: Service) -> None:
@@ -75,7 +75,10 @@ async def run(service: Service) -> None:
 
 
 def _addresses(settings: NodesSettings) -> AddressPool:
-    """The addresses of pods. Processes begin somewhere: those of another control plane may listen on the same ports."""
+    """Return the pool of pod addresses.
+
+    Processes start at a random one, as pods of another control plane may use the same ports.
+    """
     network = ipaddress.IPv4Network(settings.network)
     return AddressPool(network, secrets.randbelow(network.num_addresses) if settings.mode == "process" else 0)
 
@@ -95,7 +98,7 @@ async def _runtime(
         unknown = settings.unknown_command / timedelta(seconds=1)
         yield SimulatedRuntime(sources, place, unknown_seconds=unknown, now=time.time)
         return
-    from .processes.launcher import find_isolation  # noqa: PLC0415 - of no use to the other mode
+    from .processes.launcher import find_isolation  # noqa: PLC0415 - the other mode does not need it
     from .processes.runtime import ProcessRuntime  # noqa: PLC0415
 
     isolation = await asyncio.to_thread(find_isolation)

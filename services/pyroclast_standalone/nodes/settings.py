@@ -1,4 +1,4 @@
-"""Settings of the nodes service."""
+"""The settings of the nodes service."""
 
 from __future__ import annotations
 
@@ -20,37 +20,35 @@ _PREFIX = re.compile(r"[a-z0-9]([a-z0-9.-]*)?")
 
 
 class NodesSettings(ServiceSettings):
-    """Which nodes there are and how they run pods."""
+    """The number and resources of the nodes, and how they run pods."""
 
     nodes: int = Field(4, ge=0, le=5000, description="how many nodes to register")
-    name_prefix: str = Field("node-", description="prefix of the names of nodes, before a number from 0")
+    name_prefix: str = Field("node-", description="prefix of node names; a number from 0 follows")
     cpu: str = Field("8", description="cpu of each node")
     memory: str = Field("16Gi", description="memory of each node")
-    pods: int = Field(110, ge=1, description="how many pods each node takes")
-    resource: Names = Field((), description="another resource of each node, as nvidia.com/gpu=8; may be repeated")
-    label: Names = Field((), description="a label of each node, as zone=a; may be repeated")
+    pods: int = Field(110, ge=1, description="most pods of each node")
+    resource: Names = Field((), description="further resource of each node, such as nvidia.com/gpu=8; may be repeated")
+    label: Names = Field((), description="label of each node, such as zone=a; may be repeated")
     mode: Literal["simulated", "process"] = Field(
         "simulated",
-        description="simulated: containers run for the time that their command would take; process: they run on this machine",
+        description="simulated: containers only simulate their commands; process: containers run as processes of this machine",
     )
-    data_dir: str = Field("", description="where process mode keeps the state of its containers; needed there")
-    pod_log: str = Field("", description="file to append a line of JSON to when a pod starts and when it has ended")
+    data_dir: str = Field("", description="directory for the state of containers; required with --mode=process")
+    pod_log: str = Field("", description="file with a line of JSON for each start and end of a pod")
     node_ip: str = Field("127.0.0.1", description="address at which the API server reaches the nodes, for logs")
-    kubelet_port: int = Field(0, ge=0, le=65535, description="port of --node-ip, for logs; 0: any free one")
+    kubelet_port: int = Field(0, ge=0, le=65535, description="port of --node-ip, for logs; 0: any free port")
     pod_network: str = Field(
         "", description="network of pod addresses (default 10.128.0.0/9; loopback 127.64.0.0/10 for processes)"
     )
     restart_backoff: Duration = Field(
-        timedelta(seconds=10), description="delay before the second restart of a container; doubles with each further one"
+        timedelta(seconds=10), description="delay before the second restart of a container; doubles with each further restart"
     )
-    unknown_command: Duration = Field(
-        timedelta(seconds=1), description="how long a command takes that the simulation does not know"
-    )
+    unknown_command: Duration = Field(timedelta(seconds=1), description="simulated duration of an unknown command")
 
     @field_validator("cpu", "memory")
     @classmethod
     def _is_quantity(cls, text: str) -> str:
-        quantity.parse(text)  # its error is a ValueError that names the text
+        quantity.parse(text)  # the ValueError of the parser names the text
         return text
 
     @field_validator("resource", "label")
@@ -90,17 +88,17 @@ class NodesSettings(ServiceSettings):
 
     @property
     def network(self) -> str:
-        """Where pods get their addresses: for processes one whose every address is this machine."""
+        """The network of pod addresses. For processes it is a network in which every address is this machine."""
         return self.pod_network or ("127.64.0.0/10" if self.mode == "process" else "10.128.0.0/9")
 
     @property
     def names(self) -> list[str]:
-        """The nodes to register."""
+        """The names of the nodes to register."""
         return [f"{self.name_prefix}{number}" for number in range(self.nodes)]
 
     @property
     def resources(self) -> dict[str, str]:
-        """What each node offers."""
+        """The resources of each node."""
         fixed = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
         return fixed | _mapping(self.resource)
 

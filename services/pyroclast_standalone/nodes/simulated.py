@@ -1,6 +1,6 @@
-"""Containers that are not run: how each goes is worked out from its command when it starts.
+"""Simulated containers: the run of each container is computed from its command when it starts.
 
-What depends on more than the command (files, variables, the node) is kept until the pod goes: a ConfigMap may go before it.
+A run that depends on files, variables or the node is cached until the pod is deleted, as a ConfigMap may be deleted earlier.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from .sources import Sources
 
 __all__ = ["SimulatedRuntime"]
 
-_OUTSIDE = re.compile(r"[$`<\[]|\b(cat|env|printenv|hostname|date|head|grep|wc|test)\b")  # depends on more than the words
+# depends on more than the words of the command
+_OUTSIDE = re.compile(r"[$`<\[]|\b(cat|env|printenv|hostname|date|head|grep|wc|test)\b")
 _FILES = re.compile(r"[<\[]|\b(cat|head|grep|wc|test)\b")
 _KILLED = 137  # 128 + SIGKILL
-_MAX_PLAIN_RUNS = 1_000  # command lines remembered; jobs start hundreds of pods with the same one
+_MAX_PLAIN_RUNS = 1_000  # cached command lines; Jobs start hundreds of pods with the same command
 
 
 class SimulatedRuntime:
-    """A `Runtime` of virtual containers.
+    """A `Runtime` of simulated containers.
 
     Args:
         sources: reads ConfigMaps and Secrets.
-        place: where a pod with this IP runs, by the name of its node and its IP.
-        unknown_seconds: how long commands take that the simulation does not know.
-        now: seconds since the epoch.
+        place: returns the place of a pod from the name of its node and its IP.
+        unknown_seconds: the duration of unknown commands.
+        now: returns the seconds since the epoch.
     """
 
     def __init__(
@@ -43,11 +44,11 @@ class SimulatedRuntime:
     ) -> None:
         self._sources, self._place, self._now = sources, place, now
         self._unknown_seconds = unknown_seconds
-        self._runs: dict[str, dict[tuple[str, float], Run]] = {}  # by uid of the pod: name of the container and start
+        self._runs: dict[str, dict[tuple[str, float], Run]] = {}  # by UID of the pod: by name of the container and start time
         self._plain_run = functools.lru_cache(_MAX_PLAIN_RUNS)(self._simulate_plain)
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Work out how it will go."""
+        """Compute the run of the container."""
         started_at = self._now()
         try:
             if any(reference for reference in volumes.references(pod) if not reference.is_optional):
@@ -59,7 +60,7 @@ class SimulatedRuntime:
         return Execution(started_at, ends_at, run.exit_code)
 
     async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
-        """Work it out again; the start is known to the second."""
+        """Compute the run again. The start time is known to the second."""
         try:
             run = await self._run(pod, life, container.spec, started_at)
         except ConfigurationError:
@@ -67,7 +68,7 @@ class SimulatedRuntime:
         return Execution(started_at, None if run.seconds is None else started_at + run.seconds, run.exit_code)
 
     async def terminate(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """End it after its preStop hook, as its trap says."""
+        """End the container after its preStop hook, as its trap determines."""
         execution = container.execution
         if execution is None:
             return
@@ -79,7 +80,7 @@ class SimulatedRuntime:
             execution.ends_at, execution.exit_code = ends_at, stop.exit_code
 
     async def kill(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> None:
-        """End it now."""
+        """End the container now."""
         del pod, life
         if container.execution is not None:
             container.execution.ends_at, container.execution.exit_code = self._now(), _KILLED
@@ -87,7 +88,7 @@ class SimulatedRuntime:
                 container.execution.started_at = self._now()
 
     async def probe(self, pod: records.Pod, life: PodLife, container: ContainerLife, kind: ProbeKind) -> ProbeResult:
-        """It succeeds, unless an annotation or the probe's own command says otherwise; and does so each time."""
+        """Return success, unless an annotation or the probe's own command determines a failure. The result is constant."""
         del life
         if of_pod(pod.metadata.annotations).fail_probe == kind:
             return ProbeResult(ok=False, message=f"{kind} probe fails by annotation", is_constant=True)
@@ -103,10 +104,10 @@ class SimulatedRuntime:
     async def lines(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
-        """What it has printed.
+        """Return the output of the container.
 
         Raises:
-            ConfigurationError: it ran before the nodes were restarted, and what it read is gone since.
+            ConfigurationError: the container ran before a restart of the nodes, and an object that it read was deleted since.
         """
         run = _run_of(container, previous=previous)
         if run is None:
@@ -117,7 +118,7 @@ class SimulatedRuntime:
         return [(started_at + after, line) for after, line in printed if started_at + after <= until]
 
     async def forget(self, uid: str) -> None:
-        """Drop its runs and tokens."""
+        """Remove the pod's runs and tokens."""
         self._runs.pop(uid, None)
         self._sources.forget(uid)
 
@@ -151,18 +152,18 @@ class SimulatedRuntime:
 
 
 def _is_first(pod: records.Pod, container: records.Container) -> bool:
-    """Whether the pod waits for the end of `container`: one without a command has done its work at once."""
+    """Return whether the pod waits for the end of `container`. Such a container without a command ends at once."""
     return container.restart_policy != "Always" and any(container.name == other.name for other in pod.spec.init_containers)
 
 
 def _token_paths(pod: records.Pod, container: records.Container) -> list[str]:
-    """Where volumes with tokens are mounted: a token is asked for only where the command reads there."""
+    """Return the mount paths of volumes with tokens. A token is requested only if the command reads such a path."""
     holders = {volume.get("name") for volume in pod.spec.volumes if volumes.tokens(volume)}
     return [mount.mount_path for mount in container.volume_mounts if mount.name in holders]
 
 
 def _run_of(container: ContainerLife, *, previous: bool) -> tuple[float, float | None] | None:
-    """Start and end of the run whose log is meant."""
+    """Return the start and end of the run whose log is requested."""
     ending: Ending | None = container.ending
     if previous:
         ending = container.last if container.last is not None or container.retry_at is None else container.ending
@@ -172,7 +173,7 @@ def _run_of(container: ContainerLife, *, previous: bool) -> tuple[float, float |
 
 
 def _hook_seconds(container: records.Container) -> float:
-    """How long the preStop hook takes."""
+    """Return the duration of the preStop hook in seconds."""
     hook = (container.lifecycle or {}).get("preStop") or {}
     if "sleep" in hook:
         return float(hook["sleep"].get("seconds") or 0)

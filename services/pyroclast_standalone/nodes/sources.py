@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets that pods refer to, read when they are needed and remembered for a moment."""
+"""Reads ConfigMaps and Secrets of pods on demand, with a short cache."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pyroclast_standalone import times
 
 __all__ = ["Reference", "Sources"]
 
-_FRESH_SECONDS = 1.0  # a hundred pods of one job that start together cost one read
-_MAX_KEPT = 5_000  # more than any cluster has in use at once
+_FRESH_SECONDS = 1.0  # a hundred pods of one Job that start together cause one read
+_MAX_KEPT = 5_000  # more than any cluster uses at the same time
 _TOKEN_SECONDS = 3600
-_RENEW_AT = 0.8  # of a token's life
+_RENEW_AT = 0.8  # of a token's lifetime
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reference:
-    """A ConfigMap or Secret; `is_optional`: the pod runs without it too."""
+    """A reference to a ConfigMap or Secret. With `is_optional`, the pod runs without it too."""
 
     kind: str
     key: Key
@@ -33,7 +33,7 @@ class Reference:
 
 @dataclass(slots=True)
 class Sources:
-    """Reads for all pods. `now`: seconds, of any clock that goes on."""
+    """Reads objects for all pods. `now` returns seconds from an arbitrary origin."""
 
     client: Client
     now: Callable[[], float] = time.monotonic
@@ -41,17 +41,17 @@ class Sources:
     _tokens: dict[tuple[str, str, int], tuple[float, str]] = field(default_factory=dict)
 
     async def read(self, kind: str, key: Key) -> Mapping[str, bytes] | None:
-        """Content of a ConfigMap or Secret, at most a second old; None if it does not exist."""
+        """Return the content of a ConfigMap or Secret, at most a second old. None if it does not exist."""
         known = self._known.get((kind, key))
         if known is None or known[0] < self.now() - _FRESH_SECONDS or (known[1].done() and known[1].exception()):
             if len(self._known) > _MAX_KEPT:
                 self._known.clear()
-            task = asyncio.ensure_future(self._fetch(kind, key))  # shared by those who ask meanwhile
+            task = asyncio.ensure_future(self._fetch(kind, key))  # shared by concurrent callers
             known = self._known[kind, key] = (self.now(), task)
         return await asyncio.shield(known[1])
 
     async def token(self, namespace: str, account: str, *, audience: str, seconds: int, pod: tuple[str, str]) -> str:
-        """A token of a ServiceAccount for `pod` (name, uid), renewed when most of its life is over."""
+        """Return a token of a ServiceAccount for `pod` (name, UID), renewed when most of its lifetime is over."""
         known = self._tokens.get((pod[1], audience, seconds))
         if known is not None and self.now() < known[0]:
             return known[1]
@@ -67,7 +67,7 @@ class Sources:
         return str(status["token"])
 
     def forget(self, uid: str) -> None:
-        """Drop the tokens of a pod that is gone."""
+        """Remove the tokens of a deleted pod."""
         for known in [known for known in self._tokens if known[0] == uid]:
             del self._tokens[known]
 

@@ -1,4 +1,4 @@
-"""The status of a pod as the API shows it, from its life. Pure."""
+"""Computes the status of a pod in the API from its life. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SCHEDULED: Final = "PodScheduled"
 
 
 def pod_status(pod: records.Pod, life: PodLife, injection: Injection, *, host_ip: str, now: float) -> Json:
-    """The status to write. Changes since the last call are dated `now` (seconds since the epoch)."""
+    """Return the status to write. Changes since the last call have the time `now` (seconds since the epoch)."""
     status: Json = {
         "phase": str(life.phase),
         "startTime": times.rfc3339(life.accepted_at),
@@ -66,7 +66,7 @@ def _conditions(pod: records.Pod, life: PodLife, injection: Injection, now: floa
         ("ContainersReady", containers_ready, reason, message),
     ]
     if _SCHEDULED in life.conditions or not any(condition.type == _SCHEDULED for condition in pod.status.conditions):
-        wanted.append((_SCHEDULED, True, "", ""))  # nobody bound it: it was created with its node
+        wanted.append((_SCHEDULED, True, "", ""))  # the pod was created with its node, so no scheduler bound it
     if not is_initialized:
         names = [c.name for c in inits if not c.is_done]
         wanted[1] = ("Initialized", False, "ContainersNotInitialized", f"containers with incomplete status: [{' '.join(names)}]")
@@ -86,7 +86,7 @@ def _condition(life: PodLife, now: float, kind: str, holds: bool, reason: str, m
         if text:
             condition[key] = text
         elif known:
-            condition[key] = None  # the list of conditions is merged: an absent key would leave what stood there
+            condition[key] = None  # the list of conditions is merged: a missing key would keep the old value
     return condition
 
 
@@ -129,7 +129,7 @@ def _container(pod: records.Pod, life: PodLife, container: ContainerLife) -> Jso
 
 
 def container_id(uid: str, name: str, attempt: int) -> str:
-    """The id of one run of a container: the same however often it is asked for."""
+    """Return the id of one run of a container, which is always the same."""
     return "simulated://" + hashlib.sha256(f"{uid}/{name}/{attempt}".encode()).hexdigest()
 
 

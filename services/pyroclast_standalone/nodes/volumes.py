@@ -1,4 +1,4 @@
-"""The files that a pod's volumes hold: of ConfigMaps, Secrets, the downward API and tokens, all read beforehand. Pure."""
+"""The files in a pod's volumes from ConfigMaps, Secrets, the downward API and tokens, which are read before. Pure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["File", "TokenWish", "files", "mounted", "references", "tokens"]
 
 _DEFAULT_MODE = 0o644
 _DEFAULT_TOKEN_SECONDS = 3600
-_CLUSTER_CA = "kube-root-ca.crt"  # published by kube-controller-manager; a cluster without it is no reason not to run
+_CLUSTER_CA = "kube-root-ca.crt"  # published by kube-controller-manager; pods also run in a cluster without it
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Content and mode of a file."""
+    """The content and the mode of a file."""
 
     content: bytes
     mode: int = _DEFAULT_MODE
@@ -32,7 +32,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class TokenWish:
-    """A token that a projected volume asks for."""
+    """A token that a projected volume requests."""
 
     path: str
     audience: str
@@ -40,12 +40,12 @@ class TokenWish:
 
 
 def references(pod: records.Pod) -> list[Reference]:
-    """The ConfigMaps and Secrets that the volumes of `pod` come from."""
+    """Return the ConfigMaps and Secrets in the volumes of `pod`."""
     return [_reference(pod, kind, source) for volume in pod.spec.volumes for kind, source in _sources(volume) if kind in _KEYED]
 
 
 def tokens(volume: Json) -> list[TokenWish]:
-    """The tokens that a volume holds."""
+    """Return the tokens in a volume."""
     return [
         TokenWish(str(s.get("path", "")), str(s.get("audience", "")), int(s.get("expirationSeconds") or _DEFAULT_TOKEN_SECONDS))
         for kind, s in _sources(volume)
@@ -56,10 +56,10 @@ def tokens(volume: Json) -> list[TokenWish]:
 def files(
     pod: records.Pod, volume: Json, place: Place, read: Read, issued: Mapping[TokenWish, str] | None = None
 ) -> dict[str, File] | None:
-    """The files of `volume` by their paths in it; None if it is none of the kinds that come from the API.
+    """Return the files of `volume` by path. None if the content of the volume is not in the API.
 
     Raises:
-        ConfigurationError: something that is not optional does not exist.
+        ConfigurationError: a required object or key does not exist.
     """
     found: dict[str, File] = {}
     known = False
@@ -77,7 +77,7 @@ def files(
 
 
 def mounted(container: records.Container, path: str) -> tuple[str, str] | None:
-    """The volume and the path in it that `path` of `container` stands for; None if no volume is mounted there."""
+    """Return the volume, and the path inside it, for a `path` of `container`. None if no volume is mounted there."""
     best: records.Mount | None = None
     for mount in container.volume_mounts:
         at = mount.mount_path.rstrip("/")

@@ -1,1 +1,1 @@
-"""Moving a cluster from Volcano to Pyroclast: what is installed, and what would change."""
+"""Moves a cluster from Volcano to Pyroclast: lists what is installed and what would change."""

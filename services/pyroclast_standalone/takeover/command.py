@@ -1,4 +1,4 @@
-"""`pyroclast takeover`: tells what becomes of an installed Volcano, stops it, and starts it again."""
+"""The command `pyroclast takeover`: reports what would happen to an installed Volcano, stops it, and starts it again."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ HEADERS = ("PART", "NAME", "EFFECT", "DETAIL")
 
 
 async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Print the table. Writes nothing to the cluster.
+    """Print the table of findings. Nothing is written to the cluster.
 
     Returns:
-        0 when Pyroclast can take over without a loss, else 1.
+        0 when Pyroclast can take over without loss, else 1.
 
     Raises:
-        CommandError: one of our programs does not answer.
+        CommandError: a program of Pyroclast does not answer.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -38,15 +38,15 @@ async def check(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Check, then stop Volcano so that Pyroclast can be installed. Nothing is changed where something would be lost.
+    """Check, then stop Volcano so that Pyroclast can be installed. If something would be lost, nothing is changed.
 
-    It can be interrupted and run again. Running pods are not touched.
+    The command can be interrupted and run again. Running pods are not affected.
 
     Returns:
         0 when Volcano has stopped, 1 when something would be lost.
 
     Raises:
-        CommandError: one of our programs does not answer, or one of Volcano's does not stop.
+        CommandError: a program of Pyroclast does not answer, or a program of Volcano does not stop.
         KubeError: the API server does not answer.
     """
     async with Client(load_config(str(kubeconfig))) as client:
@@ -61,10 +61,10 @@ async def take_over(kubeconfig: Path, say: Callable[[str], None]) -> int:
 
 
 async def back(kubeconfig: Path, say: Callable[[str], None]) -> int:
-    """Start Volcano again, as it was before `take_over`.
+    """Start Volcano again in the state before `take_over`.
 
     Returns:
-        0 when it has been started, 1 when there is no Volcano.
+        0 when Volcano was started, 1 when there is no Volcano.
 
     Raises:
         CommandError: Pyroclast still runs in the cluster.

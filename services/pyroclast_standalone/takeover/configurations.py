@@ -1,4 +1,4 @@
-"""What we make of Volcano's configuration files: why one cannot be used, and what is passed over."""
+"""Checks Volcano's configuration files: the faults, and the parts that Pyroclast ignores."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ VALUES: Final = {
     ADMISSION_FILE: "custom.admission_config_override",
     CONTROLLER_FILE: "custom.controller_config_override",
 }
-"""The value of our chart that takes a file of Volcano's."""
+"""The value of Pyroclast's chart for each of Volcano's files."""
 
 _KNOWN: Final[Mapping[str, Any]] = {
     ADMISSION_FILE: {"resourceGroups": {"resourceGroup", "object", "schedulerName", "tolerations", "labels", "affinity"}},
     CONTROLLER_FILE: {"networkTopologyDiscovery": {"source", "enabled", "interval", "credentials", "config"}},
 }
-"""The keys of a file, and those of the entries of its list."""
+"""The known keys of each file, and of the entries of its list."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationAnswer:
-    """What becomes of a configuration: why it cannot be used, or what is passed over."""
+    """The result for a configuration: the fault that makes it unusable, or warnings about ignored parts."""
 
     error: str
     warnings: tuple[str, ...]
 
 
 def check_configuration(file: str, text: str) -> ConfigurationAnswer:
-    """What admission or the controllers make of `text`, which is the content of `file`."""
+    """Check `text`, the content of `file`, as admission or the controllers would."""
     try:
         document = yaml.safe_load(text)
         if file == ADMISSION_FILE:

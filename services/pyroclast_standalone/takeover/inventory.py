@@ -1,4 +1,4 @@
-"""Reads from a cluster what an installed Volcano consists of, and what it runs. Nothing is written."""
+"""Reads the parts and objects of an installed Volcano from a cluster. Nothing is written."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COUNTED: Final = (JOBS, POD_GROUPS, QUEUES, JOB_FLOWS)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A Deployment of one of Volcano's programs. `name` is that of the program, `arguments` what its container is given."""
+    """A Deployment of one of Volcano's programs, with the program's name and its container's arguments."""
 
     key: Key
     name: str
@@ -54,7 +54,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class WebhookConfiguration:
-    """A webhook configuration that sends objects of Volcano's groups to `services`."""
+    """A webhook configuration for Volcano's API groups that calls `services`."""
 
     kind: str
     name: str
@@ -63,10 +63,12 @@ class WebhookConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What was found.
+    """The parts of an installed Volcano.
 
-    `services`: those that lead to its programs; `configurations`: text by ConfigMap and file name; `counts`: objects per kind
-    and phase.
+    Attributes:
+        services: the Services of its programs.
+        configurations: text by ConfigMap and file name.
+        counts: the numbers of objects by kind and phase.
     """
 
     programs: tuple[Program, ...] = ()
@@ -79,7 +81,7 @@ class Inventory:
 
 
 async def read(client: Client) -> Inventory:
-    """Read the inventory of a cluster; kinds that the cluster does not serve count as absent."""
+    """Read the inventory of a cluster. Kinds that the cluster does not serve count as absent."""
     kinds = (DEPLOYMENTS, CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, LEASES, CONFIG_MAPS, SERVICES, *COUNTED)
     found = dict(zip(kinds, await asyncio.gather(*(_list(client, kind) for kind in kinds)), strict=True))
     programs = tuple(sorted(_programs(found[DEPLOYMENTS]), key=lambda program: program.key))
@@ -130,7 +132,7 @@ def _programs(deployments: Sequence[Json]) -> list[Program]:
 
 
 def _services(services: Sequence[Json], deployments: Sequence[Json]) -> list[Key]:
-    """The Services that choose pods of Volcano's programs."""
+    """Return the Services that select pods of Volcano's programs."""
     templates = [(_key(each).namespace, each["spec"]["template"]) for each in deployments if _programs([each])]
     labels = [(namespace, template["metadata"].get("labels") or {}) for namespace, template in templates]
     return [
@@ -142,13 +144,13 @@ def _services(services: Sequence[Json], deployments: Sequence[Json]) -> list[Key
 
 
 def _program(container: Mapping[str, Any]) -> str:
-    """Which of Volcano's programs a container runs, by its image; empty when it runs none."""
+    """Return the program of Volcano that a container runs, by its image. Empty when it runs none."""
     image = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[0]
     return image if image in PROGRAMS else ""
 
 
 def _words(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments one by one; a manifest may have all of them in one `sh -c` text."""
+    """Return the arguments one by one, because a manifest may have all of them in one `sh -c` text."""
     return tuple(word for argument in arguments for word in argument.split())
 
 

@@ -1,7 +1,7 @@
-"""Asks our own programs which flags they know and what they make of a scheduler configuration.
+"""Asks the installed programs of Pyroclast for their flags and for the check of a scheduler configuration.
 
-The takeover asks them as processes: services never import each other, and a program's answer is always that of the version
-installed.
+The programs run as processes, because services never import each other. The answer of a program is always that of the installed
+version.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "vc-webhook-manager": "pyroclast_admission",
     "vc-hypernode-controller-manager": "pyroclast_job_controller",
 }
-"""Which of our programs does the work of which of Volcano's."""
+"""The program of Pyroclast for each program of Volcano."""
 
 _FLAG: Final = re.compile(r"^  (--[a-z0-9-]+)", re.MULTILINE)
-_SECONDS: Final = 30.0  # an interpreter starts within one; a loaded machine takes longer
+_SECONDS: Final = 30.0  # an interpreter starts within 1 s, on a loaded machine later
 
 
 async def known_flags(module: str) -> frozenset[str]:
-    """The flags that one of our programs lists in its help."""
+    """Return the flags in the help of a program of Pyroclast."""
     return frozenset(_FLAG.findall((await _output(module, "--help")).decode()))
 
 
 async def check_scheduler_configuration(text: str) -> ConfigurationAnswer:
-    """What `python -m pyroclast_scheduler check` answers."""
+    """Return the answer of `python -m pyroclast_scheduler check`."""
     answer = orjson.loads(await _output("pyroclast_scheduler", "check", "-", given=text.encode(), accepted=(0, 1)))
     return ConfigurationAnswer(answer["error"], tuple(answer["warnings"]))
 

@@ -1,4 +1,4 @@
-"""Decides what becomes of each part of an installed Volcano when Pyroclast takes over."""
+"""Decides what happens to each part of an installed Volcano when Pyroclast takes over."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ OWN_FLAGS: Final = frozenset(
         "--webhook-url",
     }
 )
-"""Where and how a program of Volcano is installed: our chart says it of ours."""
+"""Flags for the place and manner of an installation, whose values Pyroclast's chart sets itself."""
 EXTRA: Final = {
     "pyroclast_scheduler": "custom.scheduler_extra_args",
     "pyroclast_job_controller": "custom.controller_extra_args",
     "pyroclast_admission": "custom.admission_extra_args",
 }
-"""The value of our chart that takes further flags of a program."""
+"""The value of Pyroclast's chart for further flags of each program."""
 
 
 class Effect(StrEnum):
-    """What happens to a part. A check with any `LOST` fails."""
+    """The effect of a takeover on a part. A check with any `LOST` fails."""
 
     KEPT = "kept"
     REPLACED = "replaced"
@@ -52,7 +52,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row of the table: a part of the installation, what happens to it, and details."""
+    """One row of the table: a part of the installation, the effect of the takeover on it, and details."""
 
     part: str
     name: str
@@ -68,14 +68,14 @@ def review(
     answers: Mapping[tuple[str, str], ConfigurationAnswer],
     given: Mapping[str, Collection[str]],
 ) -> list[Finding]:
-    """The findings, in the order of the table.
+    """Return the findings in the order of the table.
 
     Args:
-        inventory: what the cluster has.
-        crds: names of the CustomResourceDefinitions that we install.
-        flags: the flags known to each of our programs, by module.
-        answers: what our programs make of a configuration, by file name and text.
-        given: the arguments that our chart gives to each of our programs, by module.
+        inventory: the parts of the installed Volcano.
+        crds: the names of the CustomResourceDefinitions of Pyroclast.
+        flags: the known flags of each program of Pyroclast, by module.
+        answers: the result for each configuration, by file name and text.
+        given: the arguments in Pyroclast's chart for each program, by module.
     """
     return [
         *(finding for program in inventory.programs for finding in _program(program, flags, given)),
@@ -128,11 +128,11 @@ def _program(program: Program, flags: Mapping[str, Collection[str]], given: Mapp
 
 
 def _flag(name: str, word: str, module: str, known: Collection[str]) -> Finding:
-    """What becomes of a flag that our chart does not give to our program with this value."""
+    """Return the finding for a flag that Pyroclast's chart does not set to this value."""
     flag, _, value = word.partition("=")
     if flag not in known:
         return Finding("flag", f"{name} {flag}", Effect.IGNORED, f"{module} does not know this flag")
-    if flag in OWN_FLAGS or value.startswith("/"):  # a place or a path of Volcano's own
+    if flag in OWN_FLAGS or value.startswith("/"):  # an address or path of Volcano's own installation
         return Finding("flag", f"{name} {flag}", Effect.REPLACED, f"{word}: our chart gives {module} its own")
     return Finding("flag", f"{name} {flag}", Effect.KEPT, f"{word}: give it to the chart, at least in {EXTRA[module]}")
 
@@ -155,6 +155,6 @@ def _configuration(name: str, file: str, answer: ConfigurationAnswer) -> list[Fi
 
 
 def _warning(name: str, warning: str) -> Finding:
-    """An unknown plugin takes its decisions away with it; other warnings are of fields without an effect."""
+    """Return the finding for a warning. An unknown plugin loses its decisions. Other warnings are about fields without effect."""
     effect = Effect.LOST if "Failed to get plugin" in warning else Effect.IGNORED
     return Finding("setting", name, effect, warning)

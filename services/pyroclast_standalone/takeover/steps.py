@@ -1,7 +1,7 @@
 """Stops an installed Volcano so that Pyroclast can replace it, and starts it again.
 
-Each step can be repeated after an interruption, and each can be undone: the cluster itself remembers what was there before, in an
-annotation of each Deployment and in one ConfigMap.
+Each step can be repeated after an interruption and can be undone. The previous state is stored in the cluster, in an annotation
+of each Deployment and in one ConfigMap.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pyroclast_standalone.takeover.inventory import DEPLOYMENTS, Inventory, Prog
 __all__ = ["REPLICAS", "SAVED", "start_volcano", "stop_volcano"]
 
 REPLICAS: Final = "pyroclast.dev/replicas-before-takeover"
-"""Annotation of a Deployment of Volcano that was scaled to 0: how many replicas it had."""
+"""Annotation of a Volcano Deployment that was scaled to 0, with its previous number of replicas."""
 SAVED: Final = "pyroclast-takeover"
-"""ConfigMap that holds the deleted webhook configurations, in the namespace of Volcano's first Deployment."""
+"""The ConfigMap with the deleted webhook configurations, in the namespace of Volcano's first Deployment."""
 
 STOP_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 0.5
@@ -36,8 +36,8 @@ _SET_BY_SERVER: Final = frozenset({"uid", "resourceVersion", "generation", "crea
 async def stop_volcano(client: Client, found: Inventory, say: Callable[[str], None], *, seconds: float = STOP_SECONDS) -> None:
     """Save and delete Volcano's webhook configurations, then scale its Deployments to 0 and wait for their last pods.
 
-    The webhooks go first: while they are there and nobody answers, the API server refuses every Job. They go once more at the
-    end, as a webhook manager that was started meanwhile has made them again.
+    The webhooks are deleted first: without a running webhook manager, the API server would reject every Job. A second
+    deletion follows at the end, because a webhook manager that started meanwhile has created the webhooks again.
 
     Raises:
         CommandError: a program still has pods after `seconds`.
@@ -61,13 +61,13 @@ async def _remove_webhooks(
 
 
 async def start_volcano(client: Client, found: Inventory, say: Callable[[str], None]) -> None:
-    """Scale Volcano's Deployments to what they had, then create its webhook configurations again.
+    """Scale Volcano's Deployments to their previous replicas, then create its webhook configurations again.
 
     Raises:
-        CommandError: a program of ours still runs in the cluster.
+        CommandError: a program of Pyroclast still runs in the cluster.
     """
     await refuse_beside_ours(client)
-    for kind, key in await release_all(client):  # nobody would do it later
+    for kind, key in await release_all(client):  # no program would remove them later
         say(f"released: {kind.kind} {key}")
     for program in found.programs:
         annotations = (await client.get(DEPLOYMENTS, program.key))["metadata"].get("annotations") or {}
@@ -80,7 +80,7 @@ async def start_volcano(client: Client, found: Inventory, say: Callable[[str], N
         return
     for text in (saved.get("data") or {}).values():
         body = orjson.loads(text)
-        with contextlib.suppress(AlreadyExists):  # Volcano's webhook manager makes some of them itself
+        with contextlib.suppress(AlreadyExists):  # Volcano's webhook manager creates some of them itself
             await client.create(_KINDS[body["kind"]], body)
             say(f"created: {body['kind']} {body['metadata']['name']}")
     with contextlib.suppress(NotFound):
@@ -108,7 +108,7 @@ async def _save_and_delete(client: Client, saved: Key, webhook: WebhookConfigura
 
 
 async def _scale(client: Client, key: Key, replicas: int, annotations: dict[str, Any]) -> None:
-    """One write: a Deployment is never at 0 without the note of what it had."""
+    """Scale a Deployment in one write, so that it never has 0 replicas without the annotation of its previous number."""
     change = {"metadata": {"annotations": annotations}, "spec": {"replicas": replicas}}
     await client.patch(DEPLOYMENTS, key, change, PatchKind.MERGE)
 

@@ -1,1 +1,1 @@
-"""When a CronJob makes Jobs, and what becomes of those that it made."""
+"""Decides when a CronJob creates Jobs, and which of its finished Jobs are deleted."""

@@ -1,7 +1,7 @@
-"""The times of a schedule: the next one after a moment, and the last one up to another.
+"""The times of a schedule: the next time after a moment, and the latest time up to a moment.
 
-All moments are seconds since the epoch. A schedule of fields is read in local time: a wall-clock time that a change of the clocks
-leaves out does not come, one that it repeats comes twice.
+All moments are in seconds since the epoch. A schedule of fields is read in local time. A local time that a change of the clocks
+skips does not occur, and one that it repeats occurs twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyroclast.resources.cron import Every, Fields, Schedule
 __all__ = ["Clock"]
 
 _YEARS: Final = 5
-"""How many years ahead a time is looked for: as the parser of Kubernetes does, so 29 February is found, but not across 2100."""
+"""How many years ahead a time is searched for, as in the parser of Kubernetes: 29 February is found, except across 2100."""
 _DAY: Final = timedelta(days=1)
 
 
@@ -30,20 +30,20 @@ class Clock:
     zone: tzinfo = UTC
 
     def next(self, after: float) -> float | None:
-        """The first time later than `after`; None when there is none in the next five years."""
+        """Return the first time later than `after`. None when no time follows in the next five years."""
         if isinstance(self.schedule, Every):
             return float(math.floor(after) + self.schedule.seconds)
         return _next(self.schedule, self.zone, after)
 
     def latest(self, after: float, until: float) -> float | None:
-        """The last time later than `after` and not later than `until`; None when there is none."""
+        """Return the last time later than `after` and not later than `until`. None when no time is in between."""
         first = self.next(after)
         if first is None or first > until:
             return None
         if isinstance(self.schedule, Every):
             return first + (until - first) // self.schedule.seconds * self.schedule.seconds
         found, beyond = first, until
-        while beyond - found > 1:  # halving, as there may be half a million times between
+        while beyond - found > 1:  # binary search, because half a million times may be in the interval
             middle = (found + beyond) / 2
             later = self.next(middle)
             if later is not None and later <= until:
@@ -60,7 +60,7 @@ def _next(fields: Fields, zone: tzinfo, after: float) -> float | None:
     here = datetime.fromtimestamp(after, zone)
     begin = here.date()
     if _is_irregular(begin, zone):
-        begin -= _DAY  # the clocks may go back over midnight, so that yesterday comes again
+        begin -= _DAY  # the clocks may be set back over midnight, which repeats the end of yesterday
     for day in _days(fields, begin, here.year + _YEARS):
         found = _on(fields, day, zone, after)
         if found is None:
@@ -73,7 +73,7 @@ def _next(fields: Fields, zone: tzinfo, after: float) -> float | None:
 
 
 def _days(fields: Fields, begin: date, last_year: int) -> Iterator[date]:
-    """The days that fit, from `begin` to the end of `last_year`."""
+    """Yield the matching days from `begin` to the end of `last_year`."""
     for year in range(begin.year, min(last_year, date.max.year - 1) + 1):
         for month in sorted(fields.months):
             if (year, month) < (begin.year, begin.month):
@@ -90,14 +90,14 @@ def _fits(fields: Fields, day: date) -> bool:
 
 
 def _is_irregular(day: date, zone: tzinfo) -> bool:
-    """Whether the clocks are changed on that day, its two midnights included."""
+    """Return whether the clocks change on that day, including both its midnights."""
     begin = datetime(day.year, day.month, day.day, tzinfo=zone)
     end = (begin + _DAY).replace(fold=1)
     return begin.utcoffset() != end.utcoffset()
 
 
 def _on(fields: Fields, day: date, zone: tzinfo, after: float) -> float | None:
-    """The first time on `day` that is later than `after`."""
+    """Return the first time on `day` that is later than `after`. None when the day has no such time."""
     if _is_irregular(day, zone):
         return min((moment for moment in _all_on(fields, day, zone) if moment > after), default=None)
     midnight = datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

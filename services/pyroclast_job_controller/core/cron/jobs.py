@@ -1,4 +1,4 @@
-"""The Jobs of a CronJob: their names, what they are made from, and how one is known again."""
+"""The Jobs of a CronJob: their names, their manifests, and how a Job is recognised."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ __all__ = ["is_owned", "job_name", "manifest", "owner_of", "reference", "schedul
 
 
 def job_name(cron_job: CronJob, time: float) -> str:
-    """The name of the Job for `time`, in seconds since the epoch: it carries the minute, so there is one Job a minute at most."""
+    """Return the name of the Job for `time`, in seconds since the epoch.
+
+    The name contains the minute, so that there is at most one Job for each minute.
+    """
     return f"{cron_job.metadata.name}-{int(time) // 60}"
 
 
 def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, Any]:
-    """The Job to create for `time`; `zone` is that of the CronJob, None when it names none."""
+    """Return the Job to create for `time`. `zone` is the time zone of the CronJob, None when it names none."""
     template, meta = cron_job.spec.job_template, cron_job.metadata
     when = datetime.fromtimestamp(time, zone or UTC).isoformat().replace("+00:00", "Z")
     return {
@@ -40,7 +43,7 @@ def manifest(cron_job: CronJob, time: float, zone: tzinfo | None) -> dict[str, A
 
 
 def _passed_on(cron_job: CronJob) -> dict[str, str]:
-    """The annotations of the template; who submitted the CronJob has submitted its Jobs, whatever the template says."""
+    """Return the annotations of a Job: those of the template, with the submitter of the CronJob as the Job's submitter."""
     annotations = {**cron_job.spec.job_template.metadata.annotations}
     annotations.pop(keys.SUBMITTED_BY, None)
     by = cron_job.metadata.annotations.get(keys.SUBMITTED_BY)
@@ -48,19 +51,19 @@ def _passed_on(cron_job: CronJob) -> dict[str, str]:
 
 
 def owner_of(job: Job) -> str:
-    """The uid of the CronJob that `job` belongs to; empty when it belongs to none."""
+    """Return the UID of the CronJob that owns `job`. Empty when no CronJob owns it."""
     owner = job.metadata.controller
     ours = owner is not None and owner.kind == CRON_JOBS.kind and owner.api_version == CRON_JOBS.api_version
     return owner.uid if owner is not None and ours else ""
 
 
 def is_owned(cron_job: CronJob, job: Job) -> bool:
-    """Whether `job` belongs to `cron_job`, that very one and not a namesake."""
+    """Return whether `cron_job` owns `job`. An older CronJob of the same name does not count."""
     return owner_of(job) == cron_job.metadata.uid
 
 
 def scheduled_time(cron_job: CronJob, job: Job) -> float | None:
-    """The time of the schedule that `job` was made for; None when it was not made by the controller."""
+    """Return the scheduled time of `job`. None when the controller did not create the Job."""
     try:
         time = parse_time(job.metadata.annotations.get(keys.CRON_JOB_SCHEDULED_TIMESTAMP, ""))
     except ValueError:
@@ -69,7 +72,7 @@ def scheduled_time(cron_job: CronJob, job: Job) -> float | None:
 
 
 def reference(job: Job) -> ObjectReference:
-    """How the status of the CronJob refers to `job`."""
+    """Return the reference to `job` in the status of its CronJob."""
     meta = job.metadata
     return ObjectReference(
         api_version=JOBS.api_version,

@@ -1,4 +1,4 @@
-"""Which time of a schedule is due, and how many were missed: only the most recent one is ever made up for."""
+"""Computes the scheduled time that is due and how many times were missed. Of the missed times, only the latest is made up for."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pyroclast_job_controller.core.cron.clock import Clock
 __all__ = ["MARGIN", "Due", "Missed", "ScheduleError", "due", "earliest_time", "wait"]
 
 MARGIN: Final = 0.1
-"""Seconds after a time of the schedule at which it is acted on, so that clocks that differ a little do not act early."""
+"""Seconds after a scheduled time at which the controller acts, so that small clock differences never make it act early."""
 
 _MANY: Final = 100
 
 
 class ScheduleError(ValueError):
-    """The schedule has no times, or they cannot be told apart."""
+    """The schedule has no times, or two times are less than a second apart."""
 
 
 class Missed(Enum):
-    """How many times have passed since the last one that was acted on."""
+    """How many scheduled times have passed since the last one that was acted on."""
 
     NONE = "none"
     FEW = "few"
@@ -32,9 +32,12 @@ class Missed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The scheduled time that a CronJob has to act on.
+    """The scheduled time for which a CronJob must act. Times are in seconds since the epoch.
 
-    `earliest`: from when on times count. `time`: the most recent one, None when there is none. In seconds since the epoch.
+    Attributes:
+        earliest: the time after which scheduled times count.
+        time: the latest due time. None when no time is due.
+        missed: how many times were missed.
     """
 
     earliest: float
@@ -43,17 +46,18 @@ class Due:
 
 
 def earliest_time(cron_job: CronJob, last: float | None) -> float:
-    """From when on times count: the last one that was acted on, else the CronJob's creation."""
+    """Return the time after which scheduled times count: the last one that was acted on, or the creation of the CronJob."""
     return last if last is not None else parse_time(cron_job.metadata.creation_timestamp or "1970-01-01T00:00:00Z")
 
 
 def due(clock: Clock, *, earliest: float, now: float, deadline: float | None = None) -> Due:
-    """The most recent time later than `earliest` and not later than `now`.
+    """Return the latest time that is later than `earliest` and not later than `now`.
 
-    `deadline`: seconds after which a time no longer counts. How many were missed is estimated from the distance of the first two.
+    `deadline` is the time in seconds after which a scheduled time is no longer due. The number of missed times is estimated from
+    the distance between the first two times.
 
     Raises:
-        ScheduleError: no two times differ by a second.
+        ScheduleError: no two times are at least a second apart.
     """
     if deadline is not None:
         earliest = max(earliest, now - deadline)
@@ -71,7 +75,7 @@ def due(clock: Clock, *, earliest: float, now: float, deadline: float | None = N
 
 
 def wait(clock: Clock, *, earliest: float, now: float) -> float | None:
-    """Seconds until the CronJob has to be looked at again; None when its schedule has no further time."""
+    """Return the seconds until the next reconcile of the CronJob. None when its schedule has no further time."""
     try:
         found = due(clock, earliest=earliest, now=now)
     except ScheduleError:

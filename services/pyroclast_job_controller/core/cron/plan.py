@@ -1,4 +1,4 @@
-"""What is to be done about a CronJob now: whether a Job is made, what has to go before, and when to look again."""
+"""Decides about a CronJob: whether a Job is created, which Jobs are deleted before, and when the next reconcile is due."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadline
 
 @dataclass(frozen=True, slots=True)
 class CronPlan:
-    """What to do for a CronJob now, and when to look again.
+    """The actions for a CronJob and the time of its next reconcile.
 
-    `time`: make the Job for that time, None: make none. `replace`: Jobs that go first. `again`: seconds, None for never.
+    Attributes:
+        time: the scheduled time of the Job to create. None when no Job is created.
+        replace: the active Jobs that are deleted first.
+        again: the seconds until the next reconcile. None when none is needed.
+        notices: the Events to record.
     """
 
     time: float | None = None
@@ -35,10 +39,13 @@ class CronPlan:
 
 @dataclass(frozen=True, slots=True)
 class CronFacts:
-    """What is known of a CronJob at one moment.
+    """The facts about a CronJob at one moment.
 
-    `jobs`: those that belong to it or that its status names, by name; `acted`: the time of the schedule that was acted on last,
-    if the status may not tell of it yet; `clock`: its schedule, None while it makes no Jobs; `notices`: the Events about that.
+    Attributes:
+        jobs: the Jobs that the CronJob owns or that its status names, by name.
+        acted: the scheduled time that was acted on last, if the status may not contain it yet. Otherwise None.
+        clock: the schedule. None while the CronJob creates no Jobs.
+        notices: the Events about the schedule.
     """
 
     cron_job: CronJob
@@ -50,14 +57,15 @@ class CronFacts:
 
 
 CronDecision: TypeAlias = tuple[Review, CronPlan]
-"""Both are carried out in this order."""
+"""The review of the Jobs and the plan, which are carried out in this order."""
 
 
 def decide(facts: CronFacts) -> CronDecision:
-    """What follows from the facts."""
+    """Return the decision that follows from the facts."""
     cron_job = facts.cron_job
     if cron_job.metadata.is_terminating:
-        return Review(CronState.of(cron_job), (), ()), CronPlan()  # its owner references clean up
+        # the garbage collector deletes the Jobs by their owner references
+        return Review(CronState.of(cron_job), (), ()), CronPlan()
     found = review(cron_job, facts.jobs)
     if facts.acted is not None:
         found = replace(found, state=found.state.acted_on(facts.acted))
@@ -67,7 +75,7 @@ def decide(facts: CronFacts) -> CronDecision:
 
 
 def plan(cron_job: CronJob, state: CronState, clock: Clock, *, now: float, names: Collection[str] = ()) -> CronPlan:
-    """What to do now. `names`: the Jobs of the CronJob that there are."""
+    """Return the plan for a CronJob. `names` are the names of its existing Jobs."""
     earliest = earliest_time(cron_job, state.last_schedule)
     again = wait(clock, earliest=earliest, now=now)
     try:

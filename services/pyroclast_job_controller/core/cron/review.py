@@ -1,4 +1,4 @@
-"""What has become of the Jobs of a CronJob: which run, which have ended, and which of those are kept."""
+"""Reviews the Jobs of a CronJob: which run, which have ended, and which ended Jobs are kept."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ __all__ = ["Review", "review"]
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What the Jobs of a CronJob change in its status, and which of them are deleted.
+    """The result of a review: the new status of a CronJob, and the Jobs that are deleted.
 
-    `prune`: finished Jobs that are more than are kept. They may go once `state` is written, as they vouch for it.
+    `prune` are the finished Jobs beyond the history limits. They may be deleted only after `state` is written, because they are
+    the only record of their times until then.
     """
 
     state: CronState
@@ -27,10 +28,10 @@ class Review:
 
 
 def review(cron_job: CronJob, jobs: Mapping[str, Job]) -> Review:
-    """Look through `jobs` (by name): those of the CronJob, and those that its status names.
+    """Review `jobs` by name: the Jobs that the CronJob owns and the Jobs that its status names.
 
-    A Job that the controller made for a time of the schedule is taken into the status although nobody wrote it there: its maker
-    may have been killed in between.
+    A Job that the controller created for a scheduled time is added to the status even if its creator did not write it there. The
+    creator may have been killed between the two writes.
     """
     owned = [job for job in jobs.values() if is_owned(cron_job, job)]
     state, notices = CronState.of(cron_job), list[Notice]()
@@ -49,7 +50,7 @@ def review(cron_job: CronJob, jobs: Mapping[str, Job]) -> Review:
                 f"(expected: {active.uid}, actual: {there.metadata.uid})"
             )
         else:
-            continue  # it still runs, but somebody took it away from the CronJob
+            continue  # the Job still runs, but the CronJob no longer owns it
         notices.append(warning("StaleReference", text))
         state = state.without(active.uid)
     return Review(state, tuple(notices), tuple(_superfluous(cron_job, owned)))
@@ -61,7 +62,7 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
     if time is not None:
         state = state.acted_on(time)
     if ended.phase is JobPhase.ABORTED:
-        return state.without(meta.uid)  # nothing of it runs; when it is resumed it is taken in again
+        return state.without(meta.uid)  # no pod of it runs; when it is resumed, it is added again
     if not ended.phase.is_finished:
         if state.has(meta.uid) or meta.is_terminating:
             return state
@@ -80,7 +81,7 @@ def _take(cron_job: CronJob, job: Job, state: CronState, notices: list[Notice]) 
 
 
 def _superfluous(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
-    """The oldest finished Jobs beyond what is kept of each sort. Those that somebody terminated by hand are always kept."""
+    """Yield the oldest finished Jobs beyond each history limit. Jobs that a user terminated by a Command are always kept."""
     there = sorted((job for job in owned if not job.metadata.is_terminating), key=_age)
     completed = [job for job in there if job.status.state.phase is JobPhase.COMPLETED]
     failed = [job for job in there if job.status.state.phase is JobPhase.FAILED or _was_given_up(job)]
@@ -89,12 +90,12 @@ def _superfluous(cron_job: CronJob, owned: Iterable[Job]) -> Iterator[Job]:
 
 
 def _was_given_up(job: Job) -> bool:
-    """Whether a policy, or refusals without end, terminated it."""
+    """Return whether a policy or repeated failures terminated the Job."""
     state = job.status.state
     return state.phase is JobPhase.TERMINATED and state.reason not in ("", JobReason.COMMAND_ISSUED)
 
 
 def _age(job: Job) -> tuple[bool, str, str]:
-    """Oldest first; those without a time of creation last."""
+    """Return the sort key: oldest first, Jobs without a creation time last."""
     created = job.metadata.creation_timestamp
     return created is None, created or "", job.metadata.name

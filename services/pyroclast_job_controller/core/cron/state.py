@@ -1,4 +1,4 @@
-"""The status of a CronJob, as decisions work on it and as it is written."""
+"""The status of a CronJob, in the form that decisions use, and its patch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ __all__ = ["CronState"]
 
 @dataclass(frozen=True, slots=True)
 class CronState:
-    """The Jobs that run, the last time that was acted on (seconds since the epoch), and when a Job completed last (RFC 3339)."""
+    """The status of a CronJob.
+
+    Attributes:
+        active: references to the running Jobs.
+        last_schedule: the last scheduled time that was acted on, in seconds since the epoch.
+        last_successful: when a Job completed last, in RFC 3339.
+    """
 
     active: tuple[ObjectReference, ...] = ()
     last_schedule: float | None = None
@@ -24,29 +30,32 @@ class CronState:
 
     @classmethod
     def of(cls, cron_job: CronJob) -> Self:
-        """What stands in the status of `cron_job`."""
+        """Return the state in the status of `cron_job`."""
         status = cron_job.status
         last = parse_time(status.last_schedule_time) if status.last_schedule_time else None
         return cls(status.active, last, status.last_successful_time)
 
     def without(self, uid: str) -> Self:
-        """The Job of that uid no longer runs."""
+        """Return the state without the Job with this UID."""
         return replace(self, active=tuple(each for each in self.active if each.uid != uid))
 
     def with_job(self, job: Job) -> Self:
-        """`job` runs."""
+        """Return the state with `job` as a running Job."""
         return self.without(job.metadata.uid)._plus(reference(job))
 
     def acted_on(self, time: float) -> Self:
-        """`time` of the schedule needs no Job any more, nor does one before it."""
+        """Return the state after the scheduled time `time` was acted on. Earlier times then no longer need a Job."""
         return replace(self, last_schedule=max(self.last_schedule or time, time))
 
     def has(self, uid: str) -> bool:
-        """Whether the Job of that uid is listed."""
+        """Return whether the Job with this UID is listed as running."""
         return any(each.uid == uid for each in self.active)
 
     def patch(self, cron_job: CronJob) -> dict[str, Any]:
-        """The merge patch of the status that makes `cron_job` show this, if it has not changed meanwhile; empty if it does."""
+        """Return the merge patch that writes this state to the status. Empty when the status equals it.
+
+        The patch fails with a conflict if `cron_job` has changed meanwhile.
+        """
         if self == CronState.of(cron_job):
             return {}
         active = [{name: value for name, value in msgspec.to_builtins(each).items() if value} for each in self.active]

@@ -1,1 +1,1 @@
-"""Which nodes each of several schedulers may use."""
+"""Decides which nodes each of several schedulers may use."""

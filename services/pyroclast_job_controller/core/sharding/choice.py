@@ -1,4 +1,4 @@
-"""Which nodes each scheduler gets, and whether its NodeShard has to be written for that."""
+"""Distributes nodes among schedulers, and decides whether a NodeShard must be written."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyroclast_job_controller.core.sharding.configuration import LIMIT, RATE, WA
 __all__ = ["MIRROR", "NodeLoad", "choose", "is_due", "load_of", "status"]
 
 MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of pods that a node runs by itself."""
+"""Annotation of static pods, which the kubelet of their node manages."""
 _FEW: Final = 10
-"""One in so many desired nodes must be new for a NodeShard to be written anew."""
+"""A NodeShard is written when one in this many desired nodes is new."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """A node, how much of its CPU is asked for (0 to 1), and its labels."""
+    """A node, the requested fraction of its CPU (0 to 1), and its labels."""
 
     name: str
     rate: float
@@ -31,7 +31,7 @@ class NodeLoad:
 
 
 def load_of(node: Node, pods: Iterable[Pod]) -> NodeLoad:
-    """The load of `node` by the pods on it."""
+    """Return the load of `node` from the pods on it."""
     capacity = _millis(node.status.capacity.get("cpu"))
     asked = sum(
         _millis(container.resources.requests.get("cpu"))
@@ -44,7 +44,7 @@ def load_of(node: Node, pods: Iterable[Pod]) -> NodeLoad:
 
 
 def choose(shares: Sequence[SchedulerShare], nodes: Iterable[NodeLoad]) -> dict[str, tuple[str, ...]]:
-    """The names of the nodes of each scheduler: one after the other takes from those that are left."""
+    """Return the names of each scheduler's nodes. One scheduler after another chooses from the nodes that are left."""
     left = sorted(nodes, key=lambda node: node.name)
     chosen: dict[str, tuple[str, ...]] = {}
     for share in shares:
@@ -60,13 +60,16 @@ def choose(shares: Sequence[SchedulerShare], nodes: Iterable[NodeLoad]) -> dict[
 
 
 def is_due(shard: NodeShard, desired: Sequence[str]) -> bool:
-    """Whether the difference is worth a write: another number of nodes, or a tenth of them, one at least, is new."""
+    """Return whether the difference needs a write: the number of nodes differs, or a tenth of the nodes (at least one) is new."""
     new = set(desired) - set(shard.spec.nodes_desired)
     return len(desired) != len(shard.spec.nodes_desired) or len(new) >= max(1, len(desired) // _FEW)
 
 
 def status(shard: NodeShard, desired: Sequence[str]) -> dict[str, Any]:
-    """What the scheduler is about to take and to give up, from what it says it uses; empty when the status tells that."""
+    """Return the nodes that the scheduler will start and stop using, by its own report of the nodes in use.
+
+    Empty when the status has these nodes already.
+    """
     used = shard.status.nodes_in_use
     add = sorted(set(desired) - set(used))
     remove = sorted(set(used) - set(desired))

@@ -1,4 +1,4 @@
-"""How nodes are divided among schedulers: as flags say it, or a ConfigMap."""
+"""The configuration of sharding, which distributes nodes among schedulers: from flags or a ConfigMap."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DEFAULT", "KEY", "Policy", "SchedulerShare", "Sharding", "ShardingEr
 
 KEY: Final = "sharding.yaml"
 DEFAULT: Final = ("volcano:volcano:0.0:0.6:false:2:100", "agent-scheduler:agent:0.7:1.0:true:2:100")
-"""What `--scheduler-configs` means when it is not given."""
+"""The value of `--scheduler-configs` when the flag is not given."""
 RATE: Final = "allocation-rate"
 WARMUP: Final = "warmup"
 LIMIT: Final = "node-limit"
@@ -23,12 +23,12 @@ _MOST_NODES: Final = (1 << 31) - 1
 
 
 class ShardingError(ValueError):
-    """The configuration cannot be used; the message says which part."""
+    """The configuration is invalid. The message names the faulty part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A step of the choice: it filters, gives points, or cuts off."""
+    """A step of the selection of nodes: it filters, scores, or limits the number of nodes."""
 
     name: str
     weight: float = 1.0
@@ -37,7 +37,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerShare:
-    """A scheduler, and by which policies it gets its nodes."""
+    """A scheduler, and the policies that select its nodes."""
 
     name: str
     type: str = ""
@@ -46,7 +46,12 @@ class SchedulerShare:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """All schedulers, in the order in which they choose. `period` in seconds. `on_events`: also when nodes and pods change."""
+    """The shares of all schedulers, in the order in which they choose.
+
+    Attributes:
+        period: the seconds between two distributions.
+        on_events: whether changes of nodes and pods also cause a distribution.
+    """
 
     shares: tuple[SchedulerShare, ...]
     period: float
@@ -54,10 +59,10 @@ class Sharding:
 
 
 def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Sharding:
-    """The configuration of `--scheduler-configs`, each `name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes`.
+    """Parse `--scheduler-configs`. Each value is `name:type:minUtil:maxUtil:preferWarmup:minNodes:maxNodes`.
 
     Raises:
-        ShardingError: One cannot be read.
+        ShardingError: a value is invalid.
     """
     shares = []
     for text in texts or DEFAULT:
@@ -74,12 +79,12 @@ def from_flags(texts: Sequence[str], *, period: float, on_events: bool) -> Shard
 
 
 def read(data: Mapping[str, str], flags: Sharding) -> Sharding:
-    """The configuration in a ConfigMap; what it does not say is as `flags` say.
+    """Parse the configuration in a ConfigMap. Missing fields have the values of `flags`.
 
     Raises:
-        ShardingError: It cannot be used.
+        ShardingError: the configuration is invalid.
     """
-    import yaml  # noqa: PLC0415 - few have such a configuration
+    import yaml  # noqa: PLC0415 - most installations have no such configuration
 
     try:
         document = yaml.safe_load(data.get(KEY, ""))
@@ -122,14 +127,14 @@ def _read_policies(entries: Iterable[Mapping[str, Any]]) -> Iterable[Policy]:
 
 
 def _chain(low: float, high: float, fewest: int, most: int | None, *, prefer_warm: bool) -> tuple[Policy, ...]:
-    """The policies that the older form of a configuration stands for."""
+    """Return the policies that are equivalent to the older form of a configuration."""
     limit = {"minNodes": fewest, **({"maxNodes": most} if most is not None else {})}
     warm = (Policy(WARMUP),) if prefer_warm else ()
     return (Policy(RATE, 1.0, {"minCPUUtil": low, "maxCPUUtil": high}), *warm, Policy(LIMIT, 1.0, limit))
 
 
 def _distinct(shares: Sequence[SchedulerShare], where: str) -> tuple[SchedulerShare, ...]:
-    """`shares`, of which no two may be of one scheduler: it has one NodeShard."""
+    """Return `shares` if their schedulers are distinct, because each scheduler has one NodeShard."""
     names = [share.name for share in shares]
     for name in names:
         if names.count(name) > 1:

@@ -1,1 +1,1 @@
-"""Who asks, and what they may: tokens, certificates, authorization, audit."""
+"""Authentication, authorization and audit: tokens, certificates, RBAC, and the audit log."""

@@ -1,4 +1,4 @@
-"""The audit log: one JSON line per request, in the form of kube-apiserver's log at level Metadata."""
+"""The audit log: one JSON line per request, in the format of kube-apiserver's log at level Metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["AuditLog"]
 
 
 class AuditLog:
-    """Appends to a file; every line is handed to the system before its request is answered."""
+    """Appends events to a file. Each line is written to the operating system before its request is answered."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -25,9 +25,10 @@ class AuditLog:
     def record(
         self, request: web.BaseRequest, context: Context, code: int, now: float, *, failure: bytes = b"", begins: bool = False
     ) -> None:
-        """Write down a request answered with `code` at `now`, in seconds since the epoch.
+        """Record a request that was answered with `code` at `now`, in seconds since the epoch.
 
-        `failure`: the Status of one that failed. `begins`: the answer goes on, as a watch does; its end is written down too.
+        `failure` is the Status of a failed request. With `begins`, the answer continues, as a watch does, and its end is recorded
+        too.
         """
         info = context.info
         peer = request.remote
@@ -68,7 +69,7 @@ class AuditLog:
 
 
 def _outcome(failure: bytes) -> dict[str, Any]:
-    """What a Status says of a failure; nothing where there is none, or it was asked for in another form than JSON."""
+    """Return the fields of a Status that belong into the event. Empty if the request succeeded or the Status is not JSON."""
     try:
         status = orjson.loads(failure) if failure else {}
     except orjson.JSONDecodeError:

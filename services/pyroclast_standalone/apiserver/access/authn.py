@@ -1,4 +1,4 @@
-"""Who asks: client certificates, tokens of service accounts, and impersonation."""
+"""Authentication: client certificates, tokens of service accounts, and impersonation."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _EXTRA: Final = "authentication.kubernetes.io/"
 
 
 class Peer(Protocol):
-    """A TLS connection whose client certificate, if there is one, has been verified."""
+    """A TLS connection whose client certificate has been verified, if the client sent one."""
 
     def getpeercert(self, binary_form: bool = False) -> Any:  # noqa: ANN401 - the signature of the library
-        """The certificate, as a dictionary or encoded."""
+        """Return the certificate, as a dictionary or in DER."""
 
 
 def service_account_user(namespace: str, name: str, uid: str = "", extra: Mapping[str, list[str]] | None = None) -> User:
-    """The user that a service account is."""
+    """Return the user of a service account."""
     return User(
         f"system:serviceaccount:{namespace}:{name}",
         ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED),
@@ -37,7 +37,7 @@ def service_account_user(namespace: str, name: str, uid: str = "", extra: Mappin
 
 
 class Authenticator:
-    """Tells users by certificate or token."""
+    """Authenticates users by certificate or token."""
 
     def __init__(self, store: Store, signer: TokenSigner, now: Callable[[], float]) -> None:
         self._accounts = store.collection("serviceaccounts")
@@ -45,13 +45,13 @@ class Authenticator:
         self._signer = signer
         self._now = now
         self._read: dict[str, dict[str, Any]] = {}
-        self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None: without a certificate
+        self._peers: WeakKeyDictionary[Peer, User | None] = WeakKeyDictionary()  # None for a connection without a certificate
 
     def user(self, authorization: str, tls: Peer | None) -> User:
-        """The user of a request with this `Authorization` header over this connection.
+        """Return the user of a request with this `Authorization` header on this connection.
 
         Raises:
-            StatusError: 401, credentials were given and are not good.
+            StatusError: 401, the credentials are invalid.
         """
         certified = self._certified_peer(tls) if tls is not None else None
         if certified is not None:
@@ -65,7 +65,7 @@ class Authenticator:
         return found
 
     def _certified_peer(self, tls: Peer) -> User | None:
-        """The user whose certificate came with the connection, None when none did; looked at once for each connection."""
+        """Return the user of the connection's certificate, None without a certificate. The result is cached."""
         try:
             return self._peers[tls]
         except KeyError:
@@ -75,7 +75,7 @@ class Authenticator:
         return found
 
     def of_token(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> User | None:
-        """The user of `token`, None when it is not good, or its account or bound object is gone."""
+        """Return the user of `token`. None when the token is invalid, or its account or bound object was deleted."""
         now = self._now()
         claims = self._read.get(token)
         try:
@@ -104,7 +104,7 @@ class Authenticator:
         return service_account_user(namespace, account["name"], stored.uid, extra)
 
     def why_not(self, token: str, audiences: Sequence[str]) -> str:
-        """What is wrong with a token that is not good for `audiences`."""
+        """Return the reason why a token is invalid for `audiences`."""
         try:
             claims = self._signer.read(token, now=self._now())
         except InvalidToken:
@@ -124,10 +124,10 @@ def _of_certificate(certificate: Mapping[str, Any], encoded: bytes) -> User:
 
 
 def impersonated(headers: Mapping[str, str], all_values: Callable[[str], list[str]]) -> User | None:
-    """The user whom the `Impersonate-*` headers name, None without them.
+    """Return the user in the `Impersonate-*` headers. None without such headers.
 
     Raises:
-        StatusError: groups or others without a user.
+        StatusError: the headers name groups or other attributes, but no user.
     """
     if not any(name.lower().startswith("impersonate-") for name in headers):
         return None

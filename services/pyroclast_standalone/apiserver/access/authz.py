@@ -1,4 +1,4 @@
-"""Whether a user may: RBAC over the stored roles and bindings."""
+"""Authorization: RBAC with the stored roles and bindings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pyroclast_standalone.apiserver.storage.store import Change, Collection, Sto
 __all__ = ["Attributes", "Authorizer", "Verdict", "attributes_of", "denial"]
 
 _GROUP: Final = "rbac.authorization.k8s.io"
-_CACHE_LIMIT: Final = 20_000  # verdicts: every user of a test cluster times what it does
+_CACHE_LIMIT: Final = 20_000  # verdicts: the users of a test cluster times their kinds of request
 _NONE: Final[tuple[str, ...]] = ()
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """What is asked for. `path` instead of a resource for what is no resource; names may be empty."""
+    """The attributes of a request for authorization. `path` is set for a non-resource request. Names may be empty."""
 
     verb: str
     group: str = ""
@@ -33,18 +33,18 @@ class Attributes(msgspec.Struct, frozen=True):
 
     @property
     def full_resource(self) -> str:
-        """`pods/log`."""
+        """The resource with its subresource, such as `pods/log`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether it is allowed, and by which binding."""
+    """Whether a request is allowed, and by which binding."""
 
     allowed: bool
     reason: str = ""
 
     def annotations(self) -> dict[str, str]:
-        """What the audit event of the request tells of it."""
+        """The annotations for the audit event of the request."""
         return {
             "authorization.k8s.io/decision": "allow" if self.allowed else "forbid",
             "authorization.k8s.io/reason": self.reason,
@@ -53,7 +53,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    namespace: str  # of the binding; empty for a ClusterRoleBinding
+    namespace: str  # namespace of the binding; empty for a ClusterRoleBinding
     name: str
     role_kind: str
     role: str
@@ -64,14 +64,14 @@ _ANYTHING: Final = Verdict(True)
 
 
 def attributes_of(info: RequestInfo) -> Attributes:
-    """What a request asks for."""
+    """Return the attributes of a request."""
     if not info.is_resource:
         return Attributes(info.verb, path=info.path)
     return Attributes(info.verb, info.group, info.resource, info.subresource, info.namespace, info.name)
 
 
 class Authorizer:
-    """RBAC. Verdicts are remembered until any role or binding changes."""
+    """RBAC. Verdicts are cached until any role or binding changes."""
 
     def __init__(self, store: Store) -> None:
         self._roles = store.collection(f"roles.{_GROUP}")
@@ -91,7 +91,7 @@ class Authorizer:
             self._by_namespace = None
 
     def decide(self, user: User, wanted: Attributes) -> Verdict:
-        """Whether `user` may do what is `wanted`."""
+        """Decide whether `user` may make a request with the attributes `wanted`."""
         if "system:masters" in user.groups:
             return _ANYTHING
         key = (user.name, user.groups, wanted)
@@ -111,7 +111,10 @@ class Authorizer:
     def rules_for(
         self, user: User, namespace: str
     ) -> Iterator[tuple[_Binding, Mapping[str, Any], tuple[Mapping[str, Any], ...]]]:
-        """The bindings that name `user`, with the subject that does and the rules they give, cluster-wide ones first."""
+        """Yield the bindings that name `user`, with the matching subject and the granted rules.
+
+        Cluster-wide bindings are first.
+        """
         bindings = self._all_bindings()
         for scope in ("", namespace) if namespace else ("",):
             for binding in bindings.get(scope, ()):
@@ -187,7 +190,7 @@ def _reason(binding: _Binding, subject: Mapping[str, Any]) -> str:
 
 
 def denial(user: User, wanted: Attributes) -> status.StatusError:
-    """403 for what `user` may not do."""
+    """Return the 403 error for a request that `user` may not make."""
     if wanted.path:
         message = f'User "{user.name}" cannot {wanted.verb} path "{wanted.path}"'
         return status.StatusError(403, "Forbidden", f"forbidden: {message}", details={})

@@ -1,4 +1,4 @@
-"""Makes the identity of a data directory: CA, serving and admin certificates, the secret of service account tokens."""
+"""Creates the identity files of a data directory: certificates of the CA, server and administrator, and the token secret."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ADMIN: Final = ("kubernetes-admin", "system:masters")
 
 
 def make(identity: Identity) -> None:
-    """Make all files of `identity` anew, for a directory that lacks some."""
+    """Create all files of `identity`, for a directory that lacks some of them."""
     directory = identity.directory
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(0o700)

@@ -1,6 +1,6 @@
-"""Who the server is and whom it trusts: the files of a data directory, and the kubeconfig of the administrator.
+"""The identity files of a data directory, and the kubeconfig of the administrator.
 
-Separate from `certificates`, which makes those files, because making keys takes a library that a second start does not need.
+The module `certificates`, which creates those files, is separate, because a second start does not need its slow imports.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ __all__ = ["Identity", "write_kubeconfig", "write_private"]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The files, complete or not."""
+    """The identity files, which may be incomplete."""
 
     directory: Path
 
     @property
     def authority(self) -> Path:
-        """Certificate of the CA."""
+        """The certificate of the CA."""
         return self.directory / "ca.crt"
 
     @property
     def serving(self) -> tuple[Path, Path]:
-        """Certificate and key that the server shows."""
+        """The server's certificate and key."""
         return self.directory / "apiserver.crt", self.directory / "apiserver.key"
 
     @property
     def admin(self) -> tuple[Path, Path]:
-        """Certificate and key of the administrator."""
+        """The administrator's certificate and key."""
         return self.directory / "admin.crt", self.directory / "admin.key"
 
     @property
     def token_secret(self) -> Path:
-        """Secret that signs the tokens of service accounts."""
+        """The secret that signs the tokens of service accounts."""
         return self.directory / "service-accounts.key"
 
     @property
     def is_complete(self) -> bool:
-        """Whether all files are there."""
+        """Whether all files exist."""
         return all(file.exists() for file in (self.authority, *self.serving, *self.admin, self.token_secret))
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Replace `path` at once, readable by the owner only."""
+    """Replace `path` atomically. Only the owner can read the file."""
     temporary = path.with_name(f".{path.name}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -55,11 +55,11 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def write_kubeconfig(path: Path, url: str, identity: Identity) -> None:
-    """Write the administrator's kubeconfig for the server at `url`; certificates and key are named by their paths."""
+    """Write the administrator's kubeconfig for the server at `url`, with the paths of the certificates and the key."""
     certificate, key = identity.admin
     cluster = {"server": url, "certificate-authority": str(identity.authority.resolve())}
     user = {"client-certificate": str(certificate.resolve()), "client-key": str(key.resolve())}
-    context = {"cluster": "pyroclast", "user": "kubernetes-admin", "namespace": "default"}  # clients exist that need one
+    context = {"cluster": "pyroclast", "user": "kubernetes-admin", "namespace": "default"}  # some clients need a namespace
     document = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -1,4 +1,4 @@
-"""Requests that the server makes of itself: its controllers go through the same pipeline as everybody, by their own names."""
+"""Requests of the server's own controllers, which pass the same steps as client requests, under the controllers' user names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def request(user: User, verb: str, resource: Resource, key: str, now: float) -> Context:
-    """The context of a request by a controller for one object."""
+    """Return the context of a controller's request for one object."""
     namespace, _, name = key.rpartition("/")
     path = f"/internal/{resource.qualified}/{key}"
     info = RequestInfo(verb, path, resource.group, resource.version, namespace, resource.plural, name)
@@ -33,7 +33,7 @@ def request(user: User, verb: str, resource: Resource, key: str, now: float) -> 
 
 
 class KeyedWorker(Generic[K]):
-    """Works on keys one after the other; a key that fails comes back, later and later."""
+    """Processes keys one after another. A key that fails is tried again with an increasing pause."""
 
     def __init__(self, name: str, work: Callable[[K], Awaitable[None]]) -> None:
         self._name = name
@@ -45,17 +45,17 @@ class KeyedWorker(Generic[K]):
         self._is_working = False
 
     def add(self, key: K) -> None:
-        """Work on `key` soon; adding it again before that changes nothing."""
+        """Process `key` soon. A key that is already queued is not added again."""
         self._waiting[key] = None
         self._wake.set()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being worked on or waits, retries included."""
+        """Whether no key is being processed, queued, or waiting for a retry."""
         return not self._waiting and not self._is_working and not self._timers
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process keys until cancelled."""
         try:
             while True:
                 while not self._waiting:
@@ -67,7 +67,7 @@ class KeyedWorker(Generic[K]):
                 try:
                     await self._work(key)
                     self._failures.pop(key, None)
-                except Exception as error:  # noqa: BLE001 - the top of a task: told, and tried again
+                except Exception as error:  # noqa: BLE001 - top level of a task: logged, and tried again
                     self._retry(key, error)
                 finally:
                     self._is_working = False
@@ -77,7 +77,7 @@ class KeyedWorker(Generic[K]):
                 timer.cancel()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Work on `key` in `seconds`."""
+        """Process `key` in `seconds`."""
         if key not in self._timers:
             self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._due, key)
 

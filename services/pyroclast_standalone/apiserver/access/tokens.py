@@ -1,4 +1,4 @@
-"""Tokens of service accounts: JWTs signed with the server's own secret, bound to the account and perhaps to a pod."""
+"""Tokens of service accounts: JWTs signed with the server's secret, bound to the account and optionally to a pod."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 
 
 class InvalidToken(Exception):
-    """The token is not ours, changed, or too old."""
+    """The token has a wrong signature, or is not valid at this time."""
 
 
 def _encode(data: bytes) -> bytes:
@@ -31,7 +31,7 @@ def _decode(data: bytes) -> bytes:
 
 
 class TokenSigner:
-    """Makes and reads tokens. Only this server verifies them, so one shared secret is enough."""
+    """Issues and verifies tokens. Only this server verifies them, so that one symmetric secret is enough."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
@@ -45,7 +45,10 @@ class TokenSigner:
         audiences: list[str] | None = None,
         bound: Mapping[str, Any] | None = None,
     ) -> str:
-        """A token for the ServiceAccount object `account`, good for `seconds`; `bound` is the object it must not outlive."""
+        """Return a token for the ServiceAccount `account` that is valid for `seconds`.
+
+        The deletion of the object `bound` invalidates the token.
+        """
         metadata = account["metadata"]
         private: dict[str, Any] = {
             "namespace": metadata["namespace"],
@@ -67,10 +70,10 @@ class TokenSigner:
         return (content + b"." + _encode(self._sign(content))).decode()
 
     def read(self, token: str, *, now: float) -> dict[str, Any]:
-        """The claims of `token`.
+        """Return the claims of `token`.
 
         Raises:
-            InvalidToken: not signed by us, or out of its time.
+            InvalidToken: the signature is wrong, or the token is not valid at this time.
         """
         try:
             content, _, signature = token.encode().rpartition(b".")

@@ -1,1 +1,1 @@
-"""What stands between a decoded request and the store: the chain of steps, webhooks, limits."""
+"""Admission of a decoded request before it is stored: the chain of steps, webhooks and limits."""

@@ -1,7 +1,7 @@
-"""What stands between a decoded request and the store: the chain of admission steps.
+"""The chain of admission steps between a decoded request and the store.
 
-A mutating step may change the object, a validating one only refuse; guards run at the very end, without waiting, so that
-what they count cannot change before the commit.
+A mutating step may change the object. A validating step may only reject it. Guards run last and without waiting, so that the
+numbers they check cannot change before the commit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ __all__ = ["Admission", "Guard", "Review", "Step"]
 
 
 class Review(msgspec.Struct):
-    """One write under review. `body` is the new object, None for a deletion; `old` is the one before, None for a creation."""
+    """One write under review. `body` is the new object, None for a deletion.
+
+    `old` is the previous object, None for a creation.
+    """
 
     operation: str  # CREATE, UPDATE, DELETE, CONNECT
     resource: Resource
@@ -31,11 +34,12 @@ class Review(msgspec.Struct):
     context: Context
     dry_run: bool = False
     options: dict[str, Any] = {}
-    kind: tuple[str, str, str] | None = None  # when the body is of another kind than the resource: Scale, Binding, Eviction
-    show: Callable[[dict[str, Any]], dict[str, Any]] | None = None  # makes of the object what is reviewed instead: its Scale
+    kind: tuple[str, str, str] | None = None  # if the body has another kind than the resource: Scale, Binding, Eviction
+    # returns the form of the object that is reviewed, such as its Scale
+    show: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
     def refusal(self, why: str, *, causes: Iterable[status.Cause] = ()) -> status.StatusError:
-        """403 with the words of a plugin."""
+        """Return a 403 error with the message of a plugin."""
         return status.forbidden(self.resource.group, self.resource.plural, self.name, why, causes=causes)
 
 
@@ -44,23 +48,23 @@ Guard: TypeAlias = Callable[[Review], None]
 
 
 class Admission:
-    """The steps, in order. Each raises a StatusError to refuse."""
+    """The steps in order. A step raises a StatusError to reject the write."""
 
     def __init__(self) -> None:
-        self.early: list[Guard] = []  # built-in mutation: cheap, without waiting
+        self.early: list[Guard] = []  # built-in mutation: fast and without waiting
         self.mutating: list[Step] = []
         self.validating: list[Step] = []
         self.guards: list[Guard] = []
 
     async def mutate(self, review: Review) -> None:
-        """Let every mutating step have its say."""
+        """Run every mutating step."""
         for change in self.early:
             change(review)
         for step in self.mutating:
             await step(review)
 
     async def validate(self, review: Review) -> None:
-        """Let every validating step have its say."""
+        """Run every validating step."""
         for step in self.validating:
             await step(review)
 
@@ -74,7 +78,10 @@ class Admission:
         kind: tuple[str, str, str],
         dry_run: bool,
     ) -> Review:
-        """The review of `body`, of another kind than `resource` and with the name of the object, posted to one's subresource."""
+        """Review a `body` that was posted to a subresource.
+
+        Its kind differs from `resource`, and its name is that of the object.
+        """
         name, options = body["metadata"]["name"], context.write_options("CreateOptions")
         namespace = context.info.namespace
         review = Review("CREATE", resource, subresource, namespace, name, body, None, context, dry_run, options, kind)
@@ -83,6 +90,6 @@ class Admission:
         return review
 
     def guard(self, review: Review) -> None:
-        """The last checks before the commit."""
+        """Run the last checks before the commit."""
         for check in self.guards:
             check(review)

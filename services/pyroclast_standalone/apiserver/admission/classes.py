@@ -1,4 +1,4 @@
-"""What claims get from storage classes: the one that is everybody's default, and whether they may grow."""
+"""Admission by storage classes: the default class of a claim, and whether a claim may grow."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ _NO_GROWTH: Final = (
 
 
 class Classes:
-    """Built-in admission by the storage classes."""
+    """Admission steps with the storage classes."""
 
     def __init__(self, store: Store) -> None:
         self._storage = store.collection("storageclasses.storage.k8s.io")
 
     def fill_in(self, review: Review) -> None:
-        """Give a new claim that names no class the youngest of those that are marked as default; of equals the first by name."""
+        """Set the default class in a new claim that names no class.
+
+        Of several defaults the newest is used, then the first by name.
+        """
         body = review.body
         is_claim = review.resource.qualified == "persistentvolumeclaims" and review.operation == "CREATE"
         if not is_claim or review.subresource or body is None or body["spec"].get("storageClassName") is not None:
@@ -37,7 +40,7 @@ class Classes:
             body["spec"]["storageClassName"] = found[0]["metadata"]["name"]
 
     async def check(self, review: Review) -> None:
-        """Refuse a claim that grows where its class does not let it.
+        """Reject the growth of a claim whose class does not allow expansion.
 
         Raises:
             StatusError: 403.

@@ -1,4 +1,4 @@
-"""What webhooks, and the expressions that choose them, see of a write: the objects and the request."""
+"""The variables of a write that webhooks and their match conditions use: the objects and the request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["request_of", "shown", "variables_of"]
 
 
 def request_of(review: Review, seen: Resource) -> dict[str, Any]:
-    """The `request` of a review, objects aside, for a hook that sees the object as `seen`."""
+    """Return the `request` of a review without its objects, for a webhook that receives the object as `seen`."""
     asked = review.resource
     kind = review.kind or (seen.group, seen.version, seen.kind)
     request_kind = review.kind or (asked.group, asked.version, asked.kind)
@@ -41,7 +41,7 @@ def _kind(group: str, version: str, kind: str) -> dict[str, str]:
 
 
 def variables_of(review: Review, seen: Resource) -> dict[str, Any]:
-    """The variables of match conditions, for a hook that sees the object as `seen`."""
+    """Return the variables of match conditions, for a webhook that receives the object as `seen`."""
     return {
         "object": shown(review, review.body, seen),
         "oldObject": shown(review, review.old, seen),
@@ -50,9 +50,9 @@ def variables_of(review: Review, seen: Resource) -> dict[str, Any]:
 
 
 def shown(review: Review, body: dict[str, Any] | None, seen: Resource, *, is_raw: bool = False) -> dict[str, Any] | None:
-    """An object of the review in the form that is looked at: its Scale, or the version of `seen`.
+    """Return an object of the review in the form for the webhook: its Scale, or the version of `seen`.
 
-    Before mutation it `is_raw`: the defaults of the other version are not in it yet.
+    Before mutation the object `is_raw`: the defaults of the other version are not set yet.
     """
     if body is None:
         return None

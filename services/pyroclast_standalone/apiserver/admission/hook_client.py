@@ -1,4 +1,4 @@
-"""Calling a webhook: where it listens, whom it must be, what it is sent and whether its answer is one."""
+"""Calls webhooks: resolves the address, verifies the certificate, sends the review and checks the answer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from pyroclast_standalone.apiserver.storage.store import Store
 
 __all__ = ["CallFailed", "HookClient", "Response"]
 
-_MAX_ANSWER: Final = 4 * 1024 * 1024  # bytes: an object and its patch
+_MAX_ANSWER: Final = 4 * 1024 * 1024  # bytes of an object and its patch
 _CONNECTIONS: Final = 100
 
 Response = dict[str, Any]
-"""`response` of an AdmissionReview."""
+"""The `response` of an AdmissionReview."""
 
 
 Seen = tuple["dict[str, Any] | None", "dict[str, Any] | None"]
-"""The object and the old object."""
+"""The new object and the old object."""
 
 
 class CallFailed(Exception):
-    """No usable answer; the failure policy decides what that means."""
+    """The webhook gave no usable answer. The failure policy of the webhook decides the result."""
 
 
 class HookClient:
-    """Calls webhooks over kept connections, one pool for each CA."""
+    """Calls webhooks over persistent connections, with one pool for each CA."""
 
     def __init__(self, store: Store) -> None:
         self._services = store.collection("services")
@@ -46,16 +46,16 @@ class HookClient:
         self._sessions: dict[str, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
-        """Drop all connections."""
+        """Close all connections."""
         for session in self._sessions.values():
             await session.close()
         self._sessions.clear()
 
     async def call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response:
-        """The answer of a hook to `review`, in which it sees the new and the old object so.
+        """Call a webhook. Return its response to `review`. `seen` are the new and old object in the webhook's version.
 
         Raises:
-            CallFailed: it cannot be reached, is too slow, or answers nonsense.
+            CallFailed: the webhook cannot be reached, is too slow, or gives an invalid answer.
         """
         hook = matched.hook
         if "v1" not in hook.versions:
@@ -73,7 +73,7 @@ class HookClient:
             raise CallFailed(f'failed calling webhook "{hook.name}": received invalid webhook response: {error}') from None
 
     def _address(self, client: Mapping[str, Any], timeout: int) -> tuple[str, str]:
-        """URL and the name that the certificate must have (empty: that of the URL)."""
+        """Return the URL, and the name for the certificate. An empty name means the host of the URL."""
         if client.get("url"):
             return str(client["url"]), ""
         service = client.get("service") or {}
@@ -101,7 +101,7 @@ class HookClient:
             async with asyncio.timeout(seconds):
                 try:
                     status, text = await _exchange(session, url, server_name, headers, content)
-                except aiohttp.ServerDisconnectedError:  # a kept connection, closed in this moment: Go's client asks again too
+                except aiohttp.ServerDisconnectedError:  # a persistent connection that was just closed: Go's client retries too
                     status, text = await _exchange(session, url, server_name, headers, content)
         except TimeoutError:
             raise CallFailed(f"Post {json.dumps(url)}: context deadline exceeded") from None
@@ -132,7 +132,7 @@ class HookClient:
 async def _exchange(
     session: aiohttp.ClientSession, url: str, server_name: str, headers: Mapping[str, str], content: bytes
 ) -> tuple[int, bytes]:
-    """Status and body of the answer."""
+    """Return status and body of the answer."""
     async with session.post(url, data=content, headers=headers, server_hostname=server_name or None) as response:
         return response.status, await response.content.read(_MAX_ANSWER)
 
@@ -159,10 +159,10 @@ def _review(uid: str, matched: Matched, review: Review, seen: Seen) -> bytes:
 
 
 def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN401 - any JSON
-    """`response` of the answer.
+    """Return the `response` of the answer.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the answer is invalid.
     """
     if (
         not isinstance(answer, dict)
@@ -173,7 +173,7 @@ def _checked(answer: Any, uid: str, *, mutating: bool) -> Response:  # noqa: ANN
         raise ValueError(f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
     response = answer.get("response")
     if not isinstance(response, dict):
-        raise ValueError("webhook response is absent")  # noqa: TRY004 - one kind of failure for all of them
+        raise ValueError("webhook response is absent")  # noqa: TRY004 - all failures have one type
     if response.get("uid") != uid:
         raise ValueError(f'expected response.uid="{uid}", got "{response.get("uid") or ""}"')
     patch, patch_type = response.get("patch"), response.get("patchType")

@@ -1,6 +1,6 @@
-"""Webhook configurations as values: which hooks a write has to pass, in which order.
+"""Webhook configurations as values, and which webhooks apply to a write, in order.
 
-Separate from calling them because matching is asked on every write and must cost nothing where no hook is concerned.
+Matching is separate from calling, because every write is matched, and must be fast if no webhook applies.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NEVER: Final = {f"mutatingwebhookconfigurations.{_GROUP}", f"validatingwebhookc
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hook:
-    """One webhook of a configuration, its defaults filled in. `timeout` in seconds."""
+    """One webhook of a configuration with its defaults. `timeout` is in seconds."""
 
     configuration: str
     name: str
     client: Mapping[str, Any]
     rules: tuple[Mapping[str, Any], ...]
-    is_strict: bool  # whether a failure refuses the write
-    is_exact: bool  # whether only the very version asked for counts
+    is_strict: bool  # whether a failed call rejects the write
+    is_exact: bool  # whether only the requested version matches
     namespaces: LabelSelector
     objects: LabelSelector
     conditions: Conditions | None
@@ -42,14 +42,14 @@ class Hook:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Matched:
-    """A hook and the resource in whose version it wants to see the object."""
+    """A webhook, and the resource in whose version it receives the object."""
 
     hook: Hook
     resource: Resource
 
 
 class Hooks:
-    """The hooks of one kind of configuration, `mutating` or `validating`, kept up to date."""
+    """The webhooks of one kind of configuration, `mutating` or `validating`, updated with each change."""
 
     def __init__(self, store: Store, registry: Registry, kind: str) -> None:
         self._configurations = store.collection(f"{kind}webhookconfigurations.{_GROUP}")
@@ -66,7 +66,7 @@ class Hooks:
             self._by_request.clear()
 
     def matching(self, review: Review) -> list[Matched]:
-        """The hooks that `review` must pass, match conditions aside, in order."""
+        """Return the webhooks that apply to `review`, in order. Match conditions are not evaluated here."""
         found = self._by_rules(review)
         return (
             [each for each in found if selected(each.hook.namespaces, each.hook.objects, review, self._namespaces)]
@@ -98,7 +98,10 @@ class Hooks:
 
 
 def rules_match(rules: tuple[Mapping[str, Any], ...], review: Review, registry: Registry, *, exact: bool) -> Resource | None:
-    """The resource under which one of `rules` wants the write: the one asked for or another version of it; None for none."""
+    """Return the resource by which one of `rules` matches the write: the requested version or another one.
+
+    None without a match.
+    """
     if any(_matches(rule, review, review.resource) for rule in rules):
         return review.resource
     if exact:
@@ -111,7 +114,7 @@ def rules_match(rules: tuple[Mapping[str, Any], ...], review: Review, registry: 
 
 
 def selected(namespaces: LabelSelector, objects: LabelSelector, review: Review, known: Collection) -> bool:
-    """Whether the labels of the object, old or new, and those of its namespace are meant."""
+    """Return whether the labels of the object (old or new) and of its namespace match the selectors."""
     if objects and not any(each is not None and objects.selects(each) for each in (review.body, review.old)):
         return False
     if not namespaces:

@@ -1,4 +1,4 @@
-"""Limit ranges: what containers get that say nothing of their resources, and what they and their pods may not exceed."""
+"""LimitRanges: default resources of containers, and limits of containers, pods and claims."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _NOTE: Final = "kubernetes.io/limit-ranger"
 
 
 class Limits:
-    """Built-in admission by the LimitRange objects of a namespace."""
+    """Admission steps with the LimitRange objects of a namespace."""
 
     def __init__(self, store: Store) -> None:
         self._ranges = store.collection("limitranges")
 
     def fill_in(self, review: Review) -> None:
-        """Give the containers of a new pod the resources that they do not state."""
+        """Set the default resources in the containers of a new pod."""
         body = review.body
         if not _is_new_pod(review) or body is None:
             return
@@ -37,10 +37,10 @@ class Limits:
             body["metadata"]["annotations"] = {**annotations, _NOTE: f"LimitRanger plugin set: {'; '.join(notes)}"}
 
     async def check(self, review: Review) -> None:
-        """Refuse a new pod or claim that exceeds a limit.
+        """Reject a new pod or claim that exceeds a limit.
 
         Raises:
-            StatusError: 403, naming every limit.
+            StatusError: 403. The message names every exceeded limit.
         """
         body = review.body
         if review.operation != "CREATE" or review.subresource or body is None or not self._ranges.keys(review.namespace):
@@ -75,7 +75,7 @@ def _is_new_pod(review: Review) -> bool:
 
 
 def _filled(container: dict[str, Any], item: Mapping[str, Any], word: str) -> list[str]:
-    """Fill in one container; what was done, as the annotation tells it."""
+    """Set the defaults of one container. Return the notes for the pod's annotation."""
     notes: list[str] = []
     resources = container.get("resources") or {}
     for kind, defaults in (("requests", item.get("defaultRequest")), ("limits", item.get("default"))):
@@ -90,7 +90,7 @@ def _filled(container: dict[str, Any], item: Mapping[str, Any], word: str) -> li
 
 
 def _exceeded(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usage) -> list[str]:
-    """The limits of one item that are not kept, in words."""
+    """Return a message for each violated limit of one item."""
     kind = item["type"]
     word = "request" if kind == "PersistentVolumeClaim" else "limit"
     problems: list[str] = []
@@ -114,7 +114,7 @@ def _exceeded(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usag
 
 
 def _out_of_proportion(item: Mapping[str, Any], requests: usage.Usage, limits: usage.Usage) -> list[str]:
-    """The resources whose limit is too many times their request."""
+    """Return a message for each resource whose limit exceeds the allowed multiple of its request."""
     problems: list[str] = []
     for name, most in usage.parse(item.get("maxLimitRequestRatio")).items():
         rule = f"{name} max limit to request ratio per {item['type']} is {most}"

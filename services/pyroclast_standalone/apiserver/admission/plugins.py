@@ -1,6 +1,6 @@
-"""Built-in admission: what every cluster does to objects on their way in.
+"""The built-in admission plugins of every cluster.
 
-Synchronous and cheap, in the order in which the real server takes them; what needs other servers is in `webhooks`.
+The plugins are synchronous and fast, and run in the order of kube-apiserver. Admission that calls other servers is in `webhooks`.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ _DEFAULT_POLICY: Final = "PreemptLowerPriority"
 
 
 class Plugins:
-    """The built-in steps over a store."""
+    """The built-in admission steps with access to the store."""
 
     def __init__(self, store: Store, registry: Registry, schedulers: Names[str] = ()) -> None:
-        """`schedulers`: names of those that run here; without any nobody is told of a pod that waits for another."""
+        """`schedulers` are the names of the running schedulers. If empty, no warning about other schedulers is given."""
         self._schedulers = frozenset(schedulers)
         self._namespaces = store.collection("namespaces")
         self._accounts = store.collection("serviceaccounts")
         self._priorities = store.collection("priorityclasses.scheduling.k8s.io")
         self._runtimes = store.collection("runtimeclasses.node.k8s.io")
         self._nodes = registry.require("", "v1", "nodes")
-        self._default: dict[str, Any] | None = None  # worked out when first needed
+        self._default: dict[str, Any] | None = None  # computed on first use
         store.listeners.append(self._on_change)
         self._rng = random.Random()  # noqa: S311 - names, not secrets
 
     @property
     def mutating(self) -> list[Guard]:
-        """In order; `require_namespace` comes first, so that no other plugin complains about a namespace that is not there."""
+        """The steps in order. `require_namespace` is first, so that no other step reports errors about a missing namespace."""
         return [self.require_namespace, self._node_taint, self._pod, self._priority_class]
 
     def require_namespace(self, review: Review) -> None:
-        """Refuse to make things in a namespace that is missing or goes.
+        """Reject the creation of objects in a namespace that does not exist or is being deleted.
 
         Raises:
             StatusError: 404 or 403.
@@ -53,7 +53,7 @@ class Plugins:
         if review.operation != "CREATE" or not review.namespace or not review.resource.namespaced:
             return
         if review.resource.group == "authorization.k8s.io":
-            return  # one may always ask
+            return  # access reviews are always allowed
         stored = self._namespaces.items.get(review.namespace)
         if stored is None:
             raise status.not_found("", "namespaces", review.namespace)
@@ -63,7 +63,7 @@ class Plugins:
             raise review.refusal(why, causes=[status.cause("NamespaceTerminating", text, "metadata.namespace")])
 
     async def warn_of_scheduler(self, review: Review) -> None:
-        """Tell who creates a pod that it waits for a scheduler that does not run here."""
+        """Warn the creator of a pod whose scheduler is not running."""
         body = review.body
         is_new = review.operation == "CREATE" and review.resource.qualified == "pods" and not review.subresource
         if not is_new or body is None or not self._schedulers or body["spec"].get("nodeName"):
@@ -75,7 +75,7 @@ class Plugins:
             review.context.warn(text)
 
     def _node_taint(self, review: Review) -> None:
-        """A new node takes no pods until somebody has seen it ready."""
+        """Add the not-ready taint to a new node, so that no pod is placed on it before it is ready."""
         if review.resource is not self._nodes or review.operation != "CREATE" or review.body is None:
             return
         taints = review.body.setdefault("spec", {}).setdefault("taints", [])
@@ -153,7 +153,7 @@ class Plugins:
         spec["priority"], spec["preemptionPolicy"] = value, policy
 
     def _default_class(self) -> dict[str, Any]:
-        """The PriorityClass of pods that name none, empty when there is none; the lowest where there are several."""
+        """Return the PriorityClass of pods that name none: the default with the lowest value. Empty if no class is a default."""
         if self._default is None:
             classes = [found for found in (each.load() for each in self._priorities.select()) if found.get("globalDefault")]
             self._default = min(classes, key=lambda each: int(each["value"])) if classes else {}
@@ -164,7 +164,7 @@ class Plugins:
             self._default = None
 
     def _priority_class(self, review: Review) -> None:
-        """Only one class may be everybody's default, and those of the system stay.
+        """Reject a second default PriorityClass, and the deletion of a system PriorityClass.
 
         Raises:
             StatusError: 403.
@@ -180,12 +180,12 @@ class Plugins:
                 raise review.refusal(f"PriorityClass {stored.name} is already marked as default. Only one default can exist")
 
 
-_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - where it is mounted
+_TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
 _TOKEN_SECONDS: Final = 3607
 
 
 def _token_projection() -> dict[str, Any]:
-    """The `projected` source of the volume."""
+    """Return the `projected` source of the token volume."""
     return {
         "sources": [
             {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},

@@ -1,4 +1,4 @@
-"""What objects use of a quota, pure: counts of anything, resources of pods and claims, and which pods a scoped quota is about."""
+"""The usage of objects in a ResourceQuota: counts, resources of pods and claims, and the scopes of a quota. Pure."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ _FINISHED: Final = {"Succeeded", "Failed"}
 
 
 def parse(resources: Mapping[str, Any] | None) -> Usage:
-    """Quantities by name."""
+    """Return quantities by name."""
     return {name: quantity.parse(value) for name, value in (resources or {}).items()}
 
 
 def wire(usage: Usage) -> dict[str, str]:
-    """The form that objects carry."""
+    """Return the form for API objects."""
     return {name: str(usage[name]) for name in sorted(usage)}
 
 
 def shown(usage: Usage) -> str:
-    """The form that messages carry: `cpu=1,pods=2`."""
+    """Return the form for messages: `cpu=1,pods=2`."""
     return ",".join(f"{name}={usage[name]}" for name in sorted(usage))
 
 
 def add(total: Usage, more: Usage, *, sign: int = 1) -> None:
-    """Add `more` to what `total` has of the same names, in place."""
+    """Add `more` to `total` in place, for the names that `total` has."""
     for name, value in more.items():
         if name in total:
             total[name] = total[name] + value * sign
 
 
 def usage_of(qualified: str, body: Mapping[str, Any]) -> Usage:
-    """What one object of the resource `plural.group` uses; a finished pod uses nothing."""
+    """Return the usage of one object of the resource `plural.group`. A finished pod only counts as an object."""
     usage: Usage = {f"count/{qualified}": _ONE}
     if qualified in _COUNTED_BY_NAME:
         usage[qualified] = _ONE
@@ -86,7 +86,7 @@ def _states(container: Mapping[str, Any], kind: str, resource: str) -> bool:
 
 
 def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str, list[str]]:
-    """Of the constrained resources, those that containers do not state: names of the containers by resource."""
+    """Return the names of the containers that lack a constrained resource, by resource."""
     missing: dict[str, list[str]] = {}
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
@@ -104,7 +104,7 @@ def missing_resources(spec: Mapping[str, Any], names: Iterable[str]) -> dict[str
 
 
 def within_scopes(quota: Mapping[str, Any], body: Mapping[str, Any]) -> bool:
-    """Whether a quota with these scopes is about this pod."""
+    """Return whether the scopes of a quota match this pod."""
     spec = body.get("spec") or {}
     requirements = [{"scopeName": scope, "operator": "Exists"} for scope in quota.get("scopes") or ()]
     requirements += (quota.get("scopeSelector") or {}).get("matchExpressions") or ()

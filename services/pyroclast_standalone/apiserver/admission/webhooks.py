@@ -1,4 +1,7 @@
-"""Admission webhooks: mutating ones in turn, with one more round for those that others overtook; validating ones side by side."""
+"""Admission webhooks. Mutating webhooks run one after another, validating webhooks run in parallel.
+
+A mutating webhook runs a second time if a later one changed the object and its `reinvocationPolicy` allows that.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """The two admission steps that ask other servers."""
+    """The admission steps that call webhooks."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._mutating = Hooks(store, registry, "mutating")
@@ -36,14 +39,14 @@ class Webhooks:
         self._client = HookClient(store)
 
     async def close(self) -> None:
-        """Drop the connections to the hooks."""
+        """Close the connections to the webhooks."""
         await self._client.close()
 
     async def mutate(self, review: Review) -> None:
-        """Let every mutating hook that is meant change the object.
+        """Call every matching mutating webhook.
 
         Raises:
-            StatusError: one refuses, or fails and may not.
+            StatusError: a webhook denied the write, or failed with failure policy Fail.
         """
         hooks = self._mutating.matching(review)
         overtaken: list[Matched] = []
@@ -59,10 +62,10 @@ class Webhooks:
                 await self._mutate_by(matched, review)
 
     async def validate(self, review: Review) -> None:
-        """Ask every validating hook that is meant.
+        """Call every matching validating webhook.
 
         Raises:
-            StatusError: one refuses, or fails and may not.
+            StatusError: a webhook denied the write, or failed with failure policy Fail.
         """
         hooks = [each for each in self._validating.matching(review) if self._is_wanted(each, review)]
         if not hooks:
@@ -76,7 +79,7 @@ class Webhooks:
                 raise result
 
     def _is_wanted(self, matched: Matched, review: Review) -> bool:
-        """Whether the match conditions let the hook see this, and it may be called at all."""
+        """Return whether the match conditions are true. Raise an error if the webhook does not support a dry run."""
         hook = matched.hook
         if hook.conditions is not None:
             try:
@@ -92,10 +95,10 @@ class Webhooks:
         return True
 
     async def _mutate_by(self, matched: Matched, review: Review) -> bool:
-        """Call one mutating hook; whether it changed the object.
+        """Call one mutating webhook. Return whether it changed the object.
 
         Raises:
-            StatusError: it refuses, fails, or sends a patch that cannot be used.
+            StatusError: the webhook denied the write, failed, or sent an invalid patch.
         """
         resource, seen = review.resource, self._seen(matched, review, is_raw=True)
         response = await self._call(matched, review, seen, mutating=True)
@@ -119,14 +122,14 @@ class Webhooks:
         return True
 
     def _seen(self, matched: Matched, review: Review, *, is_raw: bool = False) -> Seen:
-        """The new and the old object in the version that the hook asked for."""
+        """Return the new and the old object in the version for the webhook."""
         return shown(review, review.body, matched.resource, is_raw=is_raw), shown(review, review.old, matched.resource)
 
     async def _validate_by(self, matched: Matched, review: Review) -> None:
         await self._call(matched, review, self._seen(matched, review), mutating=False)
 
     async def _call(self, matched: Matched, review: Review, seen: Seen, *, mutating: bool) -> Response | None:
-        """The response of a hook that allows it; None where the hook failed and may fail."""
+        """Return the response of a webhook that allows the write. None when it failed with failure policy Ignore."""
         hook = matched.hook
         try:
             response = await self._client.call(matched, review, seen, mutating=mutating)
@@ -158,7 +161,7 @@ def _patched(hook: Hook, body: dict[str, Any], patch: object) -> dict[str, Any]:
 
 
 def _misfit(body: dict[str, Any], operations: list[Mapping[str, Any]]) -> str:
-    """Which operation of a patch does not apply."""
+    """Return the error message of the patch operation that does not apply."""
     document: Any = body
     for operation in operations:
         try:

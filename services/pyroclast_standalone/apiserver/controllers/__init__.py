@@ -1,1 +1,1 @@
-"""What the server does by itself: garbage collection, namespaces, claims, CRDs, quotas, events."""
+"""The controllers inside the server: garbage collection, namespaces, claims, CRDs, quotas, events."""

@@ -1,4 +1,4 @@
-"""Claims: bound to a volume that fits or to one that is made for them, kept while a pod uses them, and let go after that."""
+"""The controller of PersistentVolumeClaims: binds claims to existing or new volumes, protects used ones, and releases volumes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyroclast_standalone.apiserver.verbs.deleting import release
 __all__ = ["ClaimController"]
 
 _Item = tuple[str, str]  # collection and key
-_WORD: Final = b'"persistentVolumeClaim"'  # in the text of every pod that has claims
+_WORD: Final = b'"persistentVolumeClaim"'  # contained in the JSON of every pod with claims
 _CLASSES: Final = "storageclasses.storage.k8s.io"
 
 
 class ClaimController:
-    """Brings claims and volumes together and apart."""
+    """Binds claims and volumes, and releases them."""
 
     def __init__(self, store: Store, registry: Registry, now: Callable[[], float]) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class ClaimController:
         store.listeners.append(self._on_change)
 
     def start(self) -> None:
-        """Look at every claim and volume."""
+        """Enqueue every claim and volume."""
         for collection in (self._claims, self._volumes):
             for stored in collection.select():
                 self._add(collection, stored.key)
@@ -125,7 +125,7 @@ class ClaimController:
 
 
 def _uses(stored: Stored, claim: str) -> bool:
-    """Whether a pod that has a node names the claim: it is used until the pod is gone, finished or not."""
+    """Return whether a pod that is bound to a node names the claim. Also a finished pod uses it until the pod is deleted."""
     if _WORD not in stored.data:
         return False
     pod = stored.load()

@@ -1,4 +1,4 @@
-"""Custom resource definitions: accepted names, conditions, and the resources that are served for them."""
+"""CustomResourceDefinitions: accepted names, conditions, and the served resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLLECTION: Final = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class Definitions:
-    """Keeps the registry in step with the stored definitions, within the commit of each."""
+    """Updates the registry from the stored definitions, within the commit of each change."""
 
     def __init__(self, store: Store, registry: Registry, now: Callable[[], float]) -> None:
         self._store = store
@@ -29,12 +29,12 @@ class Definitions:
         self._definitions = store.collection(COLLECTION)
 
     def serve_all(self) -> None:
-        """Serve what is stored, at start."""
+        """Serve the stored definitions at the start."""
         for stored in self._definitions.select():
             self._serve(stored.load())
 
     def settle_status(self, body: dict[str, Any]) -> None:
-        """Set the status of a definition about to be stored: names taken or refused, established or not, stored versions."""
+        """Set the status of a definition before it is stored: accepted names, conditions and stored versions."""
         spec = body["spec"]
         status = body["status"] = body.get("status") or {}
         names = spec["names"]
@@ -73,7 +73,7 @@ class Definitions:
         conditions.append({"type": kind, "status": value, "lastTransitionTime": since, "reason": reason, "message": message})
 
     def _clashes(self, spec: Mapping[str, Any]) -> dict[str, str]:
-        """The names that another definition of the group has already, by field."""
+        """Return the names that another definition of the group already has, by field."""
         own = spec["names"]
         names: set[str] = set()
         kinds: set[str] = set()
@@ -93,7 +93,7 @@ class Definitions:
         return clashes
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Follow a committed change of a definition."""
+        """Apply a committed change of a definition."""
         if collection is not self._definitions:
             return
         body = change.current.load()
@@ -104,7 +104,7 @@ class Definitions:
             self._serve(body)
 
     def _settle_others(self, group: str) -> None:
-        """Give names that became free to the definitions that waited for them."""
+        """Update the other definitions of the group, which may get names that became free."""
         for stored in list(self._definitions.select()):
             body = stored.load()
             if body["spec"]["group"] == group and not stored.deleting:
@@ -148,7 +148,7 @@ class Definitions:
             self._reread(stored)
 
     def _reread(self, resource: Resource) -> None:
-        """Read the stored objects as the definition is now: defaults that are new, the version that they are stored in."""
+        """Decode the stored objects again with the present definition: its new defaults and its storage version."""
         collection = resource.collection
         for stored in list(collection.select()):
             body = stored.load()
@@ -160,7 +160,7 @@ class Definitions:
 
 
 def _served_part(body: dict[str, Any]) -> tuple[Any, bool]:
-    """What decides on which resources are served for a definition."""
+    """Return the parts of a definition that determine its served resources."""
     return body["spec"], _is_established(body)
 
 
@@ -170,7 +170,7 @@ def _is_established(body: dict[str, Any]) -> bool:
 
 
 def _deprecation(spec: Mapping[str, Any], version: str) -> str:
-    """What users of a deprecated version are told, with the version to go to where there is a better one."""
+    """Return the warning for a deprecated version, with a better version if there is one."""
     kind, group = spec["names"]["kind"], spec["group"]
     better = [each["name"] for each in spec["versions"] if each.get("served") and not each.get("deprecated")]
     better = [name for name in sorted(better, key=version_order) if version_order(name) < version_order(version)]
@@ -178,7 +178,7 @@ def _deprecation(spec: Mapping[str, Any], version: str) -> str:
 
 
 def _to_version(api_version: str, strategy: Strategy) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """Reads an object as the version `api_version`, whose schema prunes it and fills in defaults."""
+    """Return a function that converts an object to `api_version`, prunes it by the schema of that version, and sets defaults."""
 
     def convert(body: dict[str, Any]) -> dict[str, Any]:
         body["apiVersion"] = api_version
@@ -190,7 +190,7 @@ def _to_version(api_version: str, strategy: Strategy) -> Callable[[dict[str, Any
 
 
 class DefinitionCleanup:
-    """Deletes the objects of a definition that is being deleted, then lets the definition go."""
+    """Deletes the objects of a definition that is being deleted, then removes the definition's finalizer."""
 
     def __init__(self, store: Store, registry: Registry, writer: Writer, now: Callable[[], float]) -> None:
         self._store = store
@@ -202,7 +202,7 @@ class DefinitionCleanup:
         store.listeners.append(self._on_change)
 
     def start(self) -> None:
-        """Go on with what was begun before."""
+        """Continue the deletions that were started before."""
         for stored in self._definitions.select():
             if stored.deleting:
                 self.worker.add(stored.name)

@@ -1,4 +1,4 @@
-"""Events: one collection in two shapes, `v1` and `events.k8s.io/v1`, that go after an hour; and those that the server tells."""
+"""Events: one collection in the two forms `v1` and `events.k8s.io/v1`, deleted after an hour, and the server's own events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SWEEP_SECONDS: Final = 60.0
 
 
 def from_core(body: dict[str, Any]) -> dict[str, Any]:
-    """The `events.k8s.io/v1` shape of a core event."""
+    """Convert a core event to `events.k8s.io/v1`."""
     body["apiVersion"] = "events.k8s.io/v1"
     for core, new in RENAMED.items():
         if core in body:
@@ -29,7 +29,7 @@ def from_core(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def to_core(body: dict[str, Any]) -> dict[str, Any]:
-    """The core shape of an `events.k8s.io/v1` event."""
+    """Convert an `events.k8s.io/v1` event to a core event."""
     body["apiVersion"] = "v1"
     for core, new in RENAMED.items():
         if new in body:
@@ -41,7 +41,7 @@ VIEWS: Final = {"events.k8s.io/v1/events": (from_core, to_core)}
 
 
 class EventTeller:
-    """Writes events about objects."""
+    """Records events about objects."""
 
     def __init__(self, store: Store, registry: Registry, component: str, now: Callable[[], float]) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class EventTeller:
         self._now = now
 
     def tell(self, resource: Resource, about: Stored, reason: str, message: str, *, kind: str = "Warning") -> None:
-        """Record an event about `about`, once per reason and object."""
+        """Record an event about an object, once for each reason and object."""
         now = self._now()
         namespace = about.namespace or "default"
         name = f"{about.name}.{uuid.uuid5(uuid.NAMESPACE_OID, about.uid + reason).hex[:16]}"
@@ -84,7 +84,7 @@ class EventTeller:
 
 
 async def expire(store: Store, now: Callable[[], float]) -> None:
-    """Remove events that were last written an hour ago, again and again, until cancelled."""
+    """Delete events an hour after their last write, until cancelled."""
     collection = store.collection("events")
     seen: dict[str, tuple[int, float]] = {}
     while True:

@@ -1,4 +1,4 @@
-"""Garbage collection: what belongs to an owner goes with it, before it, or is let go, as the deletion of the owner said."""
+"""The garbage collector: deletes or orphans dependents according to the propagation policy of their owner's deletion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Item = tuple[str, str]  # collection and key
 
 
 class GarbageCollector:
-    """Follows owner references over the whole store."""
+    """Follows the owner references in the whole store."""
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class GarbageCollector:
         self._writer = writer
         self._deleter = Deleter(writer)
         self._now = now
-        self._dependents: dict[str, set[_Item]] = {}  # by uid of the owner
-        self._present: dict[str, _Item] = {}  # by uid
+        self._dependents: dict[str, set[_Item]] = {}  # by UID of the owner
+        self._present: dict[str, _Item] = {}  # by UID
         self.worker: KeyedWorker[_Item] = KeyedWorker("gc", self._work)
         store.listeners.append(self.on_change)
 
     def start(self) -> None:
-        """Take in what is stored, and look at everything that has owners."""
+        """Index the stored objects, and enqueue all that have owners."""
         for collection in self._store.collections():
             for stored in collection.select():
                 self._index((collection.name, stored.key), None, stored)
@@ -51,7 +51,7 @@ class GarbageCollector:
                     self.worker.add((collection.name, stored.key))
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Follow a committed change."""
+        """Apply a committed change."""
         item = (collection.name, change.current.key)
         current = None if change.kind is DELETED else change.current
         self._index(item, change.previous, current)
@@ -120,7 +120,7 @@ class GarbageCollector:
     # --- a dependent --------------------------------------------------------------------------------------------
 
     async def _judge(self, resource: Resource, stored: Stored) -> None:
-        """Delete a dependent when all its owners are gone; else forget those that are."""
+        """Delete a dependent when all its owners are gone. Otherwise remove the references to deleted owners."""
         references = stored.load()["metadata"].get("ownerReferences") or []
         present, gone, waiting = 0, set(), set()
         for reference in references:
@@ -145,11 +145,11 @@ class GarbageCollector:
         await self._delete(resource, stored, policy)
 
     def _state(self, reference: dict[str, Any], resource: Resource, stored: Stored) -> str:
-        """Whether an owner is `present`, `gone`, or `waiting` for its dependents."""
+        """Return whether an owner is `present`, `gone`, or `waiting` for its dependents."""
         group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
         owner_resource = self._registry.of_kind(group, version, str(reference.get("kind", "")))
         if owner_resource is None:
-            return "present"  # nobody can tell, so nothing is deleted
+            return "present"  # nothing is deleted while the kind is unknown
         if owner_resource.namespaced and not resource.namespaced:
             return "present"
         item = self._present.get(reference.get("uid", ""))

@@ -1,4 +1,4 @@
-"""Namespaces: each gets what every namespace has, and a terminating one is emptied and then removed."""
+"""The namespace controller: creates the default objects of each namespace, and empties a terminating namespace."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _RECHECK_SECONDS: Final = 0.5
 
 
 class NamespaceController:
-    """Furnishes and empties namespaces."""
+    """Creates default objects in namespaces, and deletes the content of terminating ones."""
 
     def __init__(self, store: Store, registry: Registry, writer: Writer, authority: str, now: Callable[[], float]) -> None:
-        """`authority` is the CA certificate of the server, as PEM text."""
+        """`authority` is the CA certificate of the server in PEM."""
         self._store = store
         self._registry = registry
         self._deleter = Deleter(writer)
@@ -41,12 +41,12 @@ class NamespaceController:
         store.listeners.append(self.on_change)
 
     def start(self) -> None:
-        """Look at every namespace."""
+        """Enqueue every namespace."""
         for stored in list(self._namespaces.collection.select()):
             self.worker.add(stored.name)
 
     def on_change(self, collection: Collection, change: Change) -> None:
-        """Follow a committed change."""
+        """Apply a committed change."""
         if collection is self._namespaces.collection:
             if change.kind is ADDED:
                 self.furnish(change.current.name)
@@ -58,7 +58,7 @@ class NamespaceController:
                 self.worker.add(namespace.name)
 
     def furnish(self, namespace: str) -> None:
-        """Make the default service account and the CA's ConfigMap where they are missing."""
+        """Create the default ServiceAccount and the ConfigMap of the CA, if they are missing."""
         wanted: tuple[tuple[str, str, dict[str, Any]], ...] = (
             ("serviceaccounts", "default", {}),
             ("configmaps", _ROOT_CA, {"data": {"ca.crt": self._authority}}),
@@ -108,7 +108,7 @@ class NamespaceController:
             self._store.delete(self._namespaces.collection, namespace)
 
     async def _empty(self, namespace: str) -> int:
-        """Delete what is in the namespace; how much is still there."""
+        """Delete the content of the namespace. Return how many objects remain."""
         remaining = 0
         seen: set[str] = set()
         for resource in self._registry.resources():

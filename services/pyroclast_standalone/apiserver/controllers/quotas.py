@@ -1,4 +1,4 @@
-"""Resource quotas: spent at the commit of each new object, counted anew when objects go."""
+"""ResourceQuotas: charged at the commit of each new object, and recounted when objects are deleted."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pyroclast_standalone.apiserver.storage.store import ADDED, DELETED, Change,
 
 __all__ = ["Quotas"]
 
-_RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, so that many ends cost one
+_RECOUNT_SECONDS: Final = 0.1  # between the end of an object and the recount, so that many ends cause one recount
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
 class Quotas:
-    """Admission guard and controller of quotas."""
+    """The admission guard and the controller of quotas."""
 
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
@@ -27,7 +27,7 @@ class Quotas:
         store.listeners.append(self._on_change)
 
     def start(self) -> None:
-        """Count everything."""
+        """Enqueue every quota for a count."""
         for stored in self._quotas.select():
             self.worker.add(stored.key)
 
@@ -42,10 +42,10 @@ class Quotas:
     # --- admission ----------------------------------------------------------------------------------------------
 
     def guard(self, review: Review) -> None:
-        """Spend what a new object uses.
+        """Charge the usage of a new object to its quotas.
 
         Raises:
-            StatusError: 403, some quota does not allow it.
+            StatusError: 403, a quota does not allow the object.
         """
         body = review.body
         if review.operation != "CREATE" or review.subresource or body is None or not review.namespace:
@@ -64,7 +64,7 @@ class Quotas:
                 self._store.put(self._quotas, key, quota)
 
     def _fits(self, review: Review, body: dict[str, Any], wanted: usage.Usage, quota: dict[str, Any]) -> bool:
-        """Whether the quota is about the object; its status then counts it."""
+        """Return whether the quota applies to the object. If so, add the object to its status."""
         spec = quota["spec"]
         hard = usage.parse(spec.get("hard"))
         if review.resource.qualified == "pods":
@@ -140,7 +140,7 @@ def _spec(stored: Stored | None) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _frees(collection: Collection, change: Change) -> bool:
-    """Whether something is used no longer: an object went, or a pod finished."""
+    """Return whether a change frees quota: an object was deleted, or a pod finished."""
     if change.kind is DELETED:
         return True
     if collection.name != "pods" or change.previous is None:

@@ -1,4 +1,4 @@
-"""Which volume a claim gets, and what becomes of a volume without one, by the rules of Kubernetes' volume controller. Pure."""
+"""Chooses the volume of a claim, and decides about a released volume, as Kubernetes' volume controller does. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyroclast_standalone.apiserver.documents.selectors import from_label_select
 __all__ = ["PROVISIONER", "best_of", "bind", "claims_of", "phase_of", "provided_by"]
 
 PROVISIONER: Final = "standalone.pyroclast.io/volume"
-"""The provisioner of the storage classes whose volumes are made here."""
+"""The provisioner name of storage classes whose volumes this server creates."""
 _BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 _COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _PROVISIONED: Final = "pv.kubernetes.io/provisioned-by"
@@ -27,7 +27,7 @@ def _asked(claim: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def claims_of(pod: Mapping[str, Any]) -> set[str]:
-    """Names of the claims that a pod uses."""
+    """Return the names of the claims that a pod uses."""
     own = (volume.get("persistentVolumeClaim") for volume in pod["spec"].get("volumes") or ())
     return {claim.get("claimName", "") for claim in own if claim}
 
@@ -50,7 +50,7 @@ def _fits(claim: Mapping[str, Any], volume: Mapping[str, Any]) -> bool:
 
 
 def best_of(claim: Mapping[str, Any], known: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
-    """The volume among `known` that is there for the claim, else the smallest that fits it; None when none does."""
+    """Return the volume in `known` that is reserved for the claim, otherwise the smallest that fits. None when none fits."""
     fitting = [
         each for each in known if (each.get("status") or {}).get("phase") in {"Available", "Pending"} and _fits(claim, each)
     ]
@@ -62,7 +62,7 @@ def best_of(claim: Mapping[str, Any], known: Iterable[dict[str, Any]]) -> dict[s
 
 
 def provided_by(claim: Mapping[str, Any], chosen: Mapping[str, Any] | None, *, is_used: bool) -> dict[str, Any] | str:
-    """The volume that a storage class makes for the claim; or why there is none yet, as `reason: message` of an event."""
+    """Return the volume that a storage class provides for the claim, or the reason for an event as `reason: message`."""
     name = claim["spec"].get("storageClassName") or ""
     if chosen is None:
         if name:
@@ -89,7 +89,7 @@ def provided_by(claim: Mapping[str, Any], chosen: Mapping[str, Any] | None, *, i
 
 
 def bind(claim: dict[str, Any], volume: dict[str, Any]) -> None:
-    """Make the two each other's, in place."""
+    """Bind the claim and the volume to each other, in place."""
     metadata, spec = claim["metadata"], volume["spec"]
     if "claimRef" not in spec:
         volume["metadata"].setdefault("annotations", {})[_BY_CONTROLLER] = "yes"
@@ -111,7 +111,7 @@ def bind(claim: dict[str, Any], volume: dict[str, Any]) -> None:
 
 
 def phase_of(volume: Mapping[str, Any], *, is_claimed: bool) -> str:
-    """The phase of a volume: Available, Bound, Released; `Gone` for one that is to be deleted with its claim."""
+    """Return the phase of a volume: Available, Bound or Released. `Gone` means that it is deleted with its claim."""
     spec, phase = volume["spec"], (volume.get("status") or {}).get("phase", "")
     if not (spec.get("claimRef") or {}).get("uid"):
         return "Available"

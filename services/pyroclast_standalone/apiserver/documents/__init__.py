@@ -1,4 +1,4 @@
-"""What the API server does to documents: pure, synchronous functions on JSON values, free of HTTP and storage.
+"""Functions on API documents: pure, synchronous functions on JSON values, without HTTP and storage.
 
-Separate from the server because each of them is a rule of the Kubernetes API that can be told, and tested, by values alone.
+The functions are separate from the server, because values alone can describe and test each of these API rules.
 """

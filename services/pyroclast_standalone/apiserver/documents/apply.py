@@ -1,4 +1,4 @@
-"""Server-side apply: merging a declared configuration into an object, with owners of fields and conflicts between them."""
+"""Server-side apply: merges a configuration into an object, with ownership of fields and conflicts between owners."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ def apply(
     force: bool = False,
     subresource: str = "",
 ) -> Object:
-    """The object after `manager` applied `applied` to `live` (None when it does not exist yet); managedFields included.
+    """Return the object after `manager` applied `applied` to `live`, including managedFields. `live` is None for a new object.
 
-    Neither argument is changed; parts of both are shared with the result. An apply that changes nothing returns an object equal
-    to `live`.
+    The arguments are not modified. The result shares parts of both. An apply without changes returns an object equal to `live`.
 
     Args:
-        live: The object as it is.
-        applied: The configuration.
-        schema: Of their kind.
-        manager: Who applies.
-        api_version: Of the endpoint.
-        now: RFC 3339, in seconds.
-        force: Take fields over from others.
-        subresource: Of the endpoint.
+        live: the present object.
+        applied: the configuration.
+        schema: the schema of their kind.
+        manager: the field manager.
+        api_version: the version of the endpoint.
+        now: the time in RFC 3339, in whole seconds.
+        force: whether `manager` takes over fields of other managers.
+        subresource: the subresource of the endpoint.
 
     Raises:
-        ApplyConflict: others own fields that `applied` sets differently, and `force` is false; the causes name them.
-        PatchFailure: `applied` does not fit the schema.
-        Undecodable: `applied` carries managedFields, or another version.
+        ApplyConflict: other managers own fields that `applied` sets differently, and `force` is false. The causes name the
+            fields.
+        PatchFailure: `applied` does not match the schema.
+        Undecodable: `applied` has managedFields or another version.
     """
     _check(applied, schema, api_version)
     before = _without_owners(live) if live is not None else _blank(applied, schema)
@@ -102,7 +102,7 @@ def _without_owners(document: Object) -> Object:
 def _applied(
     before: Object, applied: Object, schema: Node, owners: list[Owner], applier: Owner, *, force: bool
 ) -> tuple[Object, list[Owner]]:
-    """The merged and pruned object, and who owns what of it."""
+    """Return the merged and pruned object, and the owners of its fields."""
     by_identity = {owner.identity: owner for owner in owners}
     last = by_identity.get(applier.identity)
     wanted = of_endpoint(field_sets.of_document(applied, schema), schema, applier.subresource)
@@ -128,7 +128,7 @@ def _applied(
 
 
 def _pruned(merged: Object, schema: Node, last: FieldSet, owned_sets: Iterable[FieldSet]) -> Object:
-    """`merged` without what the applier gave last time and nobody gives now."""
+    """Return `merged` without the fields that the applier set last time and that no manager sets now."""
     former = with_named_fields(last, schema)
     pruned = remove(merged, former, schema)
     everything = with_named_fields(field_sets.of_document(merged, schema), schema)
@@ -142,7 +142,7 @@ def _pruned(merged: Object, schema: Node, last: FieldSet, owned_sets: Iterable[F
 
 
 def _is_forgiven(before: Object, schema: Node, applier: Owner, conflicts: list[tuple[Owner, FieldSet]]) -> bool:
-    """Whether all conflicts are over fields that client-side apply once set to the values they still have."""
+    """Return whether all conflicting fields still have the values that client-side apply set."""
     if applier.manager != _KUBECTL:
         return False
     text = (before.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)

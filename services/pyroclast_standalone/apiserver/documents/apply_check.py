@@ -1,4 +1,4 @@
-"""Whether a configuration fits the schema, in the words of server-side apply."""
+"""Checks whether a configuration matches the schema, with the messages of server-side apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCALARS = {"quantity", "int-or-string"}
 
 
 def check_configuration(value: Json, schema: Node) -> list[str]:
-    """What is wrong with `value`, each with its path (`.spec.replicas: expected numeric (int or float), got string`)."""
+    """Return the faults of `value`, each with its path (`.spec.replicas: expected numeric (int or float), got string`)."""
     problems: list[str] = []
     _check(value, schema, "", problems)
     return problems

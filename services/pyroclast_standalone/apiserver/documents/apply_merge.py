@@ -1,4 +1,4 @@
-"""How a declared configuration is laid over an object, and how fields are taken out of it again."""
+"""Merges a configuration into an object, and removes fields from an object."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["merge_configuration", "remove", "with_named_fields"]
 
 
 def merge_configuration(live: Object, applied: Object, schema: Node) -> Object:
-    """`live` with the values of `applied`; neither is changed, untouched parts are shared."""
+    """Return `live` with the values of `applied`. The arguments are not modified. Unchanged parts are shared."""
     return dict(_merged(live, applied, schema))
 
 
@@ -29,7 +29,7 @@ def _merged(live: Json, applied: Json, node: Node) -> Json:
     if _splits(node) and node.type == "list" and isinstance(applied, list) and isinstance(live, list) and applied and live:
         return _merged_list(live, applied, node)
     if _splits(node) and _holds_parts(live, node) and (applied is None or applied == []):
-        return live  # nothing is said of its parts, so they stay
+        return live  # an empty list or map in the configuration does not change the parts of the live value
     return applied
 
 
@@ -38,7 +38,7 @@ def _holds_parts(value: Json, node: Node) -> bool:
 
 
 def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json]:
-    """Items of both lists: shared ones in the order of `applied`, others of `live` where they stand."""
+    """Merge two lists: shared items in the order of `applied`, other items of `live` at their present position."""
     mine = [item_key(item, node) or "" for item in live]
     theirs = [item_key(item, node) or "" for item in applied]
     by_key = dict(zip(mine, live, strict=True))
@@ -51,7 +51,7 @@ def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json
         if left < len(mine):
             key = mine[left]
             if key in wanted and right < len(theirs) and key != theirs[right] and at < len(shared) and shared[at] != key:
-                left += 1  # moves: it stands where `applied` has it
+                left += 1  # the item moves to its position in `applied`
                 continue
             if key not in wanted:
                 result.append(live[left])
@@ -74,7 +74,7 @@ def _merged_list(live: list[Json], applied: list[Json], node: Node) -> list[Json
 
 
 def remove(value: Json, fields: FieldSet, node: Node) -> Json:
-    """`value` without the members of `fields`."""
+    """Return `value` without the members of `fields`."""
     if not fields or not _splits(node) or not value:
         return value
     if isinstance(value, dict):
@@ -102,7 +102,7 @@ def remove(value: Json, fields: FieldSet, node: Node) -> Json:
 
 
 def with_named_fields(fields: FieldSet, node: Node) -> FieldSet:
-    """`fields` with every declared field on the way to a member a member too."""
+    """Return `fields` with every declared field on the path to a member as a member too."""
     result: FieldSet = {}
     for key, child in fields.items():
         if key == ".":

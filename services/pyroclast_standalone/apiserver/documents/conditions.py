@@ -1,6 +1,6 @@
-"""Match conditions of webhooks: expressions over a request, evaluated. What cannot be evaluated is refused when it is stored.
+"""Match conditions of webhooks: expressions over a request. An invalid expression is rejected when it is stored.
 
-The variables of a request: `object`, `oldObject`, `request`; an absent one is None.
+The variables are `object`, `oldObject` and `request`. A missing object is None.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _VARIABLES: Final = {"object": DYN, "oldObject": DYN, "request": _REQUEST}
 
 
 class ConditionError(Exception):
-    """A condition that could not be evaluated; the text quotes it."""
+    """A condition could not be evaluated. The message quotes the condition."""
 
 
 def fault_of_condition(source: str) -> str:
-    """Why a condition cannot be evaluated; empty when it can."""
+    """Return the reason why a condition is invalid. Empty when it is valid."""
     try:
         program = compile_expression(source, _VARIABLES)
     except ExpressionError as error:
@@ -49,16 +49,16 @@ def fault_of_condition(source: str) -> str:
 
 
 class Conditions:
-    """Match conditions, which must all hold for a webhook to be asked."""
+    """Match conditions. All of them must be true for a webhook to be called."""
 
     def __init__(self, conditions: Iterable[Mapping[str, Json]]) -> None:
         self._programs = [compile_stored(each["expression"], _VARIABLES) for each in conditions]
 
     def hold(self, variables: Mapping[str, Json]) -> bool:
-        """Whether all hold. One that does not decides, even when others cannot be evaluated.
+        """Return whether all conditions are true. A false condition decides, even if others cannot be evaluated.
 
         Raises:
-            ConditionError: none is false and one could not be evaluated.
+            ConditionError: no condition is false, and one could not be evaluated.
         """
         failures: list[str] = []
         for program in self._programs:

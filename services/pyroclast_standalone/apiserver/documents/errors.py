@@ -1,13 +1,13 @@
-"""Refusals of documents, in the words of the Kubernetes API.
+"""Errors about documents, with the messages of the Kubernetes API.
 
-Two forms. A `FieldError` is a value: validation collects all of them, so that a user sees every mistake at once. A
-`DocumentError` is raised where nothing more can be done with the document; it carries the code and reason of the answer::
+There are two forms. A `FieldError` is a value: validation collects all of them, so that a user sees every mistake together. A
+`DocumentError` is raised when the document cannot be processed further. It has the code and reason of the answer::
 
     DocumentError            400 BadRequest
     ├── Undecodable          400 BadRequest: the body is no document of this kind
-    ├── MalformedPatch       400 BadRequest: the patch itself cannot be read
+    ├── MalformedPatch       400 BadRequest: the patch itself cannot be parsed
     ├── MalformedSelector    400 BadRequest
-    ├── Unprocessable        422 Invalid: a readable patch that does not apply
+    ├── Unprocessable        422 Invalid: a valid patch that does not apply
     ├── UnsupportedBody      415 UnsupportedMediaType
     ├── PatchFailure         500, no reason
     └── ApplyConflict        409 Conflict: other managers own the fields
@@ -62,18 +62,18 @@ __all__ = [
 
 
 def aggregate(errors: Iterable[FieldError]) -> str:
-    """The texts of `errors` as one: bare if there is one, else a bracketed list; equal texts stand once."""
+    """Join the texts of `errors`: a single text as it is, several as a list in brackets. Equal texts occur once."""
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def causes_of(errors: Iterable[FieldError]) -> list[dict[str, str]]:
-    """`details.causes` of a Status for `errors`."""
+    """Return `details.causes` of a Status for `errors`."""
     return [error.cause() for error in errors]
 
 
 class DocumentError(Exception):
-    """A document that cannot be handled. `causes` go into `details.causes` of the Status as they are."""
+    """A document that cannot be processed. `causes` become `details.causes` of the Status."""
 
     code: ClassVar[int] = 400
     reason: ClassVar[str] = "BadRequest"
@@ -89,36 +89,36 @@ class Undecodable(DocumentError):
 
 
 class MalformedPatch(DocumentError):
-    """The patch cannot be read."""
+    """The patch cannot be parsed."""
 
 
 class MalformedSelector(DocumentError):
-    """A label or field selector cannot be read, or names a field that is not selectable."""
+    """A label or field selector cannot be parsed, or names a field that is not selectable."""
 
 
 class Unprocessable(DocumentError):
-    """A readable patch that does not apply to the object."""
+    """A valid patch that does not apply to the object."""
 
     code = 422
     reason = "Invalid"
 
 
 class UnsupportedBody(DocumentError):
-    """A body in a form that is not understood for this kind."""
+    """A body in an encoding that is not supported for this kind."""
 
     code = 415
     reason = "UnsupportedMediaType"
 
 
 class PatchFailure(DocumentError):
-    """A patch that fails in a way which the API reports as a server error without a reason."""
+    """A patch that fails in a way that the API reports as a server error without a reason."""
 
     code = 500
     reason = ""
 
 
 class ApplyConflict(DocumentError):
-    """Server-side apply without force meets fields that other managers own."""
+    """A server-side apply without force changes fields that other managers own."""
 
     code = 409
     reason = "Conflict"

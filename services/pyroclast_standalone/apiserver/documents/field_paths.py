@@ -1,4 +1,4 @@
-"""Paths to fields of custom resources (`.spec.x`), looked up in a schema."""
+"""Finds the schema of a field of a custom resource by its path (`.spec.x`)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["BadFieldPath", "find_field"]
 
 
 class BadFieldPath(Exception):
-    """The path cannot be read here, or leads nowhere."""
+    """The path has an unsupported form, or no such field exists."""
 
 
 def find_field(path: str, schema: Mapping[str, Json]) -> Mapping[str, Json]:
-    """The schema of the field at `path` below `schema`.
+    """Return the schema of the field at `path` below `schema`.
 
     Raises:
-        BadFieldPath: in the API's words.
+        BadFieldPath: the path is invalid. The message is that of the API.
     """
     if not path.startswith(".") or "[" in path:
         raise BadFieldPath("fields are named by dots here" if "[" in path else f"expected [ or . but got: {path}")

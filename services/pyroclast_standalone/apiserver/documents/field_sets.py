@@ -1,7 +1,7 @@
-"""Sets of fields as managedFields write them (FieldsV1), computed from documents and combined.
+"""Field sets of managedFields (FieldsV1): computes them from documents and combines them.
 
 A set is a trie of JSON objects: `f:name` for a field, `k:{"name":"c"}` for an item of an associative list, `v:"x"` for an item of
-a set. An empty object is a member; a member that has members below it carries the key `.`.
+a set. An empty object is a member. A member with members below it has the key `.`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SORTED: Final = orjson.OPT_SORT_KEYS
 
 @dataclass(slots=True)
 class Comparison:
-    """What a change did: fields that came, that went, and that have another value now."""
+    """The result of a comparison: the fields that were added, removed and modified."""
 
     added: FieldSet
     removed: FieldSet
@@ -45,7 +45,7 @@ class Comparison:
 
 
 def item_key(item: Json, node: Node) -> str | None:
-    """How `item` is known in the list `node`: by its keys or by its value; None when it lacks a key."""
+    """Return the key of `item` in the list `node`, from its key fields or its value. None when it lacks a key field."""
     if node.keys:
         if not isinstance(item, dict):
             return None
@@ -65,7 +65,7 @@ def _text(value: str) -> str:
 
 
 def _items(values: list[Json], node: Node) -> dict[str, Json]:
-    """The items of a list by key; of items that share a key, none can be told from the others: their list stands for them."""
+    """Return the items of a list by key. Items with equal keys cannot be distinguished, so one entry has them all."""
     found: dict[str, Json] = {}
     for value in values:
         key = item_key(value, node)
@@ -79,17 +79,17 @@ def _items(values: list[Json], node: Node) -> dict[str, Json]:
 
 
 class _Several(list[Json]):
-    """Items with one key."""
+    """Items with equal keys."""
 
 
 def _whole(value: Json, node: Node) -> FieldSet:
-    """Everything in `value`, the value itself included."""
+    """Return everything in `value`, including the value itself."""
     parts = _parts(value, node)
     return _with_members({_SELF: {}}, value, parts, node) if parts else {}
 
 
 def _with_members(fields: FieldSet, value: Json, parts: Mapping[str, Json], node: Node) -> FieldSet:
-    """`fields`, and everything in the `parts` of `value`."""
+    """Return `fields` extended by everything in the `parts` of `value`."""
     if value.__class__ is list:
         item = node.item
         for key, each in parts.items():
@@ -104,7 +104,7 @@ def _with_members(fields: FieldSet, value: Json, parts: Mapping[str, Json], node
 
 
 def _parts(value: Json, node: Node) -> Mapping[str, Json] | None:
-    """The parts of a value that are owned one by one, by field or key of the item; None for one that is owned as a whole."""
+    """Return the separately owned parts of a value, by field or item key. None for a value that is owned as a whole."""
     if node.is_atomic or node.type == "scalar":
         return None
     if isinstance(value, dict):
@@ -115,7 +115,7 @@ def _parts(value: Json, node: Node) -> Mapping[str, Json] | None:
 
 
 def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, FieldSet] | None:
-    """What was added, removed, modified below a value that was there and still is; None if the value itself changed."""
+    """Return the added, removed and modified fields below a value. None when the value itself changed."""
     if not old and not new:
         return None
     before, after = _parts(old, node), _parts(new, node)
@@ -142,23 +142,23 @@ def _compare(old: Json, new: Json, node: Node) -> tuple[FieldSet, FieldSet, Fiel
 
 
 def compare(old: Mapping[str, Json], new: Mapping[str, Json], schema: Node) -> Comparison:
-    """What changed from `old` to `new`, two objects of a kind."""
+    """Compare `old` and `new`, two objects of one kind."""
     below = _compare(old, new, schema)
     return Comparison(*below) if below is not None else Comparison({}, {}, {})
 
 
 def of_document(value: Json, node: Node) -> FieldSet:
-    """The fields that `value` gives, as an applier owns them: leaves, list items, empty values; not the objects around them."""
+    """Return the fields that an applier of `value` owns: leaves, list items and empty values, but not the objects around them."""
     result: FieldSet = {}
     if isinstance(value, dict):
         for name, child in value.items():
             key, inner = node.step(name)
             if child == [] and inner.type == "list" and not inner.is_atomic:
-                continue  # nothing in it to own, and the list itself belongs to nobody
+                continue  # the list is empty, and no manager owns the list itself
             below = _below(child, inner)
             is_named = node.type != "object" or name not in node.fields
             if child and not below and not is_named and _is_split(child, inner):
-                continue  # only empty lists in it
+                continue  # the value contains only empty lists
             is_member = not below or is_named
             result[key] = {_SELF: {}, **below} if is_member and below else below
     elif isinstance(value, list):
@@ -174,7 +174,7 @@ def _below(value: Json, node: Node) -> FieldSet:
 
 
 def _is_split(value: Json, node: Node) -> bool:
-    """Whether the parts of `value` are owned one by one."""
+    """Return whether the parts of `value` are owned separately."""
     if node.is_atomic or node.type == "scalar":
         return False
     return isinstance(value, dict) or (isinstance(value, list) and node.type == "list")
@@ -191,7 +191,7 @@ def _joined(is_member: bool, below: FieldSet) -> FieldSet | None:
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Members of either set. Neither is changed; parts are shared."""
+    """Return the members of either set. The arguments are not modified. Parts are shared."""
     if not left or not right:
         return left or right
     result = dict(left)
@@ -214,7 +214,7 @@ def _children(node: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Members of `left` that are not members of `right`."""
+    """Return the members of `left` that are not members of `right`."""
     if not right:
         return left
     result: FieldSet = {}
@@ -232,7 +232,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """Members of both sets."""
+    """Return the members of both sets."""
     result: FieldSet = {}
     for key, mine in left.items():
         theirs = right.get(key)
@@ -245,7 +245,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def without(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
-    """`fields` without `path` and everything below it."""
+    """Return `fields` without `path` and everything below it."""
     key = path[0]
     if key not in fields:
         return fields
@@ -258,7 +258,7 @@ def without(fields: FieldSet, path: tuple[str, ...]) -> FieldSet:
 
 
 def members(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all members, in the order in which the API tells them."""
+    """Yield the paths of all members in the order of the API's messages."""
     keys = sorted((key for key in fields if key != _SELF), key=_order)
     yield from ((*path, key) for key in keys if _is_member(fields[key]))
     for key in keys:
@@ -270,7 +270,7 @@ def _order(key: str) -> tuple[int, str]:
 
 
 def show_path(path: tuple[str, ...]) -> str:
-    """A path for people: `.spec.containers[name="c"].image`."""
+    """Return a path for messages: `.spec.containers[name="c"].image`."""
     text = ""
     for key in path:
         kind, _, rest = key.partition(":")

@@ -1,4 +1,4 @@
-"""Formats of strings that schemas name."""
+"""The string formats of schemas."""
 
 from __future__ import annotations
 
@@ -88,4 +88,4 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "uri": _is_uri,
     "uuid": _matches(_UUID),
 }
-"""Checks by format; a format that is not here is not checked."""
+"""The checks by format. Other formats are not checked."""

@@ -1,6 +1,6 @@
-"""JSON patch (RFC 6902), as leniently as the real server takes it.
+"""JSON patch (RFC 6902), with the lenience of kube-apiserver.
 
-An operation without a value has null, so has a copied member that is missing; replacing a missing member of an object adds it.
+A missing `value` means null. Copying a missing member gives null. Replacing a missing member of an object adds the member.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["REFUSED", "apply", "check", "unknown_fields"]
 _TEXTS: Final = ("op", "path", "from")
 _FIELDS: Final = (*_TEXTS, "value")
 REFUSED: Final = "the server rejected our request due to an error in our request"
-"""What the API says of every operation that does not apply."""
+"""The API's message for every operation that does not apply."""
 
 _Steps: TypeAlias = list[str]
 
@@ -29,7 +29,7 @@ class _DoesNotApply(Exception):
 
 
 def unknown_fields(patch: Json) -> list[str]:
-    """A sentence for each field of an operation that operations do not have."""
+    """Return a sentence for each unknown field of an operation."""
     return [
         f'unknown field "[{index}].{name}"'
         for index, operation in enumerate(check(patch))
@@ -39,10 +39,10 @@ def unknown_fields(patch: Json) -> list[str]:
 
 
 def check(patch: Json) -> list[Mapping[str, Json]]:
-    """The operations of `patch`.
+    """Return the operations of `patch`.
 
     Raises:
-        MalformedPatch: it is not a list of objects.
+        MalformedPatch: the patch is not a list of objects.
     """
     if not isinstance(patch, list):
         kind = go_kind(patch)
@@ -101,7 +101,10 @@ def _read(document: Json, steps: _Steps) -> Json:
 
 
 def _edited(document: Json, steps: _Steps, edit: Callable[[Json, str], Json]) -> Json:
-    """`document` with `edit` done to the holder of the last step; holders on the way are copied, everything else is shared."""
+    """Return `document` with `edit` applied to the parent of the last step.
+
+    Parents on the path are copied, other parts shared.
+    """
     if not steps or not isinstance(document, dict | list):
         raise _DoesNotApply
     if len(steps) == 1:
@@ -147,7 +150,7 @@ def _replace(document: Json, steps: _Steps, value: Json) -> Json:
 
 
 def _same(left: Json, right: Json) -> bool:
-    """JSON equality: like `==`, but 1 and true differ."""
+    """Return whether two values are equal as JSON: like `==`, but 1 and true differ."""
     return bool(left == right) and json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
@@ -188,11 +191,11 @@ def _is_met(document: Json, steps: _Steps, wanted: Json) -> bool:
 
 
 def apply(document: Json, patch: Json) -> Json:
-    """`document` after the operations of `patch`, in their order. The document is not changed; untouched parts are shared.
+    """Return `document` after the operations of `patch` in order. The document is not modified. Unchanged parts are shared.
 
     Raises:
         MalformedPatch: `patch` is not a list of operations.
-        Unprocessable: an operation does not apply: a test fails, a path is missing, an unknown operation.
+        Unprocessable: an operation does not apply: a test fails, a path is missing, or the operation is unknown.
     """
     for operation in check(patch):
         try:

@@ -1,4 +1,4 @@
-"""The subset of JSONPath that columns, selectable fields and scale paths use."""
+"""The subset of JSONPath in printer columns, selectable fields and scale paths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FILTER: Final = re.compile(r"\s*@(?P<path>[^=!<>\s]+)\s*(?:(?P<operator>==|!=|<
 
 
 class BadPath(ValueError):
-    """Not a path."""
+    """The text is not a path of the subset."""
 
 
 def _named(name: str) -> _Step:
@@ -126,10 +126,12 @@ def _steps(path: str) -> list[_Step]:
 
 @lru_cache(maxsize=1024)
 def compile_path(path: str) -> Callable[[Json], list[Json]]:
-    """A function that finds all values under `path` (`.status.conditions[?(@.type=="Ready")].status`); missing keys find none.
+    """Return a function that finds all values at `path` (`.status.conditions[?(@.type=="Ready")].status`).
+
+    A missing key results in no values.
 
     Raises:
-        BadPath: bad syntax.
+        BadPath: the syntax is invalid.
     """
     steps = _steps(path)
 
@@ -145,7 +147,7 @@ def compile_path(path: str) -> Callable[[Json], list[Json]]:
 
 
 def is_readable(path: str) -> bool:
-    """Whether `path` is of the subset."""
+    """Return whether `path` belongs to the subset."""
     try:
         compile_path(path)
     except BadPath:
@@ -154,7 +156,7 @@ def is_readable(path: str) -> bool:
 
 
 def reader(path: str) -> Callable[[Mapping[str, Json]], str]:
-    """A reader of a selectable field: the first value as text, empty when there is none."""
+    """Return a reader of a selectable field: the first value as text, empty when the path has no value."""
     find_all = compile_path(path)
 
     def read(document: Mapping[str, Json]) -> str:

@@ -1,4 +1,4 @@
-"""Lists that are sets or maps: no item twice."""
+"""Checks that lists of type set or map contain no item twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_lists"]
 
 
 def check_lists(value: Json, schema: Mapping[str, Json], path: str = "") -> list[FieldError]:
-    """What stands twice in `value` where `schema` wants items to differ."""
+    """Return an error for each duplicate in `value` where `schema` requires distinct items."""
     if isinstance(value, dict):
         return _check_fields(value, schema, path)
     if isinstance(value, list):
@@ -49,7 +49,7 @@ def _check_fields(value: Object, schema: Mapping[str, Json], path: str) -> list[
 
 
 def _repeated(values: list[Json]) -> list[int]:
-    """Where a value stands for the second time."""
+    """Return the index of each second occurrence of a value."""
     if len(values) <= 1:
         return []
     seen: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Who owns which field: `metadata.managedFields` after a create, an update or a patch."""
+"""Ownership of fields: `metadata.managedFields` after a create, an update or a patch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SYSTEM_METADATA: Final = frozenset(path[1] for path in _SYSTEM if len(path) == 
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """An entry of managedFields; `time` is RFC 3339 or None."""
+    """An entry of managedFields. `time` is in RFC 3339 or None."""
 
     manager: str
     operation: str
@@ -44,16 +44,16 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[str, str, str, str]:
-        """What makes an entry this owner's own: an applier is one whatever version it writes."""
+        """The identity of an entry. An applier has one entry for all versions."""
         version = "" if self.operation == "Apply" else self.api_version
         return self.manager, self.operation, version, self.subresource
 
     def owning(self, fields: FieldSet) -> Owner:
-        """The same owner of other fields."""
+        """Return the same owner with other fields."""
         return Owner(self.manager, self.operation, self.api_version, fields, self.time, self.subresource)
 
     def wire(self) -> Object:
-        """The entry."""
+        """Return the entry in its JSON form."""
         entry: Object = {
             "manager": self.manager,
             "operation": self.operation,
@@ -70,14 +70,14 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 def decode(entries: Json) -> list[Owner]:
-    """The owners of `metadata.managedFields`; none when one of the entries cannot be read."""
+    """Return the owners in `metadata.managedFields`. Empty when an entry is invalid."""
     if not isinstance(entries, list) or not all(map(_is_readable, entries)):
         return []
     return _owners(entries)
 
 
 def _owners(entries: list[Object]) -> list[Owner]:
-    """The owners of entries that can be read."""
+    """Return the owners of valid entries."""
     return [
         Owner(
             entry.get("manager", ""),
@@ -107,14 +107,14 @@ def _is_field_set(fields: Json) -> bool:
 
 
 def encode(owners: Iterable[Owner]) -> list[Object]:
-    """`metadata.managedFields` of `owners` in the API's order; owners of nothing are left out."""
+    """Return `metadata.managedFields` for `owners` in the API's order. Owners without fields are omitted."""
     kept = [owner for owner in owners if owner.fields]
     kept.sort(key=lambda each: (each.operation, each.time or "", each.manager, each.api_version, each.subresource))
     return [owner.wire() for owner in kept]
 
 
 def owned(fields: FieldSet) -> FieldSet:
-    """`fields` without what belongs to the system: type, name, version and the like."""
+    """Return `fields` without those of the system, such as type, name and version."""
     result = {key: child for key, child in fields.items() if key not in {"f:apiVersion", "f:kind"}}
     metadata = result.get("f:metadata")
     if metadata is not None:
@@ -127,7 +127,7 @@ def owned(fields: FieldSet) -> FieldSet:
 
 
 def _without(fields: FieldSet, paths: Iterable[str]) -> FieldSet:
-    """`fields` without those at `paths` (`f:metadata/f:ownerReferences`)."""
+    """Return `fields` without those at `paths` (`f:metadata/f:ownerReferences`)."""
     result = dict(fields)
     for path in paths:
         first, _, rest = path.partition("/")
@@ -138,7 +138,7 @@ def _without(fields: FieldSet, paths: Iterable[str]) -> FieldSet:
 
 
 def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
-    """`fields` without those that a write through this endpoint does not reach."""
+    """Return `fields` without those that a write to this endpoint cannot change."""
     if not schema.splits_status:
         return fields
     if subresource == "status":
@@ -147,7 +147,7 @@ def of_endpoint(fields: FieldSet, schema: Node, subresource: str) -> FieldSet:
 
 
 def _given(new: Object, old: Object | None, subresource: str) -> list[Owner]:
-    """The owners before the write: as stored, unless the request brings some or clears them."""
+    """Return the owners before the write: the stored ones, unless the request sets or clears them."""
     stored = old["metadata"].get("managedFields") or [] if old is not None else []
     asked = new["metadata"].get("managedFields")
     if subresource or asked == stored:
@@ -167,17 +167,17 @@ def track_update(
     now: str | None,
     subresource: str = "",
 ) -> None:
-    """Sets `new["metadata"]["managedFields"]` for a write by `manager` that turned `old` (None on create) into `new`.
+    """Set `new["metadata"]["managedFields"]` for a write by `manager` that changed `old` (None on create) to `new`.
 
-    Other managers lose what changed or went away; `manager` gains what it changed. `now` is an RFC 3339 time in seconds, if it is
-    to be noted. Only `metadata` of `new` is changed in place. What the request itself says about managedFields counts only when
-    it clears them (an empty list, or a list of one empty entry), or passes on what it has read.
+    Other managers lose the changed and removed fields. `manager` gains the fields that it changed. `now` is the RFC 3339 time in
+    whole seconds to record, or None. Only `metadata` of `new` is modified. Valid managedFields in the request replace the
+    stored ones, except on a subresource. No entry, or one empty entry, clears the stored ones.
     """
     owners = _given(new, old, subresource)
     metadata = new["metadata"]
     metadata.pop("managedFields", None)
     if old is not None and not owners:
-        return  # cleared objects stay without owners until somebody applies
+        return  # a cleared object has no owners until a client applies
     before = schema.blank if old is None else {**old, "metadata": _bare(old["metadata"])}
     entries = encode(update_owners(owners, before, new, schema, Owner(manager, "Update", api_version, {}, now, subresource)))
     if entries:
@@ -189,7 +189,7 @@ def _bare(metadata: Object) -> Object:
 
 
 def update_owners(owners: list[Owner], before: Mapping[str, Json], after: Object, schema: Node, writer: Owner) -> list[Owner]:
-    """The owners after `writer` turned `before` into `after`, neither with managedFields."""
+    """Return the owners after `writer` changed `before` to `after`, both without managedFields."""
     change = field_sets.compare(before, after, schema)
     added, removed, modified = (
         of_endpoint(each, schema, writer.subresource) for each in (change.added, change.removed, change.modified)

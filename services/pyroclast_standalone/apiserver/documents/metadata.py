@@ -1,4 +1,4 @@
-"""Rules of `metadata` that hold for every kind."""
+"""Validation of `metadata`, with the rules for all kinds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ONLY_ONE: Final = 'Only one reference can have Controller set to true. Found "t
 
 
 def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """What is wrong with a map of labels."""
+    """Return the faults of a map of labels."""
     errors: list[FieldError] = []
     if labels:
         check_pairs(labels, path, errors)
@@ -36,7 +36,7 @@ def check_labels(labels: Mapping[str, str] | None, path: str) -> list[FieldError
 
 
 def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> list[FieldError]:
-    """What is wrong with the keys and the size of annotations."""
+    """Return the faults of the keys and the size of annotations."""
     errors: list[FieldError] = []
     if annotations:
         check_names(annotations, path, errors)
@@ -44,7 +44,7 @@ def check_annotation_names(annotations: Mapping[str, str] | None, path: str) -> 
 
 
 def _in_order(owner: Mapping[str, Any]) -> dict[str, Any]:
-    """An owner reference as the API prints it."""
+    """Return an owner reference with its fields in the API's order."""
     return {name: owner[name] for name in _OWNER_FIELDS if name in owner}
 
 
@@ -77,7 +77,7 @@ _UNQUALIFIED: Final = "name is neither a standard finalizer name nor is it fully
 
 
 def check_finalizer_names(metadata: Mapping[str, Any], path: str = "metadata.finalizers") -> list[FieldError]:
-    """Finalizers of built-in kinds must say whose they are."""
+    """Check that the finalizers of a built-in kind have a qualified name."""
     finalizers = metadata.get("finalizers")
     if not finalizers:
         return []
@@ -91,7 +91,7 @@ def check_finalizer_names(metadata: Mapping[str, Any], path: str = "metadata.fin
 def check_metadata(
     metadata: Mapping[str, Any], *, namespaced: bool, name_rule: names.NameRule, path: str = "metadata"
 ) -> list[FieldError]:
-    """What is wrong with the metadata of an object, its name already generated."""
+    """Return the faults of an object's metadata, after its name was generated."""
     errors: list[FieldError] = []
     if generated := metadata.get("generateName"):
         errors += [invalid(f"{path}.generateName", generated, sentence) for sentence in name_rule(_masked(generated))]
@@ -128,16 +128,16 @@ def _check_common(metadata: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _masked(prefix: str) -> str:
-    """A prefix as the name it may become: a dash at its end is no mistake."""
+    """Return a name prefix in the form of a name: a dash at its end is valid."""
     return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def check_metadata_update(
     new: Mapping[str, Any], old: Mapping[str, Any], *, path: str = "metadata", times: int = 1
 ) -> list[FieldError]:
-    """What is wrong with changed metadata: identity never changes, a dying object gets no new finalizers.
+    """Return the faults of changed metadata: the identity may not change, and a terminating object may get no new finalizers.
 
-    A real server checks a change more than once, and says as often what is wrong: `times` is how often.
+    kube-apiserver checks a change more than once and repeats the errors each time. `times` is how often it does so.
     """
     errors = _check_change(new, old, path) * (2 if times > 2 else 1)
     return [*errors, *(_check_common(new, path) * times)]

@@ -1,4 +1,4 @@
-"""OpenAPI v3 documents per group and version, with what kubectl reads from them."""
+"""OpenAPI v3 documents for each group and version, with the parts that kubectl uses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METHODS: Final = {"get": "get", "list": "list", "create": "post", "update": "pu
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource that a document describes. `schema` is the openAPIV3Schema of a custom resource, None for a built-in kind."""
+    """A resource in a document. `schema` is the openAPIV3Schema of a custom resource, None for a built-in kind."""
 
     group: str
     version: str
@@ -43,14 +43,14 @@ class ServedResource:
 
     @property
     def definition(self) -> str:
-        """The name of the schema in the document."""
+        """The name of the resource's schema in the document."""
         if self.schema is None:
             return definition_name(self.group, self.version, self.kind)
         return ".".join([*reversed(self.group.split(".")), self.version, self.kind])
 
     @property
     def kinds(self) -> Object:
-        """The kind as extensions tell it."""
+        """Return the group, version and kind for an extension."""
         return {"group": self.group, "kind": self.kind, "version": self.version}
 
 
@@ -145,7 +145,7 @@ def _references(value: Json) -> Iterator[str]:
 
 
 def _adapted(schema: Mapping[str, Json]) -> Object:
-    """A definition as version 3 wants it: a reference with a description beside it stands in `allOf`."""
+    """Return a definition in version 3: a reference with a description beside it moves into `allOf`."""
     result: Object = {}
     for key, value in schema.items():
         if key == "properties" and isinstance(value, Mapping):
@@ -160,8 +160,8 @@ def _adapted(schema: Mapping[str, Json]) -> Object:
 
 
 def document(group: str, version: str, served: Iterable[ServedResource]) -> Object:
-    """The document of one group and version (the group of core kinds is empty)."""
-    del group, version  # every resource says where it is
+    """Return the document of one group and version. The group of core kinds is empty."""
+    del group, version  # each resource has both
     paths: Object = {}
     schemas: Object = {}
     for each in served:

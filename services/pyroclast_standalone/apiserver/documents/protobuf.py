@@ -1,4 +1,4 @@
-"""Protobuf bodies as kubectl 1.32 and newer send them, decoded to the JSON form by the table of wire forms."""
+"""Decodes protobuf bodies of kubectl 1.32 and newer to JSON, by the table of wire forms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SCALARS: Final = {*_NUMBERS, "string", "float64", "bytes"}
 _TEXTS: Final = {"io.k8s.apimachinery.pkg.types.UID", "io.k8s.apimachinery.pkg.types.NodeName"}
 
 Parts = dict[int, list[Any]]
-"""The values of a message by field number: a number, or the bytes of anything longer."""
+"""The values of a message by field number: a number, or the bytes of any longer value."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -41,7 +41,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Numbers and values of the fields of a message, in their order."""
+    """Yield numbers and values of the fields of a message in order."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -68,7 +68,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _utf8(value: Any) -> str:  # noqa: ANN401 - what `_parts` gives
+def _utf8(value: Any) -> str:  # noqa: ANN401 - a result of `_parts`
     if not isinstance(value, bytes):
         raise TypeError("a number where a text should be")
     return value.decode()
@@ -113,7 +113,7 @@ def _resolved(field: Field) -> tuple[str, str]:
     return "string" if kind in _TEXTS else kind, container
 
 
-def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - what `_parts` gives
+def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - a result of `_parts`
     if kind == "bool":
         return bool(value)
     if kind in _NUMBERS:
@@ -129,7 +129,7 @@ def _value(value: Any, kind: str) -> Json:  # noqa: ANN401 - what `_parts` gives
 
 
 def _numbers(values: list[Any]) -> list[Any]:
-    """The items of a list of numbers, of which several may be packed into one."""
+    """Return the items of a list of numbers. An entry may contain several packed numbers."""
     found: list[Any] = []
     for each in values:
         if isinstance(each, bytes):
@@ -143,7 +143,7 @@ def _numbers(values: list[Any]) -> list[Any]:
 
 
 def _object(data: bytes, name: str) -> Object:
-    """A message as JSON: what is on the wire, embedded messages flattened, empty texts left out."""
+    """Return a message as JSON, with embedded messages flattened and empty texts omitted."""
     result: Object = {}
     declared, parts = message_of(name), _read(data)
     for field in declared.fields if declared else ():
@@ -166,15 +166,15 @@ def _object(data: bytes, name: str) -> Object:
 
 
 def decode(body: bytes, *, kind: str = "") -> Object:
-    """The object in a body of type `application/vnd.kubernetes.protobuf`.
+    """Return the object in a body of type `application/vnd.kubernetes.protobuf`.
 
     Args:
-        body: The magic number and the envelope.
-        kind: What the route expects; counts for `DeleteOptions`, which is the same in every group.
+        body: the magic number and the envelope.
+        kind: the kind that the route expects. It is used for `DeleteOptions`, which is the same in every group.
 
     Raises:
-        UnsupportedBody: a kind without a wire form here; the text says how to send it as JSON.
-        Undecodable: no such envelope, or damaged content.
+        UnsupportedBody: the kind has no wire form here. The message says how to send the object as JSON.
+        Undecodable: the envelope or the content is invalid.
     """
     if not body.startswith(_MAGIC):
         raise Undecodable("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")

@@ -1,4 +1,4 @@
-"""Texts with a canonical form: quantities and times."""
+"""The canonical forms of quantities and times."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _quantity(text: str) -> str:
 
 
 def canonical_quantity(value: Json) -> str:
-    """The canonical text of a quantity, given as text or number.
+    """Return the canonical text of a quantity, which is given as text or number.
 
     Raises:
-        Undecodable: no quantity.
+        Undecodable: the value is not a quantity.
     """
     if value.__class__ is str:
         return _quantity(value)
@@ -43,10 +43,10 @@ def canonical_quantity(value: Json) -> str:
 
 
 def canonical_amount(value: Json) -> str:
-    """The canonical text of an amount of a resource, which has no parts smaller than thousandths: they are rounded up.
+    """Return the canonical text of a resource amount. Parts smaller than a thousandth are rounded up.
 
     Raises:
-        Undecodable: no quantity.
+        Undecodable: the value is not a quantity.
     """
     return _amount(value if value.__class__ is str else canonical_quantity(value))
 
@@ -62,10 +62,10 @@ def _amount(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def canonical_time(text: str, *, micro: bool = False) -> str | None:
-    """The RFC 3339 time `text` in UTC, in whole seconds or, with `micro`, in microseconds; None for the zero time.
+    """Return an RFC 3339 time in UTC, in whole seconds or with `micro` in microseconds. None for the zero time.
 
     Raises:
-        Undecodable: no time.
+        Undecodable: the text is not a time.
     """
     layout = _MICRO_LAYOUT if micro else _LAYOUT
     found = (_RFC_3339_MICRO if micro else _RFC_3339).fullmatch(text)

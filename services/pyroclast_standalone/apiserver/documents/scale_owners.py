@@ -1,7 +1,7 @@
-"""Who owns the replicas of an object, as its Scale tells it, and back: the real server does not find its own writers again.
+"""Converts managedFields between an object and its Scale. As in kube-apiserver, a writer does not keep its own entry.
 
-A plain writer's entry is known by the version it writes. The Scale has another, so that each scaling takes over what was
-owned through the object, even one that changes nothing. Of two entries of one writer only the later is read.
+The entry of a plain writer is identified by the version that it writes. The Scale has another version, so that each scaling takes
+over ownership from the object, even without a change. Of two entries of one writer, only the later one is used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _REPLICAS: Final = ("f:spec", "f:replicas")
 
 
 def of_scale(entries: Json, api_version: str, path: str) -> list[Object]:
-    """`managedFields` of the Scale of an object that has its replicas at `path` (`.spec.replicas`)."""
+    """Return `managedFields` of the Scale of an object whose replicas are at `path` (`.spec.replicas`)."""
     owned = [each for each in _distinct(entries).values() if each.api_version == api_version and _has(each.fields, _steps(path))]
     return encode(replace(each, api_version=_SCALE, fields=_only(_REPLICAS)) for each in owned)
 
 
 def of_object(entries: Json, scale_entries: Json, api_version: str, path: str) -> list[Object]:
-    """`managedFields` of the object whose Scale has `scale_entries`, by those that it had before."""
+    """Return `managedFields` of the object after a write to its Scale, from its previous `entries` and the `scale_entries`."""
     before, scaled, steps = _distinct(entries), _distinct(scale_entries), _steps(path)
     result = []
     for identity, owner in before.items():

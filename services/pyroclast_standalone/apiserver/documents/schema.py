@@ -1,7 +1,7 @@
-"""Schemas as trees of nodes that every other document function walks: one form for built-in kinds and for custom resources.
+"""Schemas as trees of nodes, in one form for built-in kinds and custom resources. All other document functions use them.
 
-Separate from validation because patches, apply, pruning and decoding ask it the same few questions: which fields are there,
-how does a list identify its items, what is merged and what is replaced.
+Schemas are separate from validation, because patches, apply, pruning and decoding need the same facts: the existing fields, the
+keys of list items, and which values are merged or replaced.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _STEPS_KEPT: Final = 256  # per node: more than any object of the API declares
 
 
 class Node:
-    """One place in a schema.
+    """One node of a schema.
 
     Attributes:
-        type: `object`, `map`, `list`, `scalar`, or `any` where nothing is known.
-        fields: Of an object: its declared fields.
-        item: Of a list or a map: the node of its values.
-        keys: Of an associative list: the fields that identify an item, else empty.
-        defaults: Values of keys that an item may leave out.
-        is_set: A list whose scalar items are unique.
-        is_atomic: Replaced as a whole, owned as a whole.
-        merge_key: Strategic merge patch: the field that identifies an item; empty for lists that are replaced.
-        strategies: Strategic merge patch: `merge`, `replace`, `retainKeys` as declared.
-        primitive: Of a scalar: its OpenAPI type (`string`, `integer`, …) or `int-or-string`.
-        name: The definition this node was made from (`io.k8s.api.core.v1.Container`), empty for inner ones.
-        open: An object that keeps undeclared fields.
-        source: The OpenAPI schema.
-        splits_status: Of the root of a kind with a status subresource: who writes the one part does not own the other.
-        kept_from_status: Of such a root: what a write of the status does not reach, as field sets name it.
-        steps: What `step` has answered.
-        blank: Of a root: the object as it is when nothing is set.
+        type: `object`, `map`, `list`, `scalar`, or `any` for an unknown type.
+        fields: the declared fields of an object.
+        item: the node of the values of a list or map.
+        keys: the fields that identify an item of an associative list. Empty for other lists.
+        defaults: the values of key fields that an item may omit.
+        is_set: whether the scalar items of the list are unique.
+        is_atomic: whether the value is replaced and owned as a whole.
+        merge_key: the field that identifies an item in a strategic merge patch. Empty for lists that are replaced.
+        strategies: the declared strategies of a strategic merge patch: `merge`, `replace`, `retainKeys`.
+        primitive: the OpenAPI type of a scalar (`string`, `integer`, …) or `int-or-string`.
+        name: the definition of the node (`io.k8s.api.core.v1.Container`). Empty for inner nodes.
+        open: whether an object keeps undeclared fields.
+        source: the OpenAPI schema.
+        splits_status: for the root of a kind with a status subresource, whether spec and status have separate owners.
+        kept_from_status: for such a root, the fields that a status write cannot change, as keys of field sets.
+        steps: the cached results of `step`.
+        blank: for a root, the object when no field is set.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Node:
 
     @property
     def fields(self) -> Mapping[str, Node]:
-        """Declared fields, made when first asked for (the definitions are recursive)."""
+        """The declared fields, created on first use because definitions are recursive."""
         if self._fields is None:
             properties = self.source.get("properties") or {}
             self._fields = {field: _make(schema, self._resolve) for field, schema in properties.items()}
@@ -106,7 +106,7 @@ class Node:
         return self._item
 
     def step(self, field: str) -> tuple[str, Node]:
-        """How managedFields write `field`, and the node below it; any undeclared field is free."""
+        """Return the key of `field` in managedFields, and the node below it. An undeclared field has the type `any`."""
         found = self.steps.get(field)
         if found is None:
             found = (f"f:{field}", self.child(field) or ANY)
@@ -115,7 +115,7 @@ class Node:
         return found
 
     def child(self, field: str) -> Node | None:
-        """The node under `field` of an object or map; None where the field is not declared."""
+        """Return the node of `field` in an object or map. None when the field is not declared."""
         if self.type == "object":
             found = self.fields.get(field)
             if found is not None:
@@ -159,7 +159,7 @@ def _make(schema: Mapping[str, Any], resolve: Resolver | None, *, name: str = ""
 
 
 def _annotated(target: Node, schema: Mapping[str, Any]) -> Node:
-    """`target` as referred to from a field whose own extensions say how it merges."""
+    """Return `target` as seen from a field whose own extensions define how it merges."""
     if not any(key.startswith("x-kubernetes-") for key in schema):
         return target
     node = Node(target.type, target.source, target._resolve, name=target.name)  # same class
@@ -192,7 +192,7 @@ def _annotate(node: Node, schema: Mapping[str, Any]) -> None:
 
 
 def _key_default(node: Node, key: str, holder: Node) -> Json:
-    """The value a key has when an item leaves it out."""
+    """Return the default of a key field."""
     if "default" in node.source:
         return node.source["default"]
     return "TCP" if key == "protocol" and holder.name.endswith("Port") else None
@@ -241,31 +241,31 @@ _PACKAGES: Final = {
 
 
 def definition_name(group: str, version: str, kind: str) -> str:
-    """The name of a built-in kind's definition: `io.k8s.api.apps.v1.Deployment`."""
+    """Return the name of a built-in kind's definition: `io.k8s.api.apps.v1.Deployment`."""
     package = _PACKAGES.get(group) or f"io.k8s.api.{group.partition('.')[0]}"
     return f"{package}.{version}.{kind}"
 
 
 @cache
 def builtin_schema(group: str, version: str, kind: str) -> Node | None:
-    """The schema of a built-in kind (the group of core kinds is empty), or None."""
+    """Return the schema of a built-in kind, or None. The group of core kinds is empty."""
     name = definition_name(group, version, kind)
     return _definition(name) if name in builtin.definitions() else None
 
 
 def description_of(field: str) -> str:
-    """The description of a field of a built-in definition, such as `io.k8s.api.core.v1.PodSpec.nodeName`."""
+    """Return the description of a field of a built-in definition, such as `io.k8s.api.core.v1.PodSpec.nodeName`."""
     name, _, own = field.rpartition(".")
     return str(builtin.definitions()[name]["properties"][own].get("description", ""))
 
 
 def of_openapi(schema: Mapping[str, Any]) -> Node:
-    """The root of a custom resource with the given `openAPIV3Schema`: its fields and those that every object has."""
+    """Return the root of a custom resource with the given `openAPIV3Schema`: its fields and the common fields of objects."""
     properties = dict(schema.get("properties") or {})
     root = {**schema, "type": "object", "properties": {"apiVersion": _TEXT, "kind": _TEXT, **properties}}
     node = _make(root, None, name="root")
     node.type = "object"
-    node.fields  # noqa: B018  # made now, so that the metadata below replaces the schema's
+    node.fields  # noqa: B018  # created now, so that the metadata below replaces the schema's
     if node._fields is not None:  # same module
         node._fields["metadata"] = object_meta()
     return node
@@ -275,5 +275,5 @@ _TEXT: Final = {"type": "string"}
 
 
 def object_meta() -> Node:
-    """The schema of `metadata`."""
+    """Return the schema of `metadata`."""
     return _definition("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

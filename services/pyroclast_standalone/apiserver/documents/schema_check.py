@@ -1,4 +1,4 @@
-"""Schemas of custom resource definitions, checked when they are stored: structural, and nothing in them that cannot work here."""
+"""Checks the schemas of CustomResourceDefinitions when they are stored: they must be structural and supported by this server."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MERGING: Final = (("list", "array", ("atomic", "set", "map")), ("map", "object"
 
 
 def _children(schema: Mapping[str, Json], path: str) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """The schemas of parts, with their paths and places."""
+    """Yield the schemas of the parts, with their paths and places."""
     for name, inner in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", "for specified object fields", inner
     for field, place in (("additionalProperties", "for specified object fields"), ("items", "for specified array items")):
@@ -45,7 +45,7 @@ def _branches(schema: Mapping[str, Json], path: str) -> Iterator[tuple[str, Mapp
 
 
 def _check_merging(schema: Mapping[str, Json], path: str) -> list[FieldError]:
-    """Whether what is said of how lists and maps merge can be done."""
+    """Check that the declared merge types of lists and maps are possible."""
     errors: list[FieldError] = []
     for field, wanted, known in _MERGING:
         name = f"x-kubernetes-{field}-type"
@@ -92,7 +92,7 @@ def _check_default(schema: Mapping[str, Json], path: str) -> list[FieldError]:
 
 
 def _check_junction(schema: Mapping[str, Json], path: str, *, is_int_or_string: bool) -> list[FieldError]:
-    """A branch of a junction may only restrict what stands beside the junction."""
+    """Check that a branch of a junction only restricts what is declared beside the junction."""
     return [
         forbidden(f"{path}.{field}", text)
         for field, text in _NOT_IN_JUNCTIONS.items()
@@ -101,7 +101,7 @@ def _check_junction(schema: Mapping[str, Json], path: str, *, is_int_or_string: 
 
 
 def _check_structure(schema: Mapping[str, Json], path: str, place: str) -> list[FieldError]:
-    """Whether `schema` says of what type everything is."""
+    """Check that `schema` declares the type of every value."""
     kind, whole = schema.get("type"), bool(schema.get("x-kubernetes-int-or-string"))
     errors: list[FieldError] = []
     if not kind and not whole and not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -134,6 +134,6 @@ def _check_defaults(schema: Mapping[str, Json], path: str) -> list[FieldError]:
 
 
 def check_schema(schema: Mapping[str, Json], path: str) -> list[FieldError]:
-    """What is wrong with an `openAPIV3Schema` at `path`: not structural, unknown types, bad patterns, unfit defaults."""
+    """Return the faults of an `openAPIV3Schema` at `path`: structure, unknown types, invalid patterns, and invalid defaults."""
     errors = [*_check_structure(schema, path, "at the root"), *_check_parts(schema, path)]
     return errors or _check_defaults(schema, path)

@@ -1,4 +1,4 @@
-"""CEL rules of schemas (`x-kubernetes-validations`): found, compiled, and evaluated where they stand."""
+"""CEL rules in schemas (`x-kubernetes-validations`): collects, compiles and evaluates them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _REASONS: Final[Mapping[str, Callable[[str, Json, str], FieldError]]] = {
     "FieldValueInvalid": invalid,
     "FieldValueDuplicate": lambda path, value, _text: duplicate(path, value),
 }
-_MAX_MESSAGE: Final = 5 * 1024  # characters of a message that a rule makes
+_MAX_MESSAGE: Final = 5 * 1024  # characters of a message that a rule computes
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One rule, compiled."""
+    """One compiled rule."""
 
     program: Program | Broken
     source: Mapping[str, Json]
@@ -38,11 +38,11 @@ class _Rule:
 
     @property
     def is_transition(self) -> bool:
-        """Whether it speaks of the old value."""
+        """Whether the rule uses the old value."""
         return "oldSelf" in self.program.names
 
     def failed(self) -> str:
-        """Text of a rule that says nothing else."""
+        """The message of a rule without a message expression."""
         text = self.source.get("message")
         return str(text).strip() if text else f"failed rule: {' '.join(str(self.source['rule']).split())}"
 
@@ -69,13 +69,13 @@ def _field_path(path: str, field: str) -> str:
 
 
 class _Place:
-    """The rules of one schema and of what stands below it."""
+    """The rules of one schema and of the schemas below it."""
 
     is_needed: bool
 
     def __init__(self, schema: Mapping[str, Json], *, is_root: bool = False) -> None:
         self._rules: list[_Rule] = []
-        if rules := schema.get(_RULES):  # the types of all that is below take long, and most places have no rules
+        if rules := schema.get(_RULES):  # computing the types is slow, and most schemas have no rules
             own = type_of(schema, is_root=is_root)
             self._read = reader_of(schema) or (lambda value: value)
             self._rules = [_compile(rule, own) for rule in rules]
@@ -90,7 +90,7 @@ class _Place:
         self.is_needed = bool(self._rules or self._fields or self._others or self._item)
 
     def check(self, value: Json, old: Json, path: str, errors: list[FieldError], warnings: list[str]) -> None:
-        """Adds what rules say of `value`; of what an update left as it was only as a warning."""
+        """Add the violations of `value` to `errors`. A violation that an update did not introduce is only added to `warnings`."""
         if value is None:
             return
         for rule in self._rules:
@@ -113,7 +113,7 @@ class _Place:
                 self._item.check(each, before, f"{path}[{index}]", errors, warnings)
 
     def _applied(self, rule: _Rule, value: Json, old: Json, path: str) -> tuple[FieldError | None, bool]:
-        """What the rule says of `value`, and whether it would have said the same of what was there before."""
+        """Return the violation of a rule, and whether the old value violated the rule in the same way."""
         variables: dict[str, Json] = {"self": self._read(value)}
         has_old = old is not NO_OLD and old is not None
         if rule.source.get("optionalOldSelf"):
@@ -156,7 +156,7 @@ def _needed(schema: Json) -> _Place | None:
 
 
 class Rules:
-    """All rules of a schema. False when there are none."""
+    """All rules of a schema. In a condition, the object is false if the schema has no rules."""
 
     def __init__(self, root: _Place) -> None:
         self._root = root
@@ -167,12 +167,12 @@ class Rules:
     def check(
         self, document: Object, old: Object | None, errors: list[FieldError], warnings: list[str], *, path: str = ""
     ) -> None:
-        """Adds violations to `errors`, and to `warnings` those that an update found and left."""
+        """Add violations to `errors`, and to `warnings` the violations that an update did not introduce."""
         self._root.check(document, NO_OLD if old is None else old, path, errors, warnings)
 
 
 def compile_rules(schema: Mapping[str, Json]) -> Rules:
-    """The rules anywhere in `schema`, the root of a resource."""
+    """Compile all rules in `schema`, the root of a resource."""
     return Rules(_Place(schema, is_root=True))
 
 
@@ -215,7 +215,7 @@ _SHOWN: Final = (
 
 
 def _shown(rule: Mapping[str, Json]) -> dict[str, Json]:
-    """A rule as the API shows it in a text."""
+    """Return a rule as the API shows it in a message."""
     return {name: rule.get(field, empty) for name, field, empty in _SHOWN}
 
 
@@ -238,7 +238,7 @@ def _check_expressions(rule: Mapping[str, Json], own: Type, path: str) -> list[F
 
 
 def check_rules(schema: Mapping[str, Json], path: str, *, is_sound: bool) -> list[FieldError]:
-    """What is wrong with the rules of `schema` themselves; only those of a sound schema are compiled."""
+    """Return the faults of the rules of `schema` themselves. Only the rules of a valid schema are compiled."""
     found = [
         (rule, place, is_root, f"{own}.{_RULES}[{index}]")
         for place, own, is_root in _places(schema, path, is_root=True)

@@ -1,4 +1,4 @@
-"""Types that expressions see in a schema, and values of JSON made values of these types."""
+"""The CEL types of schemas, and the conversion of JSON values to these types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ESCAPES: Final = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"
 
 
 def _escaped(name: str) -> str:
-    """A field's name as expressions write it: `foo__dash__bar`."""
+    """Return the name of a field in expressions: `foo__dash__bar`."""
     if name in _WORDS:
         return f"__{name}__"
     for text, written in _ESCAPES:
@@ -48,7 +48,7 @@ def _escaped(name: str) -> str:
 
 
 def type_of(schema: Mapping[str, Json], *, is_root: bool = False) -> Type:
-    """The type of a value that obeys an OpenAPI schema; a root, as an embedded resource, has apiVersion, kind and metadata."""
+    """Return the type of a value of an OpenAPI schema. A root and an embedded resource have apiVersion, kind and metadata."""
     if schema.get("x-kubernetes-int-or-string"):
         return DYN
     match schema.get("type"):
@@ -95,7 +95,10 @@ _READERS: Final[Mapping[str, _Reader]] = {
 
 
 def reader_of(schema: Mapping[str, Json]) -> _Reader | None:
-    """What makes values of the schema's types of JSON, None where they are the same; what cannot be read stays as it is."""
+    """Return a function that converts JSON values to the schema's types. None when no conversion is needed.
+
+    A value that cannot be converted stays as it is.
+    """
     if not (items := schema.get("items") or schema.get("additionalProperties")) or not isinstance(items, Mapping):
         fields = {name: reader for name, inner in (schema.get("properties") or {}).items() if (reader := reader_of(inner))}
         return _of_object(fields) if fields else _READERS.get(type_of(schema).kind)

@@ -1,4 +1,4 @@
-"""Validation by an OpenAPI schema, compiled into closures, in the words of the API."""
+"""Validation by an OpenAPI schema, compiled to closures, with the messages of the API."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .values import Json
 __all__ = ["NO_OLD", "Validator", "compile_schema", "correlated_items"]
 
 NO_OLD: Final = object()
-"""The old value where there is none to compare with."""
+"""Marks that no old value exists to compare with."""
 
 Errors: TypeAlias = list[FieldError]
 Validator: TypeAlias = Callable[[Json, str, Json, Errors], None]
-"""Takes a value, its path, the value it replaces (`NO_OLD` when none corresponds) and a list to which it adds errors."""
+"""A function of a value, its path, the value that it replaces (`NO_OLD` without one), and a list to which it adds errors."""
 
 _TYPES: Final = {
     bool: "boolean",
@@ -38,7 +38,7 @@ def _number(value: Json) -> str:
 
 
 def _type_checks(schema: Mapping[str, Json]) -> dict[type, Validator]:
-    """For each type that is not the schema's a check that says so."""
+    """Return a check for each type that is not the schema's. The check reports the wrong type."""
     if schema.get("x-kubernetes-int-or-string"):
         wanted, accepted = "integer,string", {int, str}
     else:
@@ -82,7 +82,7 @@ def _length_checks(schema: Mapping[str, Json]) -> list[Validator]:
 
 
 def _until_first_error(checks: list[Validator]) -> Validator:
-    """The checks one after the other; of a text's length and pattern the API server names the first fault only."""
+    """Return a check that stops at the first error. Of length and pattern, the API server reports only the first error."""
 
     def check(value: str, path: str, old: Json, errors: Errors) -> None:
         before = len(errors)
@@ -128,7 +128,7 @@ def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
     if (factor := schema.get("multipleOf")) is not None:
 
         def check_factor(value: float, path: str, _old: Json, errors: Errors) -> None:
-            own = int(factor) if value.__class__ is int else factor  # whole numbers are held against the whole part
+            own = int(factor) if value.__class__ is int else factor  # an integer is compared with the integer part
             if own <= 0 or value % own:
                 errors.append(invalid(path, value, f"{path} in body should be a multiple of {_number(factor)}"))
 
@@ -139,7 +139,7 @@ def _number_checks(schema: Mapping[str, Json]) -> list[Validator]:
 
 
 def _range(form: str) -> Validator:
-    """Whole numbers, as many digits as their format holds."""
+    """Return a check that an integer is within the range of its format."""
     lowest, highest = _INTEGER_LIMITS.get(form, _INTEGER_LIMITS["int64"])
     known = f"with format {form}" if form else "(default format)"
 
@@ -281,7 +281,10 @@ _EMPTY: Final[Mapping[str, Json]] = {}
 
 
 def correlated_items(schema: Mapping[str, Json]) -> Callable[[Json, Json], Json]:
-    """How an item of a list finds the one it replaces: by its keys in an associative list, else not at all."""
+    """Return a function that finds the old item which a list item replaces, by the keys of an associative list.
+
+    In other lists, no item replaces another.
+    """
     keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if schema.get("x-kubernetes-list-type") != "map" or not keys:
         return lambda _item, _old: NO_OLD
@@ -319,10 +322,10 @@ def _list_checks(schema: Mapping[str, Json]) -> list[Validator]:
 
 
 def compile_schema(schema: Mapping[str, Json]) -> Validator:
-    """The validator of `schema`.
+    """Return the validator of `schema`.
 
     Raises:
-        BadPattern: a pattern is no regular expression.
+        BadPattern: a pattern is not a regular expression.
     """
     wrong_type = _type_checks(schema)
     junctions, enums = _junctions(schema), _enum_checks(schema)
@@ -339,7 +342,7 @@ def compile_schema(schema: Mapping[str, Json]) -> Validator:
 
     def validate(value: Json, path: str, old: Json, errors: Errors) -> None:
         if old is not NO_OLD and old == value:
-            return  # unchanged values may stay as they are
+            return  # an unchanged value may stay invalid
         for check in by_type[value.__class__]:
             check(value, path, old, errors)
 

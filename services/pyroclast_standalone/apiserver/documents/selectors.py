@@ -1,4 +1,4 @@
-"""Label and field selectors: reading them, and asking whether an object matches."""
+"""Parses label and field selectors, and matches objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 FieldReaders: TypeAlias = Mapping[str, Callable[[Mapping[str, Any]], str]]
-"""Selectable fields of a kind besides metadata.name and metadata.namespace: how each is read from an object, as text."""
+"""The selectable fields of a kind besides metadata.name and metadata.namespace, with a function that reads each as text."""
 
 _Test: TypeAlias = Callable[[Mapping[str, str]], bool]
 
@@ -41,7 +41,7 @@ def _labels_of(document: Mapping[str, Any]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """A conjunction of requirements on labels. Without requirements it matches everything."""
+    """A conjunction of requirements on labels. Without requirements it matches every object."""
 
     tests: tuple[_Test, ...] = ()
 
@@ -49,18 +49,18 @@ class LabelSelector:
         return bool(self.tests)
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether the selector matches these labels."""
         own = labels or {}
         return all(test(own) for test in self.tests)
 
     def selects(self, document: Mapping[str, Any]) -> bool:
-        """Whether `document` is selected by its labels."""
+        """Return whether the selector matches the labels of `document`."""
         return not self.tests or self.matches(_labels_of(document))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """A conjunction of equalities on fields; `terms` are (field, wanted, equal)."""
+    """A conjunction of equalities on fields. `terms` are tuples (field, wanted, equal)."""
 
     terms: tuple[tuple[str, str, bool], ...] = ()
     _readers: tuple[Callable[[Mapping[str, Any]], str], ...] = ()
@@ -69,14 +69,14 @@ class FieldSelector:
         return bool(self.terms)
 
     def selects(self, document: Mapping[str, Any]) -> bool:
-        """Whether `document` is selected. A missing value compares as the empty text."""
+        """Return whether the selector matches `document`. A missing value compares as the empty text."""
         for (_, wanted, equal), read in zip(self.terms, self._readers, strict=True):
             if (read(document) == wanted) is not equal:
                 return False
         return True
 
     def exact(self, field: str) -> str | None:
-        """The one value `field` must have, if the selector says so: lets a list look only where it can find something."""
+        """Return the only value that `field` may have, None if there are several. With it a list can use an index."""
         return next((wanted for name, wanted, equal in self.terms if equal and name == field), None)
 
 
@@ -109,7 +109,7 @@ def _test(key: str, operator: str, values: Sequence[str]) -> _Test:
 
 
 def _requirement(key: str, operator: str, values: Iterable[str]) -> _Test:
-    """A requirement, or `MalformedSelector` naming every value that no label can have."""
+    """Return a requirement. Raise `MalformedSelector` with every value that no label can have."""
     listed = sorted(set(values))
     errors: list[FieldError] = []
     if operator in {">", "<"}:
@@ -127,7 +127,7 @@ def _requirement(key: str, operator: str, values: Iterable[str]) -> _Test:
 
 
 class _Reader:
-    """Recursive descent over the tokens of a label selector."""
+    """A recursive-descent parser of label selectors."""
 
     def __init__(self, text: str) -> None:
         self._tokens = [match.group(1) for match in _TOKEN.finditer(text)]
@@ -198,10 +198,10 @@ def _refusal(why: str) -> MalformedSelector:
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Reads `a=b, c in (d,e), !f`.
+    """Parse `a=b, c in (d,e), !f`.
 
     Raises:
-        MalformedSelector: in the words of the API.
+        MalformedSelector: the syntax is invalid. The message is that of the API.
     """
     return LabelSelector(tuple(_Reader(text).requirements())) if text else LabelSelector()
 
@@ -210,7 +210,7 @@ _EXPRESSIONS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNo
 
 
 def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """The selector of a `LabelSelector` object (`matchLabels`, `matchExpressions`). An absent or empty one matches everything.
+    """Return the selector of a `LabelSelector` object (`matchLabels`, `matchExpressions`). Without content it matches everything.
 
     Raises:
         MalformedSelector: an expression has an unknown operator.
@@ -227,12 +227,12 @@ def from_label_selector(selector: Mapping[str, Any] | None) -> LabelSelector:
 
 
 def shown(value: str | float | bool) -> str:
-    """A value as selectors compare it."""
+    """Return a value as selectors compare it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def read_field(path: str) -> Callable[[Mapping[str, Any]], str]:
-    """A reader of the dotted `path`: the value as text, empty where there is none; booleans as `true` and `false`."""
+    """Return a reader of the dotted `path`: the value as text, empty when it is missing. Booleans are `true` and `false`."""
     steps = path.split(".")
 
     def read(document: Mapping[str, Any]) -> str:
@@ -276,16 +276,16 @@ def _field_term(text: str, part: str) -> tuple[str, str, bool]:
 
 
 def parse_field_selector(text: str, fields: FieldReaders | None = None, *, namespaced: bool = True) -> FieldSelector:
-    """Reads `spec.nodeName=n1,status.phase!=Failed`.
+    """Parse `spec.nodeName=n1,status.phase!=Failed`.
 
     Args:
-        text: The selector.
-        fields: What else than name and namespace is selectable; None for a kind without a list of its own, which words its
-            refusal differently.
-        namespaced: Whether the kind's own list has `metadata.namespace` too.
+        text: the selector.
+        fields: the selectable fields besides name and namespace. None for a kind without its own list, which has another error
+            message.
+        namespaced: whether the kind's own list includes `metadata.namespace`.
 
     Raises:
-        MalformedSelector: bad syntax, or a field that is not selectable.
+        MalformedSelector: the syntax is invalid, or a field is not selectable.
     """
     readers: dict[str, Callable[[Mapping[str, Any]], str]] = {"metadata.name": _NAME}
     if namespaced or fields is None:

@@ -1,4 +1,4 @@
-"""Expressions of stored objects: one that cannot be evaluated fails when it is needed, and holds up nothing else."""
+"""Expressions in stored objects. An invalid expression fails on evaluation and does not affect anything else."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Broken:
     names: frozenset[str] = frozenset()
 
     def evaluate(self, _variables: Mapping[str, Json]) -> NoReturn:
-        """Fails with what is wrong with the expression."""
+        """Raise the error of the expression."""
         raise EvaluationError(f"compilation failed: {self.problem}")
 
 
 def compile_stored(source: str, variables: Mapping[str, Type]) -> Program | Broken:
-    """`source` compiled, which was checked when it was stored, perhaps by another version."""
+    """Compile `source`, which was checked when it was stored, perhaps by another version of this server."""
     try:
         return compile_expression(source, variables)
     except ExpressionError as error:

@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows from the schema how each list merges."""
+"""Strategic merge patch: a merge patch in which the schema defines how each list merges."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _Identity: TypeAlias = Callable[[Json], Json]
 
 
 def merge(target: Object, patch: Json, schema: Node) -> Object:
-    """`target` with `patch` merged in as `schema` says. Neither is changed; untouched parts are shared.
+    """Return `target` with `patch` merged in by `schema`. The arguments are not modified. Unchanged parts are shared.
 
     Raises:
-        PatchFailure: a list item without its merge key, an unknown directive.
-        MalformedPatch: the patch is no object, or a directive has the wrong form.
+        PatchFailure: a list item has no merge key, or a directive is unknown.
+        MalformedPatch: the patch is not an object, or a directive has the wrong form.
     """
     if not isinstance(patch, dict):
         raise MalformedPatch("invalid JSON document")
@@ -107,7 +107,7 @@ def _merge_field(result: Object, key: str, value: Json, node: Node) -> None:
 
 
 def _bare(value: Json) -> Json:
-    """`value` without directives and, in objects, without nulls: what a patch leaves where nothing was."""
+    """Return `value` without directives and, in objects, without nulls: the result of a patch on a missing value."""
     if isinstance(value, dict):
         if value.get(_PATCH) == "delete":
             return {}
@@ -185,9 +185,9 @@ def _unique(items: list[Json]) -> list[Json]:
 
 
 def _in_order(merged: list[Json], before: list[Json], wanted: list[Json], identity: _Identity) -> list[Json]:
-    """`merged` with the items of `wanted` in that order and all others where they stood in `before`, as well as can be.
+    """Return `merged` with the items of `wanted` in that order, and all other items near their position in `before`.
 
-    An item that was not there before goes before those that were.
+    A new item comes before the existing items.
     """
     order = [identity(item) for item in wanted]
     was = [identity(item) for item in before]
@@ -212,7 +212,7 @@ def _in_order(merged: list[Json], before: list[Json], wanted: list[Json], identi
 
 
 def _ordered(result: Object, patch: Object, name: str, order: Json, node: Node) -> None:
-    """A list with the order that the patch demands."""
+    """Sort a list into the order that the patch requires."""
     if not isinstance(order, list):
         raise MalformedPatch("invalid patch format of setElementOrder list")
     current, given = result.get(name), patch.get(name)
@@ -233,11 +233,11 @@ def _ordered(result: Object, patch: Object, name: str, order: Json, node: Node) 
 
 
 def _check_order(given: list[Json], order: list[Json], node: Node) -> None:
-    """Refuses items that do not stand in the order; an empty order demands nothing."""
+    """Reject items that are not in the required order. An empty order requires nothing."""
     identity = _identity(node)
     wanted = [item for item in given if not (isinstance(item, dict) and _PATCH in item)]
     named = iter(identity(item) for item in order)
-    if order and not all(identity(item) in named for item in wanted):  # each search goes on where the last one ended
+    if order and not all(identity(item) in named for item in wanted):  # each search continues after the previous result
         raise PatchFailure(
             f"The order in patch list:\n{go_value(given)}\n doesn't match $setElementOrder list:\n{go_value(order)}\n"
         )

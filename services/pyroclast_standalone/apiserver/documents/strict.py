@@ -1,4 +1,4 @@
-"""Reading JSON bodies, and noticing fields that are given twice."""
+"""Parses JSON bodies, and finds duplicate fields."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ __all__ = ["parse_json", "strict_message"]
 
 
 def parse_json(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:
-    """The value of `body` and a sentence for each field that is given twice (`duplicate field "spec.x"`).
+    """Return the value of `body`, and a sentence for each duplicate field (`duplicate field "spec.x"`).
 
     Args:
-        body: JSON text. Of a field given twice the last value counts.
-        duplicates: False where nobody wants to hear of them.
+        body: JSON text. Of duplicate fields the last value is used.
+        duplicates: whether duplicate fields are reported.
 
     Raises:
-        Undecodable: no JSON.
+        Undecodable: the body is not JSON.
     """
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
         value = _lenient(body)
     if not duplicates or len(orjson.dumps(value)) == len(body.rstrip()):
-        return value, []  # compact text as long as its value in print: nothing was given twice
+        return value, []  # a compact text of the same length as its value has no duplicates
     return value, list(dict.fromkeys(_duplicates(body.decode(errors="replace"))))
 
 
 class _Pairs(list[tuple[str, Json]]):
-    """An object as the reader saw it."""
+    """An object as the parser saw it, with duplicate keys."""
 
 
 def _duplicates(text: str) -> list[str]:
@@ -57,7 +57,7 @@ def _duplicates(text: str) -> list[str]:
 
 
 def _lenient(body: bytes) -> Json:
-    """The value of a body that the fast reader refuses: what is no UTF-8 becomes replacement characters."""
+    """Return the value of a body that the fast parser rejects. Invalid UTF-8 becomes replacement characters."""
     text = body.decode(errors="replace")
     try:
         result: Json = orjson.loads(orjson.dumps(json.loads(text, parse_float=_finite)))
@@ -77,7 +77,7 @@ def _finite(text: str) -> float:
 
 
 def strict_message(problems: list[str]) -> str:
-    """The text of a strict refusal that lists `problems` (unknown and duplicate fields)."""
+    """Return the message of a strict decoding error with `problems` (unknown and duplicate fields)."""
     texts = [problem for problem in problems if not problem.startswith("line ")]
     if lines := [problem for problem in problems if problem.startswith("line ")]:
         texts.insert(0, "yaml: unmarshal errors:\n" + "\n".join(f"  {line}" for line in lines))

@@ -1,4 +1,4 @@
-"""Structural schemas of custom resources: pruning, defaulting and validation, compiled once per version of a CRD."""
+"""Structural schemas of custom resources: pruning, defaulting and validation, compiled once for each version of a CRD."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _UNCHECKED: Final = (
 
 @dataclass(slots=True)
 class Verdict:
-    """What validation says. `warnings` are violations that an update did not introduce and that pass for that reason."""
+    """The result of a validation. `warnings` are violations that an update did not introduce, so that it is still accepted."""
 
     errors: list[FieldError] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
 def _unknown_metadata(value: Object) -> list[str]:
-    """Brings the metadata of an object into form, in place; the fields that metadata does not have."""
+    """Normalise the metadata of an object in place. Return messages about its unknown fields."""
     problems = codec_of(_META).decode(value["metadata"])
     return ["metadata." + problem.removeprefix('unknown field "').rstrip('"') for problem in problems]
 
@@ -63,7 +63,10 @@ class _Pruner:
         self._spared = frozenset(_IDENTITY if is_root or self._is_embedded else ())
 
     def __call__(self, value: Json, path: str, dropped: list[str]) -> None:
-        """Adds the paths of what it removes to `dropped`; in metadata of embedded objects after a NUL: these go last."""
+        """Add the paths of removed fields to `dropped`.
+
+        For metadata of embedded objects a NUL precedes the path: these sort last.
+        """
         if value.__class__ is dict:
             self._prune_fields(value, path, dropped)
             if self._is_embedded and isinstance(value.get("metadata"), dict):
@@ -90,7 +93,10 @@ class _Pruner:
 
 
 class _Defaulter:
-    """Fills in the defaults of a schema; nulls of fields that may not be null give way to them, or go, or with `keeps` stay."""
+    """Sets the defaults of a schema.
+
+    The null of a field that is not nullable becomes the default, or is removed. With `keeps` it stays.
+    """
 
     is_needed: bool
 
@@ -110,7 +116,7 @@ class _Defaulter:
         self.is_needed = bool(properties) or self._extra is not None or has_item
 
     def __call__(self, value: Json) -> None:
-        """Changes `value` in place."""
+        """Modify `value` in place."""
         if value.__class__ is dict:
             self._default_fields(value)
         elif value.__class__ is list and self._item is not None:
@@ -149,7 +155,7 @@ class _Defaulter:
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What is made of a schema."""
+    """The compiled parts of a schema."""
 
     prune: _Pruner
     default: _Defaulter
@@ -161,7 +167,7 @@ class _Compiled:
 
 @lru_cache(maxsize=64)
 def _compiled(schema: bytes) -> _Compiled:
-    """Compile a schema, given as JSON: once for all definitions that have it."""
+    """Compile a schema in JSON, once for all definitions with an equal schema."""
     source: Mapping[str, Json] = orjson.loads(schema)
     properties: Mapping[str, Json] = source.get("properties") or {}
     root = {**source, "properties": {name: value for name, value in properties.items() if name not in _IDENTITY}}
@@ -177,11 +183,11 @@ def _compiled(schema: bytes) -> _Compiled:
 
 
 class Structural:
-    """A compiled `openAPIV3Schema` of one version; None stands for a version that keeps everything.
+    """A compiled `openAPIV3Schema` of one version. None represents a version that keeps all fields.
 
     Attributes:
-        node: The same schema for patches and apply.
-        source: The schema as it was given.
+        node: the same schema for patches and apply.
+        source: the original schema.
     """
 
     def __init__(self, schema: Mapping[str, Json] | None) -> None:
@@ -191,16 +197,16 @@ class Structural:
 
     @property
     def node(self) -> Node:
-        """The schema as a tree, made when first asked for."""
+        """The schema as a tree, created on first use."""
         if self._node is None:
             self._node = of_openapi(self.source)
         return self._node
 
     def prune(self, document: Object) -> list[str]:
-        """Removes, in place, fields that the schema does not know; returns their paths (`spec.foo`, `spec.list[0].bar`).
+        """Remove unknown fields in place. Return their paths (`spec.foo`, `spec.list[0].bar`).
 
         Raises:
-            Undecodable: metadata of a wrong form.
+            Undecodable: the metadata has a wrong form.
         """
         dropped: list[str] = []
         self._compiled.prune(document, "", dropped)
@@ -209,15 +215,15 @@ class Structural:
         return [path.removeprefix("\0") for path in sorted(dropped, key=lambda path: (path[0] == "\0", path))]
 
     def default(self, document: Object, *, is_applied: bool = False) -> None:
-        """Fills in defaults, in place; nulls of fields that may not be null give way to them, applied ones stay."""
+        """Set defaults in place. The null of a field that is not nullable becomes the default; an applied null stays."""
         (self._compiled.default_applied if is_applied else self._compiled.default)(document)
 
     def validate(
         self, document: Object, old: Object | None = None, *, subresource: str = "", found: Sequence[FieldError] = ()
     ) -> Verdict:
-        """All violations of the schema, of list types and of CEL rules, after those that were `found` before.
+        """Return all violations of the schema, of list types and of CEL rules, after those in `found`.
 
-        With `old`, unchanged values may stay as they are.
+        With `old`, unchanged values may stay invalid.
         """
         verdict = Verdict([*found])
         if subresource == "status":
@@ -234,7 +240,7 @@ class Structural:
         return verdict
 
     def _check_status(self, document: Object, old: Object | None, verdict: Verdict) -> None:
-        """The status by itself: texts name paths from there, errors from the root."""
+        """Validate the status alone. Messages have paths relative to the status, errors have paths from the root."""
         if "status" not in document or self._compiled.validate_status is None:
             return
         found: list[FieldError] = []

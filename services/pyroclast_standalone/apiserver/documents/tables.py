@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` shows."""
+"""The tables of `kubectl get`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta."
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; `priority` above 0 is shown only by `-o wide`.
+    """A column. Only `-o wide` shows one with a `priority` above 0.
 
-    `doc` names a field of a built-in definition (`io.k8s.api.core.v1.PodSpec.nodeName`) whose description is the column's.
+    `doc` is a field of a built-in definition (`io.k8s.api.core.v1.PodSpec.nodeName`) whose description the column has.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Column:
     doc: str = ""
 
     def wire(self) -> Object:
-        """The entry of `columnDefinitions`."""
+        """Return the entry of `columnDefinitions`."""
         return {
             "name": self.name,
             "type": self.type,
@@ -50,13 +50,13 @@ class Printer(Protocol):
 
     @property
     def columns(self) -> Sequence[Column]:
-        """The columns, in order."""
+        """The columns in order."""
 
     def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
-        """One cell per column; `now` in seconds since the epoch."""
+        """Return one cell for each column. `now` is in seconds since the epoch."""
 
     def conditions(self, document: Mapping[str, Json]) -> list[Object]:
-        """Conditions of the row: that a pod has completed."""
+        """Return the conditions of the row, such as that a pod has completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class _CustomPrinter:
     readers: Sequence[Callable[[Mapping[str, Json], float], Json]]
 
     def cells(self, document: Mapping[str, Json], now: float) -> list[Json]:
-        """The name, then what the paths find."""
+        """Return the name, then the values at the paths."""
         return [document["metadata"]["name"], *(read(document, now) for read in self.readers)]
 
     def conditions(self, document: Mapping[str, Json]) -> list[Object]:
-        """None: only pods have any."""
+        """Return no conditions: only pods have any."""
         del document
         return []
 
@@ -117,7 +117,7 @@ _AGE: Final = Column("Age", type="date", doc=f"{_META}creationTimestamp")
 
 
 def custom_columns(columns: Sequence[Mapping[str, Json]]) -> Printer:
-    """The printer of a custom resource with these `additionalPrinterColumns`; the age where there are none."""
+    """Return the printer of a custom resource with these `additionalPrinterColumns`. Without any, it prints the age."""
     if not columns:
         return _CustomPrinter((_NAME, _AGE), (_reader(".metadata.creationTimestamp", "date"),))
     shown = [
@@ -156,14 +156,14 @@ def render(
     metadata: Mapping[str, Json] | None = None,
     definitions: bool = True,
 ) -> Object:
-    """A `meta.k8s.io/v1 Table`.
+    """Return a `meta.k8s.io/v1 Table`.
 
     Args:
-        printer: Whose columns.
-        documents: The rows.
-        now: Seconds since the epoch.
-        include: `Metadata` (rows carry PartialObjectMetadata), `Object` or `None`.
-        metadata: The table's own: resourceVersion, continue, remainingItemCount.
+        printer: the printer of the objects' kind.
+        documents: the objects of the rows.
+        now: seconds since the epoch.
+        include: `Metadata` (rows contain PartialObjectMetadata), `Object` or `None`.
+        metadata: the table's own metadata: resourceVersion, continue, remainingItemCount.
         definitions: False for the later events of a watch, whose `columnDefinitions` are null.
     """
     rows: list[Object] = []

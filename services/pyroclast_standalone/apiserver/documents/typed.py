@@ -1,7 +1,7 @@
-"""Built-in kinds as the API reads and writes them: unknown fields go, types must fit, empty values are kept or left out.
+"""Decodes built-in kinds as the API does: drops unknown fields, checks types, and keeps or omits empty values.
 
-Separate from schemas of custom resources, which are open: a built-in kind has a fixed set of fields whose wire form says what
-an empty text, a zero and a null mean. Decoders are compiled per message, once, into closures over field tables.
+The decoders are separate from the schemas of custom resources. A built-in kind has a fixed set of fields, whose wire form
+defines the meaning of an empty text, a zero and a null. The decoder of a message is compiled once to closures over tables.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _BASE64: Final = string.ascii_letters + string.digits + "+/"
 
 
 class _Run:
-    """One decoding: where it is and what it dropped."""
+    """The state of one decoding: the present path, and the dropped fields."""
 
     __slots__ = ("mismatch", "path", "unknown")
 
     def __init__(self) -> None:
         self.path: list[str | int] = []
         self.unknown: list[str] = []
-        self.mismatch: Undecodable | None = None  # told only if nothing after it is worse
+        self.mismatch: Undecodable | None = None  # raised only if no worse error follows
 
     def where(self) -> str:
         text = ""
@@ -75,7 +75,7 @@ Decoder: TypeAlias = Callable[[Json, _Run], Json]
 
 
 class _Mismatch(Exception):
-    """A value of a wrong type; the holder that knows its own name words it."""
+    """A value of a wrong type. The caller, which knows the name of the message, writes the error text."""
 
     def __init__(self, value: Json, wanted: str, form: str) -> None:
         super().__init__()
@@ -85,7 +85,10 @@ class _Mismatch(Exception):
 
 
 class WrongType(Undecodable):
-    """A value of a wrong type, worded as for a body; `form` is what should be there: struct, slice, map or a simple type."""
+    """A value of a wrong type, with the error text for a body.
+
+    `form` is the expected form: struct, slice, map or a simple type.
+    """
 
     def __init__(self, message: str, value: Json, wanted: str, form: str) -> None:
         super().__init__(message)
@@ -94,7 +97,7 @@ class WrongType(Undecodable):
         self.form = form
 
     def of_map(self) -> str:
-        """The same as the API words it when the document was a map in its memory rather than a body."""
+        """Return the error text that the API uses if the document was a map in memory instead of a body."""
         given = _GO_FORMS.get(type(self.value), "int64")
         if self.form == "struct":
             return f"cannot restore struct from: {given}"
@@ -107,7 +110,7 @@ class WrongType(Undecodable):
 
 
 class _BadBytes(Undecodable):
-    """Bytes that are not base64: like a wrong type, told only if nothing after it is worse."""
+    """Bytes that are not base64. As for a wrong type, the error is raised only if no worse error follows."""
 
 
 def _mismatch(error: _Mismatch, run: _Run, holder: str) -> Undecodable:
@@ -135,7 +138,7 @@ _LISTS_BY_NAME: Final = "map of lists"
 
 
 def _resolved(kind: str, container: str) -> tuple[str, str]:
-    """A field's type with named types replaced by what they stand for."""
+    """Return a field's type with named types resolved."""
     named = named_types()
     while kind in named:
         kind, inner = named[kind]
@@ -203,7 +206,7 @@ def _free(value: Json, _run: _Run) -> Json:
 
 
 def _schema_or_else(value: Json, run: _Run) -> Json:
-    """A schema, or what may stand instead of one: a boolean, a list of schemas or texts."""
+    """Decode a schema, or one of its alternatives: a boolean, or a list of schemas or texts."""
     if isinstance(value, dict):
         return codec_of(_SCHEMA).form(value, run)
     if isinstance(value, list):
@@ -229,7 +232,7 @@ _STRUCTS: Final = {
     f"{_META}MicroTime",
     f"{_META}Duration",
 }
-"""Values that are written even when they are empty and might be left out."""
+"""Types whose empty values are written although they could be omitted."""
 _SPECIAL_ZEROS: Final[dict[str, Json]] = {
     _QUANTITY: "0",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": 0,
@@ -238,7 +241,7 @@ _SPECIAL_ZEROS: Final[dict[str, Json]] = {
 
 
 def _list_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | None) -> Decoder:
-    """Decodes lists; items of type `python` need no decoding."""
+    """Return a decoder of lists. Items of the type `python` need no decoding."""
 
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not list:
@@ -259,7 +262,7 @@ def _list_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | 
 
 
 def _map_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | None) -> Decoder:
-    """Decodes maps; values of type `python` need no decoding."""
+    """Return a decoder of maps. Values of the type `python` need no decoding."""
 
     def decode(value: Json, run: _Run) -> Json:
         if value.__class__ is not dict:
@@ -276,7 +279,7 @@ def _map_of(item: Decoder, zero: Callable[[], Json], name: str, python: type | N
 
 
 class Codec:
-    """Decodes one message. `_fill` makes the values of fields that the API writes even when nobody set them."""
+    """Decodes one message. `_fill` creates the fields that the API always writes."""
 
     __slots__ = ("_fields", "_fill", "name", "short")
 
@@ -287,14 +290,14 @@ class Codec:
         self._fill: tuple[tuple[str, Callable[[], Json]], ...] = ()
 
     def decode(self, document: Object, untouched: Collection[str] = ()) -> list[str]:
-        """Brings `document` into form, in place; returns a sentence per dropped field.
+        """Normalise `document` in place. Return a sentence for each dropped field.
 
         Args:
-            document: As it was sent, or made of what was sent.
-            untouched: Fields that are in form already.
+            document: the object as it was sent, or derived from what was sent.
+            untouched: fields that are normalised already.
 
         Raises:
-            Undecodable: a value of a wrong type.
+            Undecodable: a value has a wrong type.
         """
         run = _Run()
         try:
@@ -306,19 +309,19 @@ class Codec:
         return run.unknown
 
     def refill(self, document: Object) -> None:
-        """Puts back, in place, what the API writes even when nobody set it."""
+        """Restore in place the fields that the API always writes."""
         for name, make in self._fill:
             if name in document and isinstance(document[name], dict) and not document[name]:
                 document[name] = make()
 
     def zero(self) -> Object:
-        """The message as the API writes it when nothing is set."""
+        """Return the message as the API writes it when no field is set."""
         if self._fields is None:
             self._compile()
         return {name: make() for name, make in self._fill}
 
     def form(self, value: Json, run: _Run, untouched: Collection[str] = ()) -> Json:
-        """The value in form; see `decode`."""
+        """Return the normalised value. See `decode`."""
         if value.__class__ is not dict:
             raise _Mismatch(value, self.short, "struct")
         fields = self._fields if self._fields is not None else self._compile()
@@ -361,7 +364,7 @@ class Codec:
                 value[name] = make()
 
     def _note(self, error: _Mismatch | _BadBytes, run: _Run, field: str) -> None:
-        """Keep the first mistake, and leave the path where it was when the value of `field` was begun."""
+        """Keep the first error, and reset the path to `field`."""
         while run.path[-1] != field:
             run.path.pop()
         if run.mismatch is None:
@@ -400,7 +403,7 @@ def _zero_of(field: Field) -> Callable[[], Json]:
 
 
 def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
-    """The decoder of a field's value, and the Python type that needs no decoding."""
+    """Return the decoder of a field's value, and the Python type that needs no decoding."""
     kind, container = _resolved(field.type, field.container)
     shown = _short(field.type) if "." in field.type else field.type
     if kind in _SPECIAL:
@@ -425,5 +428,5 @@ def _decoder_of(field: Field) -> tuple[Decoder, type | None]:
 
 @cache
 def codec_of(name: str) -> Codec:
-    """The codec of the message named as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
+    """Return the codec of the message with this name in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
     return Codec(name)

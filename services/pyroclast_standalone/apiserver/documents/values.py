@@ -1,4 +1,4 @@
-"""The type of what these functions work on."""
+"""The types of JSON values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 __all__ = ["Json", "Object"]
 
 Json: TypeAlias = Any
-"""Any value that a JSON text can hold."""
+"""Any JSON value."""
 
 Object: TypeAlias = dict[str, Any]
 """A JSON object."""

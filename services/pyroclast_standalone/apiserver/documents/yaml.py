@@ -1,4 +1,4 @@
-"""YAML bodies, read as the API reads them: `y`, `on` and the like are booleans, keys become texts, the first document counts."""
+"""Parses YAML bodies as the API does: `y` and `on` are booleans, keys become texts, and only the first document is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .values import Json
 __all__ = ["parse_yaml"]
 
 _STR: Final = "tag:yaml.org,2002:str"
-_PLAIN: Final = "plain"  # of a scalar whose text says what it is
+_PLAIN: Final = "plain"  # tag of a scalar whose text determines its type
 _MERGE: Final = "tag:yaml.org,2002:merge"
 _WORDS: Final[dict[str, Json]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON", "true", "True", "TRUE"), True),
@@ -27,11 +27,11 @@ _WORDS: Final[dict[str, Json]] = {
 _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INT: Final = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _ENDLESS: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_MOST_NODES: Final = 1_000_000  # in a document whose anchors are written out: what 3 MiB can hold without any
+_MOST_NODES: Final = 1_000_000  # in a document with expanded anchors: as many as 3 MiB without anchors can contain
 
 
 def _resolved(text: str) -> Json:
-    """The value of a plain scalar."""
+    """Return the value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
@@ -50,20 +50,20 @@ def _resolved(text: str) -> Json:
 
 
 class _Loader(pyyaml.SafeLoader):
-    """Loads plain data; remembers keys that stand twice."""
+    """Loads plain data, and records duplicate keys."""
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)
         self.duplicates: list[str] = []
 
     def resolve(self, kind: type, value: str, implicit: Any) -> str:  # noqa: ANN401  # as the base class has it
-        """What a node without a tag is."""
+        """Return the tag of a node without a tag."""
         if kind is not pyyaml.ScalarNode:
             return str(super().resolve(kind, value, implicit))  # type: ignore[no-untyped-call]
         return _STR if not implicit[0] else _MERGE if value == "<<" else _PLAIN
 
     def construct_mapping(self, node: pyyaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping; the last of two equal keys counts."""
+        """Return a mapping. Of equal keys the last one is used."""
         own = sum(key.tag != _MERGE for key, _ in node.value)
         self.flatten_mapping(node)
         result: dict[Hashable, Any] = {}
@@ -87,7 +87,7 @@ def _plain(loader: _Loader, node: pyyaml.ScalarNode) -> Json:
 
 
 def _tagged(loader: _Loader, node: pyyaml.Node) -> Json:
-    """A node with a tag that nobody knows: what it is without."""
+    """Return the value of a node with an unknown tag, as if it had none."""
     if isinstance(node, pyyaml.MappingNode):
         return dict(loader.construct_mapping(node, deep=True))
     return list(loader.construct_sequence(node, deep=True)) if isinstance(node, pyyaml.SequenceNode) else str(node.value)
@@ -105,7 +105,7 @@ _Loader.yaml_constructors = {
 
 
 def _written_out(value: Json, budget: list[int]) -> Json:
-    """A tree of which each use of an anchor is a copy of its own."""
+    """Return a tree in which each use of an anchor is a separate copy."""
     budget[0] -= 1
     if budget[0] < 0:
         raise Undecodable("yaml: document contains excessive aliasing")
@@ -115,10 +115,10 @@ def _written_out(value: Json, budget: list[int]) -> Json:
 
 
 def parse_yaml(body: bytes, *, duplicates: bool = True) -> tuple[Json, list[str]]:
-    """The value of `body` as JSON would have it, and a sentence for each key that is given twice.
+    """Return the value of `body` in the form of JSON, and a sentence for each duplicate key.
 
     Raises:
-        Undecodable: no YAML.
+        Undecodable: the body is not YAML.
     """
     try:
         loader = _Loader(body)

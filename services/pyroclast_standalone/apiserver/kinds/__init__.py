@@ -1,4 +1,4 @@
-"""What is special to each kind: defaults, validation, update rules, columns, selectable fields; one module per API group."""
+"""The rules of each built-in kind: defaults, validation, updates, columns and selectable fields, in one module per API group."""
 
 from .registry import builtin_strategies, custom_strategy, strategy_of
 from .strategy import Strategy, Subresource, Verdict

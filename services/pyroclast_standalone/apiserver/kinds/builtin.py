@@ -1,4 +1,4 @@
-"""The strategy of a built-in kind: what all of them share, with the kind's own rules called at their places."""
+"""The strategy of built-in kinds: their common behaviour, which calls the rules of each kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .strategy import Strategy
 
 __all__ = ["BuiltinStrategy"]
 
-_CHECKS: Final = 3  # how often most kinds check changed metadata; each says what is wrong
+_CHECKS: Final = 3  # how often most kinds check changed metadata; each check reports its errors
 _OBJECT_METADATA: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 _ANY_FINALIZER: Final = {
     "admissionregistration.k8s.io",
@@ -29,11 +29,11 @@ _ANY_FINALIZER: Final = {
     "node.k8s.io",
     "policy",
 }
-"""Groups whose objects may have finalizers that do not say whose they are."""
+"""Groups whose objects may have finalizers without a qualified name."""
 
 
 class BuiltinStrategy(Strategy):
-    """How the server treats a kind of Kubernetes itself, whose fields are fixed."""
+    """The strategy of a built-in kind, whose fields are fixed."""
 
     def __init__(self, resource: Builtin, rules: Rules) -> None:
         self.group, self.version, self.kind, self.plural = resource.group, resource.version, resource.kind, resource.plural
@@ -60,12 +60,12 @@ class BuiltinStrategy(Strategy):
 
     @property
     def columns(self) -> Sequence[Column]:  # type: ignore[override]
-        """Of tables."""
+        """The columns of tables."""
         return self._printer[0]
 
     @property
     def schema(self) -> schema.Node:
-        """The kind's schema."""
+        """The schema of the kind."""
         if self._schema is None:
             node = schema.builtin_schema(self.group, self.version, self.kind)
             if node is None:
@@ -77,7 +77,7 @@ class BuiltinStrategy(Strategy):
         return self._schema
 
     def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
-        """Brings a parsed body into the kind's form; see `Strategy`."""
+        """Normalise a parsed body. See `Strategy`."""
         metadata = document.get("metadata")
         forgets_owners = isinstance(metadata, dict) and metadata.get("managedFields") == []
         problems = self._codec.decode(document, untouched)
@@ -87,12 +87,12 @@ class BuiltinStrategy(Strategy):
         return problems
 
     def default(self, document: dict[str, Any]) -> None:
-        """Fills in defaults, in place."""
+        """Set defaults in place."""
         fill_in(document, self.group, self.kind)
         self.rules.default(document)
 
     def prepare_create(self, document: dict[str, Any]) -> None:
-        """Clears the status where the kind has a status subresource, then does what the kind does."""
+        """Clear the status if the kind has a status subresource, then prepare the object by the rules of the kind."""
         if self.has_status and not self.rules.keeps_status:
             document["status"] = {}
             self._codec.refill(document)
@@ -101,7 +101,7 @@ class BuiltinStrategy(Strategy):
         self.rules.prepare(document)
 
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
-        """Restores what this endpoint may not change and counts the generation."""
+        """Restore the fields that this endpoint may not change, and increase the generation if needed."""
         if subresource == "status":
             for field in set(new) | set(old):
                 if field not in {"status", "metadata", "apiVersion", "kind"}:
@@ -124,7 +124,7 @@ class BuiltinStrategy(Strategy):
             new["metadata"]["generation"] = generation + (new.get("spec") != old.get("spec"))
 
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """All violations of a new object."""
+        """Return all violations of a new object."""
         rules = self.rules
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=rules.name)
         if self._names_finalizers:
@@ -133,7 +133,7 @@ class BuiltinStrategy(Strategy):
         return Verdict(errors)
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """All violations of a change."""
+        """Return all violations of a change."""
         times = _CHECKS + (self.group in {"", "rbac.authorization.k8s.io"})
         if subresource == "status":
             errors = check_metadata_update(new["metadata"], old["metadata"], times=_CHECKS)
@@ -150,15 +150,15 @@ class BuiltinStrategy(Strategy):
         return Verdict([*errors, *(rules.check_update(new, old) if rules.check_update else rules.check(new))])
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-        """What deserves a `Warning` header."""
+        """Return the texts for `Warning` headers."""
         return self.rules.warnings(document, old) if self.rules.warnings else []
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """One cell per column."""
+        """Return one cell for each column."""
         return self._printer[1](document, now)
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Conditions of the table row."""
+        """Return the conditions of the table row."""
         return self.rules.conditions(document) if self.rules.conditions else []
 
 

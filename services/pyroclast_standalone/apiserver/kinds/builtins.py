@@ -1,6 +1,6 @@
-"""The built-in resources that are served: names, scope, verbs, subresources, in the order of the groups' preference.
+"""The built-in resources that are served: names, scope, verbs and subresources, in the groups' order of preference.
 
-The table is in `data/builtins.yaml`; what the kinds do differently is in `kinds`.
+The table is `data/builtins.yaml`. The rules of the kinds are in `kinds`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READ_WRITE: Final = ("get", "patch", "update")
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A subresource as discovery tells it; `group`, `version` are empty when they are those of the resource."""
+    """A subresource in discovery. `group` and `version` are empty if they equal those of the resource."""
 
     name: str
     kind: str
@@ -33,7 +33,7 @@ class Subresource:
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A built-in resource. `storage` names the collection when it is not `plural.group`."""
+    """A built-in resource. `storage` is the name of its collection if that is not `plural.group`."""
 
     group: str
     version: str
@@ -49,7 +49,7 @@ class Builtin:
 
     @property
     def singular(self) -> str:
-        """Name of one, as kubectl accepts it."""
+        """The singular name that kubectl accepts."""
         return self.kind.lower()
 
 
@@ -57,7 +57,7 @@ _SCALE: Final = Subresource("scale", "Scale", group="autoscaling", version="v1")
 
 
 def _of(group: str, entries: Iterable[Mapping[str, str]]) -> list[Builtin]:
-    """Entries: `plural[/short,short]`, and kind and words of the table."""
+    """Parse entries of the table: `plural[/short,short]` as key, and the kind with further words as value."""
     group_name, _, version = group.rpartition("/")
     found = []
     for names, text in (pair for entry in entries for pair in entry.items()):

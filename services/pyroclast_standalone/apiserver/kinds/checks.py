@@ -1,4 +1,4 @@
-"""Small checks that many kinds share."""
+"""Small checks for many kinds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["child", "choice", "immutable", "named", "optional_choice"]
 
 
 def child(path: str, field: str) -> str:
-    """The path of a field, also of one of the whole object, whose path is empty."""
+    """Return the path of a field. The path of the whole object is empty."""
     return f"{path}.{field}" if path else field
 
 
 def choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
-    """`field` must be given and be one of `supported`."""
+    """Check that `field` is set and is one of `supported`."""
     value = holder.get(field)
     if not value:
         return [required(child(path, field))]
@@ -25,19 +25,19 @@ def choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path
 
 
 def optional_choice(holder: Mapping[str, Any], field: str, supported: Sequence[str], path: str) -> list[FieldError]:
-    """`field`, if given, must be one of `supported`."""
+    """Check that `field`, if it is set, is one of `supported`."""
     value = holder.get(field)
     return [] if value is None or value in supported else [unsupported(child(path, field), value, supported)]
 
 
 def named(value: str, rule: NameRule, path: str) -> list[FieldError]:
-    """What `rule` says of a name."""
+    """Return the violations of `rule` by a name."""
     sentences = rule(value)
     return [invalid(path, value, sentence) for sentence in sentences] if sentences else []
 
 
 def immutable(new: Mapping[str, Any], old: Mapping[str, Any], field: str, path: str) -> list[FieldError]:
-    """`field` may not change."""
+    """Check that `field` does not change."""
     if new.get(field) == old.get(field):
         return []
     return [invalid(path, new.get(field), "field is immutable")]

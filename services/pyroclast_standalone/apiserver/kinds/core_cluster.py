@@ -73,7 +73,7 @@ def _check_node(document: dict[str, Any]) -> list[FieldError]:
 def _check_node_change(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     return [
-        *_check_taints(spec.get("taints") or [], "metadata.taints"),  # which the real server does twice
+        *_check_taints(spec.get("taints") or [], "metadata.taints"),  # kube-apiserver checks them twice
         *_check_node(new),
         *(
             forbidden(f"spec.{shown}", f'node updates may not change {field} except from "" to valid')
@@ -176,7 +176,7 @@ def _check_namespace(document: dict[str, Any]) -> list[FieldError]:
 
 NAMESPACE: Final = Rules(
     check=_check_namespace,
-    check_update=lambda _new, _old: [],  # its finalizers stay as they are
+    check_update=lambda _new, _old: [],  # the finalizers cannot change
     name=names.dns_label,
     default=_default_namespace,
     prepare=_prepare_namespace,

@@ -1,4 +1,4 @@
-"""Core kinds that hold configuration: ConfigMap, Secret, ServiceAccount, quotas and limits."""
+"""Core kinds with configuration: ConfigMap, Secret, ServiceAccount, ResourceQuota and LimitRange."""
 
 from __future__ import annotations
 

@@ -24,11 +24,11 @@ RENAMED: Final = {
     "lastTimestamp": "deprecatedLastTimestamp",
     "count": "deprecatedCount",
 }
-"""Fields of core events, and their names in events of the other group."""
+"""Fields of core events, and their names in `events.k8s.io` events."""
 
 
 def _check_place(document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-    """An event lies in the namespace of what it is about."""
+    """Check that an event is in the namespace of its object."""
     namespace, own = (document.get("involvedObject") or {}).get("namespace", ""), document["metadata"].get("namespace", "")
     if is_new:
         fits = bool(namespace) or own in {"default", "kube-system"}

@@ -1,4 +1,4 @@
-"""Services: what they get by default, their addresses and ports, their rows."""
+"""Services: defaults, allocated addresses and ports, and table rows."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _default_service(document: dict[str, Any]) -> None:
 
 
 def _number_of(text: str, bits: int) -> int:
-    """A number below 2**bits that follows from `text`."""
+    """Return a number below 2**bits that follows from `text`."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> (64 - bits)
 
 
 def _address(uid: str) -> str:
-    """An address in 10.96.0.0/12 for the service of this uid."""
+    """Return an address in 10.96.0.0/12 for the Service with this UID."""
     number = _number_of(uid, 20) or 1
     return f"10.{96 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
 
@@ -55,7 +55,7 @@ def _prepare_service(document: dict[str, Any]) -> None:
 
 
 def _allocate(document: dict[str, Any]) -> None:
-    """Give the service what it needs and does not say: an address, a family, ports of nodes."""
+    """Allocate the unset fields of a Service: an address, the IP family, and node ports."""
     spec = document["spec"]
     uid = document["metadata"].get("uid") or document["metadata"].get("name", "")
     if spec["type"] == "ExternalName":
@@ -71,7 +71,7 @@ def _allocate(document: dict[str, Any]) -> None:
 
 
 def _prepare_service_update(new: dict[str, Any], old: Mapping[str, Any]) -> None:
-    """What the server chose stays, where the type is still one that has it."""
+    """Keep the fields that the server allocated, if the type still has them."""
     spec, before = new["spec"], old["spec"]
     kind = spec["type"]
     chosen = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")

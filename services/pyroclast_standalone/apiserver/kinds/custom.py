@@ -1,4 +1,4 @@
-"""The strategy of a custom resource: what its definition says."""
+"""The strategy of a custom resource, from its definition."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .strategy import Strategy, Subresource
 __all__ = ["CustomStrategy"]
 
 _VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-_METADATA_CHECKS: Final = 3  # of a change, each of which says what is wrong
+_METADATA_CHECKS: Final = 3  # checks of a change, each of which reports its errors
 _MAX_INT32: Final = 2**31 - 1
 
 
@@ -26,7 +26,7 @@ _GO_TYPES: Final = {str: "string", float: "float64", bool: "bool", dict: "map[st
 
 
 def _nested(path: str, document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON
-    """What stands at a dotted path."""
+    """Return the value at a dotted path. None when it is missing."""
     value: Any = document
     for step in path.lstrip(".").split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -41,7 +41,7 @@ class CustomStrategy(Strategy):
     needs_version = True
 
     def __init__(self, definition: Mapping[str, Any], version: str) -> None:
-        """Compiles the schema.
+        """Compile the schema of a version.
 
         Raises:
             StopIteration: the definition has no such version.
@@ -81,23 +81,26 @@ class CustomStrategy(Strategy):
         return node
 
     def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:  # noqa: ARG002
-        """Prunes and fills in defaults, everywhere, as the schema may be another one than when it was stored; see `Strategy`."""
+        """Prune the object and set its defaults at every level, as the schema may have changed since it was stored.
+
+        See `Strategy`.
+        """
         dropped = self.structural.prune(document)
         self.structural.default(document, is_applied=is_applied)
         return [f"unknown field {go_quote(path)}" for path in dropped]
 
     def default(self, document: dict[str, Any]) -> None:
-        """Fills in defaults, in place."""
+        """Set defaults in place."""
         self.structural.default(document)
 
     def prepare_create(self, document: dict[str, Any]) -> None:
-        """Clears the status where it has an endpoint of its own."""
+        """Remove the status if it has its own endpoint."""
         if self.has_status:
             document.pop("status", None)
         document["metadata"]["generation"] = 1
 
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
-        """Restores what this endpoint may not change and counts the generation."""
+        """Restore the fields that this endpoint may not change, and increase the generation if needed."""
         if subresource == "status":
             status = new.get("status")
             metadata = {**old["metadata"]}
@@ -122,14 +125,14 @@ class CustomStrategy(Strategy):
         new["metadata"]["generation"] = generation + changed
 
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """All violations of a new object."""
+        """Return all violations of a new object."""
         errors = check_metadata(document["metadata"], namespaced=self.namespaced, name_rule=names.dns_subdomain)
         verdict = self.structural.validate(document, found=errors)
         verdict.errors += self._check_scale(document, "specReplicasPath", "statusReplicasPath")
         return verdict
 
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """All violations of a change."""
+        """Return all violations of a change."""
         errors = check_metadata_update(new["metadata"], old["metadata"], times=_METADATA_CHECKS)
         verdict = self.structural.validate(new, old, subresource=subresource, found=errors)
         paths = ("statusReplicasPath",) if subresource == "status" else ("specReplicasPath", "statusReplicasPath")
@@ -156,5 +159,5 @@ class CustomStrategy(Strategy):
         return errors
 
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """One cell per column."""
+        """Return one cell for each column."""
         return self._printer.cells(document, now)

@@ -1,4 +1,4 @@
-"""Defaults of built-in kinds that depend on nothing, from a table of data."""
+"""Constant defaults of built-in kinds, from a data table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PODS: Final = "pods"
 
 @cache
 def _table() -> Mapping[str, Sequence[tuple[Sequence[str], Any]]]:
-    """By kind, where and what; the template of pods is a place without a value."""
+    """Return the paths and values by kind. The path of a pod template has no value."""
     text = resources.files(__package__).joinpath("data", "defaults.yaml").read_text()
     return {
         kind: [(value.split("."), None) if path == _PODS else (path.split("."), value) for path, value in entries.items()]
@@ -28,7 +28,7 @@ def _table() -> Mapping[str, Sequence[tuple[Sequence[str], Any]]]:
 
 
 def fill_in(document: dict[str, Any], group: str, kind: str) -> None:
-    """Give an object the defaults of its kind, in place."""
+    """Set the defaults of a kind in an object, in place."""
     for steps, value in _table().get(f"{group}/{kind}" if group else kind, ()):
         _set(document, steps, value)
 

@@ -121,7 +121,7 @@ def _check_selectable(fields: list[dict[str, Any]], schema: Mapping[str, Any], p
 
 
 def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
-    """Where errors about a part of a version are reported: parts that are equal in all versions count as the definition's."""
+    """Return the path of errors about each part of a version. A part that is equal in all versions belongs to the definition."""
     shared = {
         "schema": "spec.validation",
         "subresources": "spec.subresources",
@@ -137,7 +137,7 @@ def _part_paths(versions: list[dict[str, Any]]) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _check_schema(data: bytes, path: str) -> tuple[FieldError, ...]:
-    """What is wrong with a schema, given as JSON: found once, as most writes of a definition leave its schema."""
+    """Return the faults of a schema in JSON. The result is cached, as most writes of a definition do not change its schema."""
     schema = orjson.loads(data)
     found = check_schema(schema, path)
     return (*found, *check_rules(schema, path, is_sound=not found))
@@ -190,7 +190,7 @@ def _check_versions(versions: list[dict[str, Any]]) -> list[FieldError]:
 
 
 def _check_conversion(conversion: Mapping[str, Any], path: str) -> list[FieldError]:
-    """Objects are converted by their schemas only."""
+    """Check the conversion: only the strategy None is supported."""
     strategy = conversion.get("strategy", "None")
     if strategy == "None":
         webhook, fields = conversion.get("webhook") or {}, ("clientConfig", "conversionReviewVersions")

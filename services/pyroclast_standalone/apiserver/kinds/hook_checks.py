@@ -1,4 +1,4 @@
-"""Validation of webhooks: which requests they are about, and where they are."""
+"""Validation of webhooks: their rules, addresses, selectors and conditions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _check_resources(resources: Sequence[str], path: str) -> list[FieldError]:
 
 
 def check_rule(rule: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with a rule that says which requests are meant."""
+    """Return the faults of a rule."""
     errors: list[FieldError] = []
     operations = rule.get("operations") or []
     if not operations:
@@ -62,7 +62,7 @@ def _check_url(url: str, path: str) -> list[FieldError]:
 
 
 def check_client(client: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with where a webhook is."""
+    """Return the faults of a webhook's address."""
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         return [required(path, _ONE_TARGET)]
@@ -78,7 +78,7 @@ def check_client(client: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def check_selectors(holder: Mapping[str, Any], path: str) -> list[FieldError]:
-    """What is wrong with the labels that objects and their namespaces must have."""
+    """Return the faults of the label selectors for objects and namespaces."""
     errors: list[FieldError] = []
     for field in ("namespaceSelector", "objectSelector"):
         check_label_selector(holder.get(field) or {}, f"{path}.{field}", errors)
@@ -86,7 +86,7 @@ def check_selectors(holder: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def check_conditions(conditions: Sequence[Mapping[str, Any]], path: str) -> list[FieldError]:
-    """What is wrong with match conditions; one that cannot be evaluated here is refused."""
+    """Return the faults of match conditions. A condition that this server cannot evaluate is rejected."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):

@@ -68,4 +68,4 @@ def _check_webhooks(document: dict[str, Any]) -> list[FieldError]:
 
 
 WEBHOOKS: Final = Rules(check=_check_webhooks, generation=True)
-"""Of mutating and of validating webhooks."""
+"""The rules of mutating and validating webhook configurations."""

@@ -1,4 +1,4 @@
-"""Network policies: defaults, validation and rows."""
+"""NetworkPolicies: defaults, validation and table rows."""
 
 from __future__ import annotations
 

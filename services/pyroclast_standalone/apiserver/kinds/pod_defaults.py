@@ -1,4 +1,4 @@
-"""Defaults of pods and of the pod templates of other kinds."""
+"""Defaults of pods and of pod templates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def pull_policy(image: str) -> str:
-    """`Always` for images tagged latest or not at all, else `IfNotPresent`."""
+    """Return `Always` for an image with the tag latest or without a tag, otherwise `IfNotPresent`."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2] or "latest"
@@ -107,17 +107,17 @@ def _default_volume(volume: dict[str, Any]) -> None:
 
 
 def default_claim_spec(spec: dict[str, Any]) -> None:
-    """Defaults of the spec of a PersistentVolumeClaim."""
+    """Set the defaults of a PersistentVolumeClaim's spec."""
     spec.setdefault("volumeMode", "Filesystem")
     _round_up(spec.get("resources") or {})
 
 
 OFF = ("schedulingGroup",)
-"""Fields of a pod's spec that belong to features which are off."""
+"""Fields of a pod's spec whose features are disabled."""
 
 
 def _round_up(resources: Mapping[str, Any]) -> None:
-    """Nothing is asked for in smaller parts than thousandths."""
+    """Round amounts up to thousandths, the smallest unit of a resource."""
     for kind in ("limits", "requests"):
         for name, amount in (resources.get(kind) or {}).items():
             if amount.endswith(("n", "u")):
@@ -125,7 +125,7 @@ def _round_up(resources: Mapping[str, Any]) -> None:
 
 
 def default_pod_spec(spec: dict[str, Any]) -> None:
-    """Defaults of a pod's spec, wherever it stands; what belongs to features that are off goes."""
+    """Set the defaults of a pod's spec in a pod or template. Fields of disabled features are removed."""
     for field in OFF:
         spec.pop(field, None)
     for list_name in ("containers", "initContainers", "ephemeralContainers"):
@@ -143,7 +143,7 @@ def default_pod_spec(spec: dict[str, Any]) -> None:
 
 
 def default_template(template: dict[str, Any]) -> None:
-    """Defaults of a PodTemplateSpec: those of its spec."""
+    """Set the defaults of a PodTemplateSpec, which are those of its spec."""
     default_pod_spec(template["spec"])
 
 
@@ -162,7 +162,7 @@ def _use_ports_of_host(container: dict[str, Any]) -> None:
 
 
 def _agree_on_addresses(status: dict[str, Any]) -> None:
-    """Let `podIP` be the first of `podIPs`: where they differ, or one is missing, the one stands for the other."""
+    """Make `podIP` the first of `podIPs`. A missing one is set from the other."""
     address, addresses = status.get("podIP"), status.get("podIPs")
     if address and (not addresses or addresses[0].get("ip") != address):
         status["podIPs"] = [{"ip": address}]
@@ -171,7 +171,7 @@ def _agree_on_addresses(status: dict[str, Any]) -> None:
 
 
 def default_pod(pod: dict[str, Any]) -> None:
-    """Defaults of a pod."""
+    """Set the defaults of a pod."""
     spec = pod["spec"]
     default_pod_spec(spec)
     for list_name in ("containers", "initContainers"):

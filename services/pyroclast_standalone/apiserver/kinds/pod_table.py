@@ -1,4 +1,4 @@
-"""What `kubectl get pods` shows."""
+"""The table rows of pods."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ENDINGS: Final = {
 
 
 def pod_conditions(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A pod that has ended says so in its row."""
+    """Return the condition that a pod has ended."""
     phase = (pod.get("status") or {}).get("phase", "")
     message = _ENDINGS.get(phase)
     return [{"type": "Completed", "status": "True", "reason": phase, "message": message}] if message else []
 
 
 class _Restarts:
-    """Counts restarts and remembers the latest."""
+    """Counts restarts, with the time of the latest."""
 
     __slots__ = ("count", "last")
 
@@ -44,14 +44,14 @@ class _Restarts:
 
 
 def _ending(ended: Mapping[str, Any]) -> str:
-    """Why a container ended."""
+    """Return the reason why a container ended."""
     if ended.get("reason"):
         return str(ended["reason"])
     return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended.get('exitCode', 0)}"
 
 
 class _Summary:
-    """Folds the containers of a pod into the words of its row."""
+    """Computes the cells of a pod's row from its containers."""
 
     def __init__(self, pod: Mapping[str, Any]) -> None:
         self.spec = pod["spec"]
@@ -131,7 +131,7 @@ class _Summary:
 
 
 def pod_cells(pod: Mapping[str, Any], now: float) -> list[Any]:
-    """The cells of `COLUMNS`."""
+    """Return the cells of `COLUMNS`."""
     summary = _Summary(pod)
     spec, status = summary.spec, summary.status
     addresses = status.get("podIPs") or ()

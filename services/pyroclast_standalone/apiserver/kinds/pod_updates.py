@@ -1,4 +1,4 @@
-"""What may change in a pod once it exists."""
+"""Validation of changes of a pod."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _with_old_images(containers: list[dict[str, Any]], old: list[dict[str, Any]]
 
 
 def _compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """`new` with everything that may change set back to what it was."""
+    """Return `new` with each changeable field reset to its old value."""
     result = dict(new)
     for field in ("containers", "initContainers"):
         if field in result:
@@ -82,7 +82,7 @@ def _compared(new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """The unified difference between two values printed as JSON, without a heading."""
+    """Return the unified diff of two values as JSON, without its header."""
     before = json.dumps(old, indent=1, sort_keys=True).splitlines()
     after = json.dumps(new, indent=1, sort_keys=True).splitlines()
     lines = difflib.unified_diff(before, after, lineterm="", n=3)
@@ -90,10 +90,10 @@ def _diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a change of a pod: little of its spec may change."""
+    """Return the faults of a change of a pod: only few fields of its spec may change."""
     mine, theirs = new["spec"], old["spec"]
     if mine == theirs:
-        return []  # found right when it was written, and most updates leave it
+        return []  # it was valid when it was written, and most updates do not change it
     errors = check_pod(new)
     for field in ("containers", "initContainers"):
         if len(mine.get(field) or ()) != len(theirs.get(field) or ()):
@@ -102,7 +102,7 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
     deadline = _check_deadline(mine, theirs)
     errors += deadline
     if deadline and mine.get("activeDeadlineSeconds") is not None:
-        return errors  # nothing more is looked at
+        return errors  # no further checks
     errors += [*_check_tolerations(mine, theirs), *_check_gates(mine, theirs), *_check_selector(mine, theirs)]
     compared = _compared(mine, theirs)
     if compared != theirs:
@@ -112,7 +112,7 @@ def check_pod_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldErro
 
 
 def check_pod_status(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a change of a pod's status."""
+    """Return the faults of a change of a pod's status."""
     status, before = new.get("status") or {}, old.get("status") or {}
     errors: list[FieldError] = []
     nominated = status.get("nominatedNodeName", "")

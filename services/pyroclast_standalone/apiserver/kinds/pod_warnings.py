@@ -1,4 +1,4 @@
-"""What is legal in a pod's spec and surely not meant: names given twice, parts of a byte, old labels."""
+"""Warnings about valid but probably unintended parts of a pod's spec: duplicate names, fractions of a byte, old labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OLD_LABELS: Final = {
 
 
 def warn_of_pod(pod: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[str]:
-    """Warnings about a new pod."""
+    """Return the warnings about a new pod."""
     if old is not None:
         return []
     spec, faults = pod["spec"], names.dns_label(pod["metadata"]["name"])
@@ -41,7 +41,7 @@ def warn_of_pod(pod: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[s
 
 
 def _fractions(resources: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Parts of a byte: `100m` of memory."""
+    """Yield warnings about fractions of a byte, such as `100m` of memory."""
     for name in ("memory", "ephemeral-storage"):
         for kind in ("limits", "requests"):
             amount = (resources.get(kind) or {}).get(name)

@@ -1,12 +1,12 @@
-"""Rows of built-in kinds, made from a table of data: which columns a kind has, and what stands in their cells.
+"""Table rows of built-in kinds, from a data table with the columns of each kind and the content of their cells.
 
-An entry of `data/columns.yaml` defines a column: name, type, format, priority, and its description, or by `doc` the field whose
-description it is. It also defines the cells, unless the rules of the kind make them:
+An entry of `data/columns.yaml` defines a column: name, type, format, priority and description. `doc` names a field whose
+description is used instead. The entry also defines the cells, unless the rules of the kind do:
 
-* `at`: the JSONPath of what is shown, `as`: how: `value` (the first that is found), `text`, `flag`, `count`, `list`, `few`,
-  `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`; `else`: what stands for nothing;
-* or `text`: templates with paths in braces, of which the first counts whose paths all lead somewhere: `{.spec.replicas|0}` has a
-  value to fall back on, `{.metadata.deletionTimestamp?}` shows nothing itself.
+* `at` is the JSONPath of the value. `as` is its format: `value` (the first value), `text`, `flag`, `count`, `list`, `few`,
+  `subjects`, `accounts`, `selector`, `since`, `seconds`, `span`, `modes`, `endpoints`, `owner`. `else` replaces a missing value.
+* `text` is a list of templates with paths in braces. The first template whose paths all exist is used. `{.spec.replicas|0}` has
+  a default value. `{.metadata.deletionTimestamp?}` must exist, but is not shown.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _few(found: list[Any]) -> str:
 
 
 def _span(found: list[Any], now: float) -> str:
-    """How long it is, or was, from the first time to the second."""
+    """Return the duration from the first time to the second time or now."""
     started, *ended = (parse_time(each) for each in found)
     return "" if started is None else human_duration((ended[0] if ended and ended[0] is not None else now) - started)
 
@@ -80,7 +80,7 @@ _SHOWN: Final[Mapping[str, Callable[[list[Any], float], Any]]] = {
 
 
 def _template(text: str) -> _Cell:
-    """A cell that is None where a path of the text leads nowhere."""
+    """Return a cell that is None when a path in the text does not exist."""
     slots = [(compile_path(slot["path"]), slot["hidden"], slot["otherwise"]) for slot in _SLOT.finditer(text)]
     pieces = _SLOT.sub("\0", text).split("\0")
 
@@ -124,7 +124,7 @@ def _column(entry: Mapping[str, Any]) -> Column:
 
 @cache
 def entries_of() -> Mapping[str, Sequence[Any]]:
-    """The table of data: by kind, with its group before it, the entries of its columns."""
+    """Return the data table: the columns of each kind, with the group before the kind."""
     text = resources.files(__package__).joinpath("data", "columns.yaml").read_text()
     table: Mapping[str, Sequence[Any]] = yaml.load(text, Loader=yaml.CSafeLoader)
     return table
@@ -132,7 +132,7 @@ def entries_of() -> Mapping[str, Sequence[Any]]:
 
 @cache
 def printed(group: str, kind: str) -> tuple[Sequence[Column], Cells]:
-    """Columns and cells of a kind: name and age where the table of data does not have it."""
+    """Return the columns and cells of a kind. A kind that the data table lacks has name and age."""
     entries = entries_of().get(f"{group}/{kind}" if group else kind) or ["age"]
     columns = [AGE if entry == "age" else _column(entry) for entry in entries]
     if all(column.name != NAME.name for column in columns):

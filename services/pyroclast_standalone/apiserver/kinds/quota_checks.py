@@ -1,4 +1,4 @@
-"""Validation of resource quotas and limit ranges, in the API's words."""
+"""Validation of ResourceQuotas and LimitRanges, with the messages of the API."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _check_hard(amounts: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
-    """A scope that the embedded server does not count by is refused, so that no quota is taken for one that holds."""
+    """Check the scopes. A scope that this server does not enforce is rejected, so that no quota silently has no effect."""
     scopes, path = spec.get("scopes") or [], "spec.scopes"
     counted = [name for name in spec.get("hard") or () if "/" not in name]
     errors: list[FieldError] = []
@@ -53,20 +53,20 @@ def _check_scopes(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def check_quota(document: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a quota."""
+    """Return the faults of a quota."""
     spec = document["spec"]
     return [*_check_hard(spec.get("hard") or {}, "spec.hard"), *_check_scopes(spec)]
 
 
 def check_quota_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a change of a quota: its scopes stay."""
+    """Return the faults of a change of a quota: its scopes may not change."""
     scopes = new["spec"].get("scopes")
     fixed = set(scopes or ()) == set(old["spec"].get("scopes") or ())
     return [*check_quota(new), *([] if fixed else [invalid("spec.scopes", scopes, "field is immutable")])]
 
 
 def check_limit_range(document: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a limit range."""
+    """Return the faults of a LimitRange."""
     errors: list[FieldError] = []
     for index, limit in enumerate(document["spec"].get("limits") or ()):
         own, kind = f"spec.limits[{index}]", limit.get("type", "")

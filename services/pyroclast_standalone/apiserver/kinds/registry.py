@@ -1,4 +1,4 @@
-"""The built-in kinds that have rules of their own; any other is stored by its schema."""
+"""The built-in kinds with rules of their own. Other kinds are stored by their schema alone."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _stored(kind: str) -> Rules:
 
 @cache
 def builtin_strategies() -> tuple[Strategy, ...]:
-    """The strategies of all built-in resources that are served, in the order of the table."""
+    """Return the strategies of all built-in resources, in the order of the table."""
     return tuple(BuiltinStrategy(each, _RULES.get((each.group, each.kind)) or _stored(each.kind)) for each in BUILTINS)
 
 
@@ -88,14 +88,14 @@ def _by_kind() -> Mapping[tuple[str, str, str], Strategy]:
 
 
 def strategy_of(group: str, version: str, kind: str) -> Strategy:
-    """The strategy of a built-in kind (the group of core kinds is empty).
+    """Return the strategy of a built-in kind. The group of core kinds is empty.
 
     Raises:
-        KeyError: no built-in kind that is served.
+        KeyError: no such built-in kind is served.
     """
     return _by_kind()[group, version, kind]
 
 
 def custom_strategy(definition: Mapping[str, Any], version: str) -> Strategy:
-    """The strategy of one served version of a CustomResourceDefinition."""
+    """Return the strategy of one served version of a CustomResourceDefinition."""
     return CustomStrategy(definition, version)

@@ -1,4 +1,4 @@
-"""The rules of a built-in kind as a value: what a module per API group fills in, and nothing that all kinds share."""
+"""The rules of a built-in kind as a value, which a module of each API group provides. Common rules are elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ AGE = Column("Age", doc="io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta.creatio
 
 
 def age_of(document: Mapping[str, Any], now: float) -> str:
-    """The cell of `AGE`."""
+    """Return the cell of the column `AGE`."""
     return since(document["metadata"].get("creationTimestamp"), now)
 
 
@@ -56,7 +56,7 @@ def _requirement(expression: Mapping[str, Any]) -> str:
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A LabelSelector as text; a plain map of labels counts as one."""
+    """Return a LabelSelector as text. A plain map of labels is treated as a selector."""
     if not selector:
         return "<none>"
     labels = selector.get("matchLabels", {}) if {"matchLabels", "matchExpressions"} & set(selector) else selector
@@ -66,7 +66,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def _nothing(_document: dict[str, Any]) -> None:
-    """No defaults."""
+    """Set no defaults."""
 
 
 def _no_errors(_document: dict[str, Any]) -> list[FieldError]:
@@ -79,7 +79,7 @@ def _no_change_errors(_new: dict[str, Any], _old: dict[str, Any]) -> list[FieldE
 
 @dataclass(frozen=True, slots=True)
 class FieldPart:
-    """What an endpoint changes that reaches a part of the spec only: `keep` puts everything else back, `check` validates."""
+    """An endpoint that changes a part of the spec: `keep` restores all other fields, and `check` validates the change."""
 
     keep: Callable[[dict[str, Any], Mapping[str, Any]], None]
     check: UpdateCheck
@@ -88,23 +88,23 @@ class FieldPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What is special to a kind.
+    """The rules of a kind.
 
     Attributes:
-        name: Form of names.
-        default: Fills in defaults.
-        check: Validates a new object, and a changed one unless `check_update` says more.
-        check_update: Validates a change of what the main endpoint may change.
-        check_status: Validates a change of status.
-        prepare: Sets what only the server sets on create.
-        prepare_status: Puts back, before a change of status, what not even that may change.
-        parts: By endpoint, those that change a part of the spec.
-        fields: Selectable fields.
-        kept_from_status: What else than the spec a change of status does not reach, as field sets name it.
-        generation: Whether changes of `spec` are counted.
-        keeps_status: Whether a new object may bring its status.
-        deprecation: What every answer about the kind warns of.
-        cells: Of its rows, where the table of data does not tell them.
+        name: the rule for names.
+        default: sets defaults.
+        check: validates a new object, and also a changed one unless `check_update` is set.
+        check_update: validates a change through the main endpoint.
+        check_status: validates a change of the status.
+        prepare: sets the fields that only the server sets on create.
+        prepare_status: restores, before a change of the status, fields that may never change.
+        parts: by endpoint, the parts of the spec that the endpoint changes.
+        fields: the selectable fields.
+        kept_from_status: fields besides the spec that a status write cannot change, as keys of field sets.
+        generation: whether `metadata.generation` counts changes of the spec.
+        keeps_status: whether a new object may have a status.
+        deprecation: the warning in every answer about the kind.
+        cells: returns the cells of a row, if the data table does not define them.
     """
 
     name: names.NameRule = names.dns_subdomain

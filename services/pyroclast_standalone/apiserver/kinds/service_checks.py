@@ -1,4 +1,7 @@
-"""Validation of services: addresses in the cluster, headless or by an external name; others are stored as they come."""
+"""Validation of Services with a cluster IP, headless Services, and Services with an external name.
+
+Services of other types are stored without these checks.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _ONCE: Final = "may not change once set"
 
 
 def is_headless(spec: Mapping[str, Any]) -> bool:
-    """Whether the service has no address of its own on purpose."""
+    """Return whether the Service explicitly has no cluster IP."""
     return (spec.get("clusterIPs") or [spec.get("clusterIP")]) == ["None"]
 
 
@@ -66,7 +69,7 @@ def _check_addresses(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _check_allocation(spec: Mapping[str, Any]) -> list[FieldError]:
-    """What this cluster cannot give: it has addresses of IPv4 from one range."""
+    """Return errors for addresses that this cluster cannot allocate: it only has IPv4 addresses of one range."""
     if spec.get("type") == "ExternalName" or (is_headless(spec) and not spec.get("selector")):
         return []
     for index, family in enumerate(spec.get("ipFamilies") or ()):
@@ -80,7 +83,7 @@ def _check_allocation(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def check_service(document: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a service, and if nothing is, what this cluster cannot give it."""
+    """Return the faults of a Service. Without any, return errors for addresses that cannot be allocated."""
     return _check_service(document["spec"]) or _check_allocation(document["spec"])
 
 
@@ -106,7 +109,7 @@ def _check_service(spec: Mapping[str, Any]) -> list[FieldError]:
 
 
 def check_service_update(new: dict[str, Any], old: dict[str, Any]) -> list[FieldError]:
-    """What is wrong with a change of a service: its address stays."""
+    """Return the faults of a change of a Service: its cluster IP may not change."""
     spec, before = new["spec"], old["spec"]
     errors: list[FieldError] = []
     if "ExternalName" not in {spec.get("type"), before.get("type")}:

@@ -1,4 +1,4 @@
-"""Claims, the volumes that they are bound to, and storage classes."""
+"""PersistentVolumeClaims, PersistentVolumes and StorageClasses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _check_claim(document: dict[str, Any]) -> list[FieldError]:
 
 
 def _fixed(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec without what may change."""
+    """Return the spec without its changeable fields."""
     kept = {name: value for name, value in claim["spec"].items() if name not in {"resources", "volumeAttributesClassName"}}
     return kept | {"resources": {"limits": (claim["spec"].get("resources") or {}).get("limits")}}
 

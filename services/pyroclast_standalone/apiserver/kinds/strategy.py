@@ -1,7 +1,7 @@
-"""What the write pipeline asks a kind: one class with two forms, for built-in kinds and for custom resources.
+"""The interface of a kind for the write pipeline, with two implementations: built-in kinds and custom resources.
 
-The order of a create is decode → default → prepare_create → validate; of an update decode → default → prepare_update →
-validate_update. All of them work on plain JSON objects and change only what they are given first.
+A create calls decode → default → prepare_create → validate. An update calls decode → default → prepare_update → validate_update.
+All methods work on plain JSON objects and modify only their first argument.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class Strategy(ABC):
     """A kind and its rules.
 
     Attributes:
-        group: Empty for core kinds.
-        namespaced: Whether objects live in a namespace.
-        fields: Selectable fields besides name and namespace; None where the kind has no list of its own.
-        columns: Of tables.
-        is_custom: Whether the kind comes from a CustomResourceDefinition.
-        has_generation: Whether `metadata.generation` is kept: 1 on create, raised by `prepare_update`.
-        has_status: Whether `/status` exists: the main endpoint leaves `status` alone, `/status` everything else.
-        needs_version: Whether a PUT without resourceVersion is refused.
-        deletes_to_object: Whether an immediate delete answers the object rather than a Status.
-        created_by_put: Whether a PUT creates what is not there.
-        deprecation: What every answer warns of.
+        group: the API group, empty for core kinds.
+        namespaced: whether objects belong to a namespace.
+        fields: the selectable fields besides name and namespace. None if the kind has no list of its own.
+        columns: the columns of tables.
+        is_custom: whether a CustomResourceDefinition defines the kind.
+        has_generation: whether `metadata.generation` is set: 1 on create, increased by `prepare_update`.
+        has_status: whether `/status` exists. Then the main endpoint never changes `status`, and `/status` changes nothing else.
+        needs_version: whether a PUT without resourceVersion is rejected.
+        deletes_to_object: whether an immediate delete returns the object instead of a Status.
+        created_by_put: whether a PUT creates a missing object.
+        deprecation: the warning in every answer about the kind.
     """
 
     group: str
@@ -59,59 +59,63 @@ class Strategy(ABC):
     @property
     @abstractmethod
     def schema(self) -> Node:
-        """For strategic merge, apply and managedFields; made when first asked for."""
+        """The schema for strategic merge, apply and managedFields, created on first use."""
 
     @property
     def api_version(self) -> str:
-        """What stands in `apiVersion`."""
+        """The value of `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @abstractmethod
     def decode(self, document: dict[str, Any], untouched: Collection[str] = (), *, is_applied: bool = False) -> list[str]:
-        """Brings a parsed body into the kind's form, in place; returns a sentence per dropped field (`unknown field "spec.x"`).
+        """Normalise a parsed body in place. Return a sentence for each dropped field (`unknown field "spec.x"`).
 
-        Built-in kinds lose unknown fields, nulls and empty values that the API does not keep, quantities become canonical.
-        Custom resources are pruned. Then defaults are filled in: who sends an object owns its defaults too.
+        Built-in kinds drop unknown fields, nulls and empty values that the API does not keep, and quantities become canonical.
+        Custom resources are pruned. Then defaults are set, so that the writer of an object also owns its defaults.
 
         Args:
-            document: The body, or a patched object.
-            untouched: Fields of an object that are as they were stored.
-            is_applied: Whether it is what an apply made: nulls in it are for validation to refuse.
+            document: the body, or a patched object.
+            untouched: fields of the object that equal their stored values.
+            is_applied: whether an apply created the document. Nulls in it are left for validation to reject.
 
         Raises:
-            Undecodable: a value of a wrong type.
+            Undecodable: a value has a wrong type.
         """
 
     @abstractmethod
     def default(self, document: dict[str, Any]) -> None:
-        """Fills in defaults, in place."""
+        """Set defaults in place."""
 
     @abstractmethod
     def prepare_create(self, document: dict[str, Any]) -> None:
-        """Clears what a client may not set on create (status), sets what only the server sets, the generation among it."""
+        """Clear the fields that a client may not set on create (status), and set the fields of the server, such as the
+        generation.
+        """
 
     @abstractmethod
     def prepare_update(self, new: dict[str, Any], old: Mapping[str, Any], *, subresource: str = "") -> None:
-        """Restores what this endpoint may not change, and raises `metadata.generation` where the kind says so."""
+        """Restore the fields that this endpoint may not change, and increase `metadata.generation` if the rules of the kind say
+        so.
+        """
 
     @abstractmethod
     def validate(self, document: dict[str, Any]) -> Verdict:
-        """All violations of a new object, metadata included."""
+        """Return all violations of a new object, including its metadata."""
 
     @abstractmethod
     def validate_update(self, new: dict[str, Any], old: dict[str, Any], *, subresource: str = "") -> Verdict:
-        """All violations of a change, metadata included; `metadata.resourceVersion` is taken to be right."""
+        """Return all violations of a change, including its metadata. `metadata.resourceVersion` was checked before."""
 
     def warnings(self, document: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-        """What is allowed but deserves a `Warning` header."""
+        """Return the texts for `Warning` headers about valid values."""
         del document, old
         return []
 
     @abstractmethod
     def cells(self, document: Mapping[str, Any], now: float) -> list[Any]:
-        """One cell per column; `now` in seconds since the epoch."""
+        """Return one cell for each column. `now` is in seconds since the epoch."""
 
     def conditions(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Conditions of the table row: that a pod has completed."""
+        """Return the conditions of the table row, such as that a pod has completed."""
         del document
         return []

@@ -1,7 +1,7 @@
-"""Kinds whose controllers do not run here: they are stored with their defaults, and creating one warns of it.
+"""Kinds whose controllers do not run here. Their objects are stored with defaults, and a create returns a warning.
 
-What users get wrong every day is refused as kube-apiserver does: selectors that miss the labels of the template or change, pods
-that are none, and changes of what stays as it is. Other values are taken as they come.
+Frequent mistakes are rejected as by kube-apiserver: a selector that does not match the labels of the template or that changes, an
+invalid pod template, and changes of immutable fields. Other values are stored without checks.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ def _default_job(document: dict[str, Any]) -> None:
 
 
 def _select_pods_of_job(document: dict[str, Any]) -> None:
-    """Give the pods of a job the labels that its selector asks for."""
+    """Add the labels of the job's selector to the job's pod template."""
     spec, metadata, uid = document["spec"], document["metadata"], document["metadata"].get("uid", "")
     if spec.get("manualSelector"):
         return
     labels = spec["template"]["metadata"].setdefault("labels", {})
     if not metadata.get("labels") or metadata["labels"] == labels:
-        metadata["labels"] = labels  # labels taken over from the template follow it
+        metadata["labels"] = labels  # labels that were copied from the template stay equal to it
     for key, value in (("job-name", metadata.get("name", "")), ("controller-uid", uid)):
         _fill(labels, **{key: value, f"batch.kubernetes.io/{key}": value})
     spec.setdefault("selector", {}).setdefault("matchLabels", {})["batch.kubernetes.io/controller-uid"] = uid
@@ -167,7 +167,7 @@ def _check_cron_job(document: dict[str, Any]) -> list[FieldError]:
 
 
 def _fixed(check: Check, *fields: str) -> UpdateCheck:
-    """A check of changes that leave these fields of the spec alone."""
+    """Return a check that a change does not modify these fields of the spec."""
     return lambda new, old: [
         *check(new),
         *(error for field in fields for error in immutable(new["spec"], old["spec"], field, f"spec.{field}")),

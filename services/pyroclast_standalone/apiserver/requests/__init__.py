@@ -1,1 +1,1 @@
-"""One request and its answer: route, content type, body, what it selects, the form of the answer."""
+"""Requests and answers: route, content type, body, selection of objects, and the form of the answer."""

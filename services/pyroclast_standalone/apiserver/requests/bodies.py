@@ -1,4 +1,4 @@
-"""Request bodies as objects: JSON, YAML or protobuf, of the right kind, unknown and duplicate fields told or refused."""
+"""Decodes request bodies: JSON, YAML or protobuf of the right kind. Unknown and duplicate fields are reported or rejected."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _OF_ALL_KINDS: Final = {
     *("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status", "WatchEvent"),
     *("CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions"),
 }
-_SHOWN: Final = 30  # bytes of an unreadable body that a message quotes
+_SHOWN: Final = 30  # bytes of an invalid body that a message quotes
 
 
 @dataclass(frozen=True, slots=True)
 class BodyKind:
-    """A built-in kind that is sent to subresources and never stored itself."""
+    """A built-in kind that is sent to subresources and is never stored itself."""
 
     group: str
     version: str
@@ -38,23 +38,23 @@ class BodyKind:
 
     @property
     def api_version(self) -> str:
-        """What stands in `apiVersion`."""
+        """The value of `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def decode(self, document: dict[str, Any]) -> list[str]:
-        """Brings a parsed body into the kind's form; see `Strategy`."""
+        """Normalise a parsed body. See `Strategy`."""
         return codec_of(definition_name(self.group, self.version, self.kind)).decode(document)
 
 
 Readable: TypeAlias = Strategy | BodyKind
-"""A kind that bodies may have."""
+"""A kind of object that a body may contain."""
 
 
 def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
-    """The value in the body and a sentence for each duplicate field.
+    """Return the value in the body, and a sentence for each duplicate field.
 
     Raises:
-        StatusError: 400 unreadable, 415 of a type that is not read.
+        StatusError: 400 for an invalid body, 415 for an unsupported content type.
     """
     content_type = context.content_type
     duplicates = context.field_validation != "Ignore"
@@ -62,7 +62,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
         if content_type == JSON:
             return strict.parse_json(context.body, duplicates=duplicates)
         if content_type in {YAML, "application/x-yaml", "text/yaml"}:
-            from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - few send it
+            from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
 
             return yaml.parse_yaml(context.body, duplicates=duplicates)
         if content_type == PROTOBUF:
@@ -79,7 +79,7 @@ def parse(context: Context, kind: str) -> tuple[Any, list[str]]:
 
 
 def unrecognized(body: bytes, kind: str, why: str) -> status.StatusError:
-    """400 for a body whose kind cannot even be read. Options of a deletion are not called by their kind."""
+    """Return the 400 error for a body whose kind cannot be read. For DeleteOptions the message does not contain the kind."""
     if kind == "DeleteOptions":
         return status.bad_request(f"couldn't get version/kind; json parse error: {why}")
     return _unreadable(body, kind, f"couldn't get version/kind; json parse error: {why}")
@@ -96,15 +96,15 @@ def _unreadable(body: bytes, kind: str, why: str) -> status.StatusError:
 
 
 def not_an_object(body: bytes, kind: str, value: object) -> status.StatusError:
-    """400 for a body that is some other JSON value."""
+    """Return the 400 error for a body that is a JSON value of another type."""
     return unrecognized(body, kind, f"json: cannot unmarshal {go_kind(value)} into Go value of type {_GO_STRUCT}")
 
 
 def decode(context: Context, kind: Readable) -> dict[str, Any]:
-    """The object in the body, in the form of its kind.
+    """Return the object in the body, normalised for its kind.
 
     Raises:
-        StatusError: in the words of the case.
+        StatusError: the body is invalid.
     """
     document, problems = parse(context, kind.kind)
     if document is None:
@@ -121,17 +121,20 @@ def decode(context: Context, kind: Readable) -> dict[str, Any]:
 
 
 def cannot_be_handled(resource: Readable, why: str, *, kind: str = "", version: str = "") -> status.StatusError:
-    """400 for a body that does not fit its kind; `kind` and `version` are what it says itself, by default the right ones."""
+    """Return the 400 error for a body that does not fit its kind.
+
+    `kind` and `version` are those of the body, by default the right ones.
+    """
     return status.bad_request(
         f'{kind or resource.kind} in version "{version or resource.version}" cannot be handled as a {resource.kind}: {why}'
     )
 
 
 def report(context: Context, resource: Readable, problems: list[str]) -> None:
-    """Refuse or tell unknown and duplicate fields, as the request wants it.
+    """Reject or report unknown and duplicate fields, as the request's field validation demands.
 
     Raises:
-        StatusError: 400 when it wants to be strict.
+        StatusError: 400 with strict field validation.
     """
     if not problems:
         return
@@ -146,10 +149,10 @@ def report(context: Context, resource: Readable, problems: list[str]) -> None:
 
 
 def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> None:
-    """Fill in `kind` and `apiVersion` where they may be left out, and refuse wrong ones.
+    """Set missing `kind` and `apiVersion` where they are optional, and reject wrong ones.
 
     Raises:
-        StatusError: they say something else than the path.
+        StatusError: they differ from the path.
     """
     kind, version = document.get("kind"), document.get("apiVersion")
     if not resource.is_custom:
@@ -170,7 +173,7 @@ def check_type(resource: Readable, document: dict[str, Any], body: bytes) -> Non
 
 
 def _no_conversion(resource: Readable, version: str, kind: str) -> str:
-    """Why an object of a built-in kind or of none cannot be read as `resource`."""
+    """Return the reason why an object of another kind cannot be read as `resource`."""
     is_known = (version == "v1" and kind in _OF_ALL_KINDS) or builtin_schema(version.rpartition("/")[0], _short(version), kind)
     if not is_known:
         return f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/runtime/scheme.go:111"'

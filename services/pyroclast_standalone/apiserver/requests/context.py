@@ -1,4 +1,4 @@
-"""One request and its answer, as the handlers see them."""
+"""A request and its answer in the form for handlers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ADMIN", "ANONYMOUS", "Answer", "Context", "Streamed", "User"]
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class User:
     extra: Mapping[str, list[str]] = field(default_factory=dict)
 
     def wire(self) -> dict[str, Any]:
-        """`userInfo` of reviews and audit events."""
+        """Return the `userInfo` of reviews and audit events."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -41,7 +41,7 @@ ANONYMOUS: Final = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Context(msgspec.Struct):
-    """One request. Handlers add `warnings`, which become headers, and `created_name` and `annotations` of the audit event."""
+    """One request. Handlers add `warnings` for the headers, and `created_name` and `annotations` for the audit event."""
 
     info: RequestInfo
     query: Query
@@ -56,26 +56,26 @@ class Context(msgspec.Struct):
     impersonator: User | None = None
 
     def warn(self, text: str) -> None:
-        """Tell the client `text` once."""
+        """Add a warning, unless it was added before."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     @property
     def content_type(self) -> str:
-        """Media type of the body, without parameters; JSON where none is given."""
+        """The media type of the body without parameters. The default is JSON."""
         return self.headers.get("Content-Type", "").partition(";")[0].strip().lower() or "application/json"
 
     @property
     def field_manager(self) -> str:
-        """Who owns the fields that this request writes."""
+        """The field manager that owns the fields written by this request."""
         return self.query.text("fieldManager") or self.headers.get("User-Agent", "").partition("/")[0][:128] or "unknown"
 
     @property
     def field_validation(self) -> str:
-        """`Strict`, `Warn` or `Ignore`: what to do with unknown and duplicate fields.
+        """The handling of unknown and duplicate fields: `Strict`, `Warn` or `Ignore`.
 
         Raises:
-            StatusError: none of the three words.
+            StatusError: the parameter has another value.
         """
         wanted = self.query.text("fieldValidation")
         if wanted not in {"", "Strict", "Warn", "Ignore"}:
@@ -84,13 +84,13 @@ class Context(msgspec.Struct):
         return wanted or "Warn"
 
     def check_options(self, *faults: FieldError) -> None:
-        """Refuse parameters of a write that make no sense.
+        """Reject invalid parameters of a write.
 
         Args:
-            faults: Found already, told first.
+            faults: faults that were found before, which are reported first.
 
         Raises:
-            StatusError: 422, naming them.
+            StatusError: 422. The message names the faults.
         """
         found = [*faults, *_manager_faults(self.query.text("fieldManager"))]
         if (dry_run := self.query.text("dryRun")) not in {"", "All"}:
@@ -102,11 +102,11 @@ class Context(msgspec.Struct):
 
     @property
     def options_kind(self) -> str:
-        """Kind of the options that the query stands for."""
+        """The kind of the options that the query represents."""
         return _OPTIONS.get(self.info.verb, "CreateOptions")
 
     def write_options(self, kind: str) -> dict[str, Any]:
-        """What the query says of a write, as the options of `kind` that it stands for."""
+        """Return the options of `kind` that the query represents."""
         options: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
         if dry_run := self.query.text("dryRun"):
             options["dryRun"] = [dry_run]
@@ -117,10 +117,10 @@ class Context(msgspec.Struct):
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether nothing is to be stored.
+        """Whether nothing is stored.
 
         Raises:
-            StatusError: `dryRun` is something else than All.
+            StatusError: `dryRun` has another value than All.
         """
         wanted = self.query.text("dryRun")
         if wanted not in {"", "All"}:
@@ -142,7 +142,7 @@ _OPTIONS: Final = {"create": "CreateOptions", "update": "UpdateOptions", "patch"
 
 
 class Answer(msgspec.Struct):
-    """What goes back: a finished body, or an object still to be shown in the form that was asked for."""
+    """A complete answer: status code, body, content type and headers."""
 
     code: int
     body: bytes
@@ -152,7 +152,7 @@ class Answer(msgspec.Struct):
 
 @dataclass(slots=True)
 class Streamed:
-    """An answer that goes on: chunks of bytes until the iterator ends."""
+    """A streamed answer: chunks of bytes until the iterator `chunks` ends."""
 
     chunks: AsyncIterator[bytes]
     content_type: str = "application/json"

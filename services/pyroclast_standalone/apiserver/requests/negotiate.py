@@ -1,6 +1,6 @@
-"""Which form an answer takes: whole objects, tables, metadata alone, or aggregated discovery; always JSON.
+"""The form of an answer from `Accept`: whole objects, tables, metadata alone, or aggregated discovery. The format is JSON.
 
-Separate because `Accept` is read in one place and obeyed in several.
+This is a separate module because `Accept` is parsed once and used in several places.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STREAMS: Final = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
 
 
 class Form(StrEnum):
-    """The transformation asked for by `as=`; the value is the kind that answers."""
+    """The transformation in `as=`. The value is the kind of the answer."""
 
     OBJECT = ""
     TABLE = "Table"
@@ -35,11 +35,11 @@ class Wanted(msgspec.Struct, frozen=True):
     """The chosen clause of an `Accept` header."""
 
     form: Form = Form.OBJECT
-    version: str = "v1"  # of meta.k8s.io, for what is no object
+    version: str = "v1"  # version of meta.k8s.io, for transformed answers
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """Media types with their parameters, in the order of the header; weights are not looked at."""
+    """Return the media types with their parameters, in the order of the header. Weights are ignored."""
     clauses = []
     for text in accept.split(","):
         media_type, *parameters = (part.strip() for part in text.split(";"))
@@ -51,10 +51,10 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
 
 @lru_cache(maxsize=256)
 def wanted(accept: str, *, is_list: bool = False) -> Wanted:
-    """The first clause of `accept` that can be answered. Protobuf is never chosen: whoever asks for it also takes JSON.
+    """Return the first supported clause of `accept`. Protobuf is never chosen, as clients that accept protobuf also accept JSON.
 
     Raises:
-        StatusError: 406, nothing that is accepted is available.
+        StatusError: 406, no clause is supported.
     """
     if not accept:
         return Wanted()
@@ -82,7 +82,7 @@ def wanted(accept: str, *, is_list: bool = False) -> Wanted:
 
 @lru_cache(maxsize=64)
 def discovery_version(accept: str) -> str:
-    """Version of aggregated discovery to answer with (`v2` or `v2beta1`); empty for the legacy documents."""
+    """Return the version of aggregated discovery (`v2` or `v2beta1`). Empty for the legacy documents."""
     for media_type, values in _clauses(accept or JSON):
         if media_type not in {JSON, "*/*", "application/*"}:
             continue

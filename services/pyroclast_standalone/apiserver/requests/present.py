@@ -1,4 +1,4 @@
-"""Objects and lists in the form that was asked for: JSON bytes as stored wherever possible, else tables made of them."""
+"""Answers with objects and lists in the requested form: the stored JSON bytes where possible, otherwise converted objects."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["json_answer", "list_answer", "object_answer", "partial", "row", "ser
 
 
 def served(resource: Resource, stored: Stored) -> dict[str, Any]:
-    """A copy of `stored` in the version of `resource`."""
+    """Return a copy of `stored` in the version of `resource`."""
     body = stored.load()
     return body if resource.from_stored is None else resource.from_stored(body)
 
 
 def partial(body: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """The PartialObjectMetadata of an object."""
+    """Return the PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": body["metadata"]}
 
 
 def _unfit(wanted: Wanted, resource: Resource, why: str, suffix: str = "") -> status.StatusError:
-    """406 for metadata of a list that is asked for as that of an object, or the other way round."""
+    """Return the 406 error for a request that asks for the metadata of a list as that of an object, or the reverse."""
     kind = (
         f"*unstructured.Unstructured{suffix}"
         if resource.is_custom
@@ -41,12 +41,12 @@ def _unfit(wanted: Wanted, resource: Resource, why: str, suffix: str = "") -> st
 
 
 def json_answer(body: Mapping[str, Any], code: int = 200) -> Answer:
-    """`body` as JSON."""
+    """Return an answer with `body` as JSON."""
     return Answer(code, orjson.dumps(body))
 
 
 def object_answer(context: Context, resource: Resource, found: Stored | dict[str, Any], code: int = 200) -> Answer:
-    """One object."""
+    """Return an answer with one object."""
     wanted = context.wanted
     if isinstance(found, Stored):
         if wanted.form is Form.OBJECT and resource.from_stored is None:
@@ -67,7 +67,7 @@ def object_answer(context: Context, resource: Resource, found: Stored | dict[str
 
 
 def list_answer(context: Context, resource: Resource, items: Iterable[Stored], metadata: Mapping[str, Any]) -> Answer:
-    """A list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
+    """Return an answer with a list. `metadata` has resourceVersion and, for a page, continue and remainingItemCount."""
     wanted = context.wanted
     if wanted.form is Form.TABLE:
         bodies = [served(resource, item) for item in items]
@@ -84,7 +84,7 @@ def list_answer(context: Context, resource: Resource, items: Iterable[Stored], m
         parts = [item.data for item in items]
     else:
         parts = [orjson.dumps(served(resource, item)) for item in items]
-    if not resource.is_custom:  # items of built-in lists carry no kind of their own
+    if not resource.is_custom:  # the items of built-in lists have no kind
         prefix = _type_prefix(resource.kind, resource.api_version)
         parts = [b"{" + part[len(prefix) :] if part.startswith(prefix) else part for part in parts]
     body = b'%s,"items":[%s]}' % (head[:-1], b",".join(parts))
@@ -97,7 +97,7 @@ def _type_prefix(kind: str, api_version: str) -> bytes:
 
 
 def row(context: Context, resource: Resource, body: Mapping[str, Any], *, definitions: bool = True) -> dict[str, Any]:
-    """The table of one object; a bookmark has no name and no times, and prints so."""
+    """Return the table of one object. For a bookmark, name and times are empty."""
     metadata = {"resourceVersion": body["metadata"].get("resourceVersion", "")}
     table = tables.render(
         resource.strategy,
@@ -111,10 +111,10 @@ def row(context: Context, resource: Resource, body: Mapping[str, Any], *, defini
 
 
 def _included(context: Context) -> str:
-    """What the rows of a table carry.
+    """Return the content of the table's row objects.
 
     Raises:
-        StatusError: 400, something else than there is.
+        StatusError: 400, the parameter has an invalid value.
     """
     wanted = context.query.text("includeObject")
     if wanted not in {"", "Metadata", "Object", "None"}:

@@ -1,6 +1,6 @@
-"""What a request is about: verb, group, version, namespace, resource, name, subresource, read from method and path.
+"""Parses method and path to verb, group, version, namespace, resource, name and subresource.
 
-Separate because the authorizer, the audit log and the dispatcher must all see the same thing.
+This is a separate module because the authorizer, the audit log and the dispatcher must all use the same result.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FALSE: Final = {"0", "false"}
 
 
 class Query:
-    """Query parameters; the first value of each counts."""
+    """Query parameters. Only the first value of each is used."""
 
     __slots__ = ("values",)
 
@@ -33,19 +33,19 @@ class Query:
         return name in self.values
 
     def text(self, name: str) -> str:
-        """The parameter, empty when absent."""
+        """Return the parameter, empty when it is missing."""
         return self.values.get(name, "")
 
     def flag(self, name: str) -> bool:
-        """True unless absent, `0` or `false`."""
+        """Return True unless the parameter is missing, `0` or `false`."""
         value = self.values.get(name)
         return value is not None and value.lower() not in _FALSE
 
     def number(self, name: str) -> int | None:
-        """The parameter as an integer, None when absent or empty.
+        """Return the parameter as an integer. None when it is missing or empty.
 
         Raises:
-            StatusError: it is no integer.
+            StatusError: the value is not an integer.
         """
         value = self.values.get(name)
         if not value:
@@ -57,7 +57,7 @@ class Query:
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """A request as the API sees it. `resource` is empty for paths that are no resources (`/version`, `/openapi/v3`)."""
+    """A parsed request. `resource` is empty for a non-resource path such as `/version` or `/openapi/v3`."""
 
     verb: str
     path: str
@@ -67,16 +67,16 @@ class RequestInfo(msgspec.Struct, frozen=True):
     resource: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # what follows the subresource, such as the path that a proxy is asked for
+    rest: str = ""  # the path after the subresource, such as that of a proxy
 
     @property
     def is_resource(self) -> bool:
-        """Whether an API resource is addressed."""
+        """Whether the request is for an API resource."""
         return bool(self.resource)
 
 
 def resolve(method: str, path: str, query: Query) -> RequestInfo:
-    """Read `path` (still percent-encoded) as the API server's own resolver does."""
+    """Parse `path`, which is still percent-encoded, as kube-apiserver does."""
     return _resolve(method, path, query) if query.values else _resolve_plain(method, path)
 
 
@@ -122,7 +122,7 @@ def _resolve(method: str, path: str, query: Query) -> RequestInfo:
 
 
 def _named_by_selector(query: Query) -> str:
-    """A list or watch of one object by name counts as a request for that name, so that rules with resourceNames allow it."""
+    """Return the name in a list or watch of one object. Rules with resourceNames then allow the request."""
     for term in query.text("fieldSelector").split(","):
         field, equals, value = term.partition("=")
         if field == "metadata.name" and equals:

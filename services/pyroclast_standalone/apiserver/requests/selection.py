@@ -1,4 +1,4 @@
-"""Which stored objects a list or watch is about, decided on what is kept beside the bytes wherever that is enough."""
+"""Matches stored objects with the selectors of a list or watch, without decoding the objects where possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Selection", "selection"]
 
 
 class Selection:
-    """The `labelSelector` and `fieldSelector` of a request; calling it asks whether an object is selected."""
+    """The `labelSelector` and `fieldSelector` of a request. A call returns whether an object matches."""
 
     __slots__ = ("_fields", "_from_stored", "_labels", "_namespace", "_terms", "name")
 
@@ -31,11 +31,11 @@ class Selection:
 
     @property
     def is_selective(self) -> bool:
-        """Whether selectors were given at all."""
+        """Whether the request has selectors."""
         return bool(self._labels) or bool(self._fields)
 
     def __call__(self, stored: Stored) -> bool:
-        """Whether `stored` is in the namespace and meets both selectors."""
+        """Return whether `stored` is in the namespace and matches both selectors."""
         if self._namespace and not stored.key.startswith(self._namespace):
             return False
         if self._labels and not self._labels.matches(stored.labels):
@@ -54,15 +54,15 @@ class Selection:
         return True
 
     def filter(self) -> Callable[[Stored], bool] | None:
-        """The test to make, None when everything passes."""
+        """Return the test of an object, None when all objects pass."""
         return self if self.is_selective or self._namespace else None
 
 
 def selection(query: Query, resource: Resource, namespace: str, name: str = "") -> Selection:
-    """Read the selectors of a request, whose path may have a `name` too.
+    """Parse the selectors of a request. The path of the request may have a `name` too.
 
     Raises:
-        StatusError: 400, they cannot be read.
+        StatusError: 400, a selector is invalid.
     """
     try:
         labels = selectors.parse_label_selector(query.text("labelSelector"))

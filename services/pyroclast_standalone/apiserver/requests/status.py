@@ -1,6 +1,7 @@
-"""Failures as the API tells them: one exception that carries a `v1 Status`, and a constructor for each case with its exact words.
+"""API errors: one exception with a `v1 Status`, and a constructor with the exact message for each case.
 
-Separate because every other module raises these, and because code, reason, message and details must agree everywhere.
+This is a separate module because all other modules raise these errors, and because code, reason, message and details must be
+consistent.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Cause = dict[str, str]
 
 
 class StatusError(Exception):
-    """A request that is answered with a failure Status. `plain` answers text instead, as the server's path mux does."""
+    """An error that is answered with a Status. With `plain`, the answer is text, as of kube-apiserver's path multiplexer."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class StatusError(Exception):
         self.plain = plain
 
     def body(self) -> dict[str, Any]:
-        """The `v1 Status` object that is sent."""
+        """The `v1 Status` object of the answer."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -78,13 +79,13 @@ class StatusError(Exception):
 
     @property
     def retry_after(self) -> int | None:
-        """Seconds for the `Retry-After` header, None when there is nothing to wait for."""
+        """The seconds for the `Retry-After` header. None when a retry would not help."""
         seconds = (self.details or {}).get("retryAfterSeconds")
         return seconds if isinstance(seconds, int) else None
 
 
 def success(code: int | None = None, details: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A `v1 Status` that says Success."""
+    """Return a `v1 Status` with Success."""
     body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is not None:
         body["details"] = dict(details)
@@ -94,7 +95,7 @@ def success(code: int | None = None, details: Mapping[str, Any] | None = None) -
 
 
 def cause(reason: str, message: str, field: str = "") -> Cause:
-    """One entry of `details.causes`."""
+    """Return one entry of `details.causes`."""
     entry = {"reason": reason, "message": message, "field": field}
     return {key: value for key, value in entry.items() if value}
 
@@ -116,17 +117,17 @@ def _qualified(group: str, word: str) -> str:
 
 
 def bad_request(message: str) -> StatusError:
-    """400: the request itself makes no sense."""
+    """Return a 400 error: the request is invalid."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
-    """401: nobody we know."""
+    """Return a 401 error: the user is unknown."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(group: str, plural: str, name: str, why: str, *, causes: Iterable[Cause] = ()) -> StatusError:
-    """403: an authorizer or an admission plugin says no to a request on `plural` of `group`."""
+    """Return a 403 error: the authorizer or an admission plugin denies a request for `plural` of `group`."""
     subject = _qualified(group, plural)
     if not subject:
         message = f"forbidden: {why}"
@@ -138,34 +139,34 @@ def forbidden(group: str, plural: str, name: str, why: str, *, causes: Iterable[
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    """404: no object of that name."""
+    """Return a 404 error: no object has that name."""
     message = f'{_qualified(group, plural)} "{name}" not found'
     return StatusError(404, "NotFound", message, details=_details(group, plural, name))
 
 
 def unknown_resource() -> StatusError:
-    """404: a resource or subresource that a served group-version does not have."""
+    """Return a 404 error: the served group-version has no such resource or subresource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
 def no_such_path() -> StatusError:
-    """404 as plain text: a path that no handler is registered for."""
+    """Return a 404 error as plain text: no handler is registered for the path."""
     return StatusError(404, "NotFound", "404 page not found\n", plain=True)
 
 
 def method_not_allowed() -> StatusError:
-    """405 on resources of built-in groups."""
+    """Return a 405 error for resources of built-in groups."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", details={})
 
 
 def method_not_supported(group: str, resource: str, verb: str) -> StatusError:
-    """405 on subresources of custom resources."""
+    """Return a 405 error for subresources of custom resources."""
     why = f'{verb} is not supported on resources of kind "{resource}.{group}"'
     return StatusError(405, "MethodNotAllowed", why, details={"group": group, "kind": resource})
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
-    """415: a body of a type that cannot be read here."""
+    """Return a 415 error: the content type of the body is not supported."""
     accepted = list(accepted)
     if not accepted:
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", details={})
@@ -174,37 +175,40 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 
 
 def already_exists(group: str, plural: str, name: str, *, message: str = "") -> StatusError:
-    """409: the name is taken. `message` replaces the usual sentence."""
+    """Return a 409 error: an object has the name already. `message` replaces the usual sentence."""
     message = message or f'{_qualified(group, plural)} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 
 def conflict(group: str, word: str, name: str, why: str, *, causes: Iterable[Cause] = ()) -> StatusError:
-    """409: somebody was faster, or a precondition does not hold. `word` is the plural, or the kind for preconditions."""
+    """Return a 409 error: another write was earlier, or a precondition is false.
+
+    `word` is the plural, or the kind for preconditions.
+    """
     message = f'Operation cannot be fulfilled on {_qualified(group, word)} "{name}": {why}'
     return StatusError(409, "Conflict", message, details=_details(group, word, name, causes=list(causes)))
 
 
 def no_such_uid(place: str, wanted: str, present: str) -> str:
-    """Why a write is refused that is about another object than the one at `place`."""
+    """Return the message for a write whose UID differs from the object at `place`."""
     why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {present}"
     return f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
 
 
 def expired(message: str, *, continue_token: str = "") -> StatusError:
-    """410: the history that was asked for is gone. `continue_token` lets a pager go on inconsistently."""
+    """Return a 410 error: the history is compacted. With `continue_token` a client may continue with an inconsistent list."""
     metadata = {"continue": continue_token} if continue_token else {}
     return StatusError(410, "Expired", message, metadata=metadata)
 
 
 def invalid(group: str, kind: str, name: str, faults: Sequence[FieldError]) -> StatusError:
-    """422: every fault of the object at once; equal sentences are told once in the message, all in the causes."""
+    """Return a 422 error with all faults of the object. The message contains equal sentences once, the causes contain all."""
     message = f'{_qualified(group, kind)} "{name}" is invalid: {aggregate(faults)}'
     return StatusError(422, "Invalid", message, details=_details(group, kind, name, causes=causes_of(faults)))
 
 
 def of_document(error: DocumentError) -> StatusError:
-    """The answer to a body, patch or selector that cannot be handled."""
+    """Return the error for a body, patch or selector that cannot be processed."""
     details: dict[str, Any] | None = {"causes": list(error.causes)} if error.causes else None
     if details is None and error.code == 422:
         details = {}
@@ -212,7 +216,7 @@ def of_document(error: DocumentError) -> StatusError:
 
 
 def internal(message: str) -> StatusError:
-    """500 in the words of an unexpected error."""
+    """Return a 500 error for an unexpected error."""
     return StatusError(
         500,
         "InternalError",
@@ -222,12 +226,12 @@ def internal(message: str) -> StatusError:
 
 
 def unreasoned(code: int, message: str) -> StatusError:
-    """A failure whose Status has neither reason nor details."""
+    """Return an error whose Status has neither reason nor details."""
     return StatusError(code, "", message)
 
 
 def too_large_resource_version(wanted: int, current: int) -> StatusError:
-    """504: the revision asked for is still to come."""
+    """Return a 504 error: the requested revision does not exist yet."""
     return StatusError(
         504,
         "Timeout",
@@ -240,7 +244,7 @@ def too_large_resource_version(wanted: int, current: int) -> StatusError:
 
 
 def admission_denied(webhook: str, status: Mapping[str, Any]) -> StatusError:
-    """The refusal of an admission webhook: its own status under the name of the webhook."""
+    """Return the denial of an admission webhook: the webhook's Status with the webhook's name in the message."""
     code = status.get("code")
     if not isinstance(code, int) or code < 400:
         code = 400

@@ -1,1 +1,1 @@
-"""Objects as they are kept: the store with its history, the journal on disk, the registry of kinds."""
+"""Storage of objects: the store with its history, the journal on disk, and the registry of kinds."""

@@ -1,6 +1,7 @@
-"""What a cluster has from the start: namespaces, priority classes, roles for everybody and for administrators.
+"""The default objects of a cluster: namespaces, priority classes, and the roles of all users and of administrators.
 
-Made through the store directly, because nobody may be asked before they exist; missing ones come back at every start.
+These objects are written directly to the store, as no request is authorized before they exist. Missing ones are created again at
+every start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["ensure_objects"]
 
 
 def ensure_objects(store: Store, registry: Registry, now: float) -> None:
-    """Make what is missing."""
+    """Create the missing default objects."""
     text = resources.files(__package__).joinpath("data", "bootstrap.yaml").read_text()
     for body in yaml.load(text, Loader=yaml.CSafeLoader):
         group, kind = body.pop("apiVersion").rpartition("/")[0], body.pop("kind")

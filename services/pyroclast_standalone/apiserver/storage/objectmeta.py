@@ -1,4 +1,4 @@
-"""The metadata that only the server writes: uid, times, generated names, generation on deletion; and when a change is none."""
+"""The metadata that only the server sets: UID, times, generated names, generation on deletion. Also detects empty changes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = [
     "ordered",
 ]
 
-_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and nothing that looks like one
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"  # without vowels and look-alikes
 _SUFFIX: Final = 5
 _MAX_BASE: Final = 63 - _SUFFIX
 
 
 def generate_name(base: str, rng: random.Random) -> str:
-    """`base`, cut where it is too long, with a random suffix."""
+    """Return `base`, truncated if it is too long, with a random suffix."""
     return base[:_MAX_BASE] + "".join(rng.choices(_ALPHABET, k=_SUFFIX))
 
 
 def complete(metadata: dict[str, Any], now: float) -> None:
-    """Set what every new object gets."""
+    """Set the metadata of a new object."""
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = times.rfc3339(now)
     metadata.pop("resourceVersion", None)
 
 
 def drop_foreign(metadata: dict[str, Any]) -> None:
-    """Drop what nobody may say of an object that is posted."""
+    """Remove the fields that no client may set in a posted object."""
     for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         metadata.pop(name, None)
 
@@ -46,7 +46,7 @@ _KEPT: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSe
 
 
 def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
-    """Give `new` metadata what an update cannot change, from `old` metadata; a wrong uid stays, for validation to refuse."""
+    """Copy from `old` to `new` the metadata that an update cannot change. A wrong UID stays, so that validation rejects it."""
     for name in _KEPT:
         if name in old:
             new[name] = old[name]
@@ -59,7 +59,7 @@ def keep_system_fields(new: dict[str, Any], old: Mapping[str, Any]) -> None:
 
 
 def mark_deleting(metadata: dict[str, Any], now: float) -> None:
-    """Say that the object goes as soon as its finalizers are gone."""
+    """Mark the object as deleted: it is removed when its finalizers are gone."""
     if metadata.get("deletionGracePeriodSeconds") is None and metadata.get("generation", 0) > 0:
         metadata["generation"] += 1
     if "deletionTimestamp" not in metadata or times.seconds_of(metadata["deletionTimestamp"]) > now:
@@ -87,7 +87,7 @@ _ORDER: Final = (
 
 
 def ordered(document: dict[str, Any], kind: str, api_version: str) -> dict[str, Any]:
-    """`document` with its type first and its metadata in the usual order, as the stored bytes have them."""
+    """Return `document` with its type first and its metadata in the usual order, as in the stored bytes."""
     metadata = document["metadata"]
     metadata.setdefault("resourceVersion", "")
     document["metadata"] = {name: metadata[name] for name in _ORDER if name in metadata}
@@ -97,7 +97,7 @@ def ordered(document: dict[str, Any], kind: str, api_version: str) -> dict[str, 
 
 
 def is_same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
-    """Whether storing `new` over `old` would change nothing but the times of managedFields."""
+    """Return whether `new` differs from `old` at most in the times of managedFields."""
     if new == old:
         return True
     left, right = new["metadata"], old["metadata"]

@@ -1,7 +1,7 @@
 """The data directory: every committed object in one SQLite file with a write-ahead log.
 
-One transaction per turn of the event loop holds all writes of that turn, so an acknowledged write survives a killed process.
-The log is folded into the file by a thread, because only that waits for the disk.
+One transaction for each iteration of the event loop contains all its writes, so that an acknowledged write survives a killed
+process. A thread merges the log into the file, because only that merge waits for the disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ __all__ = ["DamagedData", "JournalFailed", "SqliteJournal"]
 
 _SCHEMA_VERSION: Final = 1
 _CHECKPOINT_SECONDS: Final = 5.0
-_LONG_LOG: Final = 32 << 20  # bytes: a log that never gets a pause grows for ever, one of this size is folded in some ms
+# bytes; without a pause in the writes a log grows without bound, and one of this size is merged in some ms
+_LONG_LOG: Final = 32 << 20
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS objects (
   id INTEGER PRIMARY KEY, collection TEXT NOT NULL, key TEXT NOT NULL, revision INTEGER NOT NULL, data BLOB NOT NULL,
@@ -31,18 +32,18 @@ ON CONFLICT (collection, key) DO UPDATE SET revision = excluded.revision, data =
 
 
 class DamagedData(Exception):
-    """The data directory cannot be used; the text says which file, what is wrong and what to do."""
+    """The data directory cannot be used. The message names the file, the fault and the remedy."""
 
 
 class JournalFailed(Exception):
-    """Writes can no longer be made to last; the text says why."""
+    """Writes can no longer be stored durably. The message says why."""
 
 
 class SqliteJournal:
-    """The journal in the SQLite file `path`, whose integrity is checked when it is opened.
+    """The journal in the SQLite file `path`. The constructor checks the integrity of the file.
 
     Raises:
-        DamagedData: the file is no such journal, or is corrupt.
+        DamagedData: the file is not such a journal, or is corrupt.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,18 +76,18 @@ class SqliteJournal:
             raise sqlite3.DatabaseError(verdict)
 
     def revision(self) -> int:
-        """The last revision that was written, 0 when there is none."""
+        """Return the last written revision, 0 for an empty journal."""
         row = self._connection.execute("SELECT value FROM revision").fetchone()
         return int(row[0]) if row else 0
 
     def objects(self) -> Iterator[tuple[str, str, int, bytes]]:
-        """Everything stored: collection, key, revision, data."""
+        """Yield all stored objects: collection, key, revision, data."""
         yield from self._connection.execute("SELECT collection, key, revision, data FROM objects ORDER BY collection, key")
 
     def write(self, batch: Iterable[tuple[str, str, int, bytes | None]]) -> None:
-        """One transaction for the whole batch; data None removes the object."""
+        """Write the whole batch in one transaction. An entry with data None removes the object."""
         newest = 0
-        last: dict[tuple[str, str], tuple[int, bytes | None]] = {}  # of several writes of one object only the last one stays
+        last: dict[tuple[str, str], tuple[int, bytes | None]] = {}  # of several writes of one object, only the last is written
         for collection, key, revision, data in batch:
             newest = max(newest, revision)
             last[collection, key] = revision, data
@@ -105,7 +106,7 @@ class SqliteJournal:
             raise
 
     async def keep_log_short(self) -> None:
-        """Fold the log into the file again and again, in a thread of its own, until cancelled."""
+        """Merge the log into the file periodically in a thread, until cancelled."""
         while True:
             await asyncio.sleep(_CHECKPOINT_SECONDS)
             await asyncio.to_thread(self._checkpoint)
@@ -115,7 +116,7 @@ class SqliteJournal:
         try:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             if self._log_size() > _LONG_LOG:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # keeps writers waiting for what came in meanwhile
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # makes writers wait for the writes since the first step
         finally:
             connection.close()
 
@@ -124,7 +125,7 @@ class SqliteJournal:
         return log.stat().st_size if log.exists() else 0
 
     def close(self) -> None:
-        """Fold the log in and close the file."""
+        """Merge the log and close the file."""
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,6 +1,6 @@
-"""Which resources are served: the built-in ones and those of custom resource definitions, found by group, version and plural.
+"""The served resources: built-in ones and custom resources, by group, version and plural.
 
-Separate from the store because a resource is a view: two versions, or the two event groups, share one collection.
+The registry is separate from the store because a resource is a view: two versions, or the two event groups, share one collection.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pyroclast_standalone.apiserver.storage.store import Collection, Store
 __all__ = ["Registry", "Resource", "View", "reader_of", "version_order"]
 
 View: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
-"""Turns an object of one version into another; may change its argument."""
+"""A function that converts an object of one version to another, and may modify its argument."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resource:
-    """One served resource of one version: a strategy over a collection.
+    """One served resource of one version: a strategy and a collection.
 
-    `from_stored` and `to_stored` are None where the served form is the stored one, which then goes out as it is.
+    `from_stored` and `to_stored` are None if the served form equals the stored form, which is then sent unchanged.
     """
 
     strategy: Strategy
@@ -51,7 +51,7 @@ class Resource:
         to_stored: View | None = None,
         warning: str = "",
     ) -> Resource:
-        """The resource that `strategy` describes."""
+        """Return the resource that `strategy` describes."""
         return cls(
             strategy,
             collection,
@@ -68,7 +68,10 @@ class Resource:
         )
 
     def seen_as(self, body: dict[str, Any], other: Resource) -> dict[str, Any]:
-        """`body`, an object as this resource serves it, as `other` serves the same; a copy where that is not the same."""
+        """Return `body`, an object of this resource, as `other` serves it.
+
+        The result is a copy if `other` is another resource.
+        """
         if other is self:
             return body
         copy: dict[str, Any] = orjson.loads(orjson.dumps(body))
@@ -78,29 +81,32 @@ class Resource:
 
     @property
     def is_custom(self) -> bool:
-        """Whether a custom resource definition brought it."""
+        """Whether a CustomResourceDefinition defines the resource."""
         return self.strategy.is_custom
 
     @property
     def collection_group(self) -> str:
-        """The group of the kind that is stored, by which its faults are told."""
+        """The group of the stored kind, which error messages contain."""
         return self.group if self.is_custom else self.collection.name.partition(".")[2]
 
     @property
     def stores(self) -> bool:
-        """Whether objects of it are kept, in contrast to reviews, which are only answered."""
+        """Whether objects of the resource are stored. Reviews are only answered."""
         return "get" in self.strategy.verbs
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource of that name, None when it has none."""
+        """Return the subresource of that name. None when it does not exist."""
         return next((each for each in self.strategy.subresources if each.name == name), None)
 
 
 class Registry:
-    """All served resources. `generation` grows whenever they change."""
+    """All served resources. `generation` increases whenever they change."""
 
     def __init__(self, store: Store, strategies: Iterable[Strategy], views: Mapping[str, tuple[View, View]]) -> None:
-        """Serve `strategies`; `views` converts for the versions whose objects are stored as others of the same plural."""
+        """Serve `strategies`.
+
+        `views` has the conversions for versions whose objects are stored in another version of the same plural.
+        """
         self.generation = 0
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._by_collection: dict[str, Resource] = {}
@@ -130,31 +136,31 @@ class Registry:
             self._by_kind[resource.group, resource.version, resource.kind] = resource
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource of that path, None when it is not served."""
+        """Return the resource of that path. None when it is not served."""
         return self._resources.get((group, version, plural))
 
     def require(self, group: str, version: str, plural: str) -> Resource:
-        """The resource of that path, which is known to be served."""
+        """Return the resource of that path, which must be served."""
         return self._resources[group, version, plural]
 
     def over(self, collection: str) -> Resource | None:
-        """The resource whose objects are stored in `collection` as they are served; None when no version of it is served."""
+        """Return the resource whose served form is stored in `collection`. None when no version of it is served."""
         return self._by_collection.get(collection)
 
     def of_kind(self, group: str, version: str, kind: str) -> Resource | None:
-        """The resource whose objects have that kind."""
+        """Return the resource of that kind. None when it is not served."""
         return self._by_kind.get((group, version, kind))
 
     def is_builtin_group(self, group: str) -> bool:
-        """Whether the group is built in."""
+        """Return whether the group is built in."""
         return group in self._versions
 
     def groups(self) -> dict[str, list[str]]:
-        """Versions by group in the order of preference, built-in groups first."""
+        """Return the versions of each group in the order of preference, built-in groups first."""
         return {**self._versions, **{group: self._custom_versions[group] for group in sorted(self._custom_versions)}}
 
     def resources(self, group: str | None = None, version: str | None = None) -> list[Resource]:
-        """Resources of a group and version, or of all, sorted by plural."""
+        """Return the resources of a group and version, or all, sorted by plural."""
         found = [
             resource
             for resource in self._resources.values()
@@ -164,7 +170,7 @@ class Registry:
         return found
 
     def serve_custom(self, group: str, plural: str, resources: Iterable[Resource]) -> None:
-        """Serve exactly `resources` as the versions of a custom resource; none to stop serving it."""
+        """Serve exactly `resources` as the versions of a custom resource. An empty list ends the service of it."""
         for key in [key for key, each in self._resources.items() if each.is_custom and (key[0], key[2]) == (group, plural)]:
             gone = self._resources.pop(key)
             self._by_collection.pop(gone.collection.name, None)
@@ -180,7 +186,7 @@ class Registry:
 
 
 def reader_of(fields: FieldReaders | None) -> Callable[[dict[str, Any]], Mapping[str, str]]:
-    """Reads the selectable fields of an object all at once."""
+    """Return a function that reads all selectable fields of an object."""
     if not fields:
         return lambda _: {}
     readers = tuple(fields.items())
@@ -188,7 +194,7 @@ def reader_of(fields: FieldReaders | None) -> Callable[[dict[str, Any]], Mapping
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Sort key: GA before beta before alpha, newer first, anything else last by name."""
+    """Return the sort key of a version: GA before beta before alpha, newer first, other names last."""
     stable = version.removeprefix("v")
     for rank, word in enumerate(("beta", "alpha"), 1):
         major, found, minor = stable.partition(word)

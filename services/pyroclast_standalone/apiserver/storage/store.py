@@ -1,7 +1,8 @@
-"""The objects and their history: one revision for the whole server, a ring of changes per collection, watchers.
+"""The store: all objects and their history, with one revision for the server, a ring of changes per collection, and watchers.
 
-Objects are kept as the JSON bytes that are sent, with what selectors need beside them: a list joins bytes, an event shares
-them among its watchers, and 10,000 pods fit in memory. Everything is synchronous: nothing comes between a read and its commit.
+Objects are stored as the JSON bytes that are sent, together with the fields that selectors need. A list concatenates these bytes,
+watchers share the bytes of an event, and 10,000 pods fit in memory. Everything is synchronous: no other code runs between a read
+and its commit.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
-DEFAULT_RING_SIZE: Final = 10_000  # changes kept per collection: some minutes of the busiest tests, 40 MB of pods
+DEFAULT_RING_SIZE: Final = 10_000  # stored changes per collection: some minutes of the busiest tests, 40 MB of pods
 
 _log = logging.getLogger(__name__)
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
 class Compacted(Exception):
-    """The history asked for is gone; `oldest` is the first revision that can still be read."""
+    """The requested history was removed. `oldest` is the first revision that can still be read."""
 
     def __init__(self, oldest: int) -> None:
         super().__init__(f"history starts at revision {oldest}")
@@ -48,7 +49,7 @@ class Compacted(Exception):
 
 
 class Stored:
-    """One revision of one object. `key` is `namespace/name`, or the name of a cluster-scoped object; immutable."""
+    """One revision of one object, immutable. `key` is `namespace/name`, or the name of a cluster-scoped object."""
 
     __slots__ = ("data", "deleting", "fields", "key", "labels", "owners", "revision", "uid")
 
@@ -75,22 +76,22 @@ class Stored:
 
     @property
     def namespace(self) -> str:
-        """Namespace, empty for a cluster-scoped object."""
+        """The namespace, empty for a cluster-scoped object."""
         return self.key.rpartition("/")[0]
 
     @property
     def name(self) -> str:
-        """Name of the object."""
+        """The name of the object."""
         return self.key.rpartition("/")[2]
 
     def load(self) -> dict[str, Any]:
-        """A fresh copy of the object, to be changed at will."""
+        """Return a new copy of the object, which the caller may modify."""
         loaded: dict[str, Any] = orjson.loads(self.data)
         return loaded
 
 
 class Change:
-    """One committed write. `current` of a deletion is the last state with the revision of the deletion."""
+    """One committed write. For a deletion, `current` is the last state with the revision of the deletion."""
 
     __slots__ = ("current", "kind", "previous", "revision")
 
@@ -102,14 +103,17 @@ class Change:
 
 
 class Journal(Protocol):
-    """Where writes are made to last."""
+    """Stores writes durably."""
 
     def write(self, batch: Iterable[tuple[str, str, int, bytes | None]]) -> None:
-        """Store changes durably, all or none: each is (collection, key, revision, data), without data for a deletion."""
+        """Store changes durably, all or none. Each is (collection, key, revision, data). Data is None for a deletion."""
 
 
 class Subscription:
-    """The changes of a collection after a revision, in order. `overrun` when the reader was too slow and must start anew."""
+    """The changes of a collection after a revision, in order.
+
+    `overrun` is set when the reader was too slow and must list again.
+    """
 
     __slots__ = ("_alarm", "_deadline", "_limit", "_position", "_wake", "closed", "overrun", "pending", "selects")
 
@@ -121,11 +125,11 @@ class Subscription:
         self._position = position
         self._limit = limit
         self._wake = asyncio.Event()
-        self._alarm: asyncio.TimerHandle | None = None  # kept from wait to wait, as most deadlines are those of the last wait
+        self._alarm: asyncio.TimerHandle | None = None  # reused by later waits, as most of them have the same deadline
         self._deadline = 0.0
 
     def offer(self, change: Change) -> None:
-        """Queue `change` unless it was already part of what the reader started from."""
+        """Queue `change`, unless the start position of the reader already includes it."""
         if change.revision <= self._position:
             return
         selects = self.selects
@@ -138,14 +142,17 @@ class Subscription:
         self._wake.set()
 
     def close(self) -> None:
-        """Tell the reader that nothing more will come."""
+        """Tell the reader that no further changes follow."""
         self.closed = True
         if self._alarm is not None:
             self._alarm.cancel()
         self._wake.set()
 
     async def wait(self, now: float, deadline: float) -> None:
-        """Wait until something is pending, the subscription ends, or it is `deadline`; both times in seconds on one clock."""
+        """Wait until a change is queued, the subscription ends, or `deadline` is reached.
+
+        Both times are seconds of the same clock.
+        """
         if self.pending or self.closed or self.overrun:
             return
         self._wake.clear()
@@ -162,35 +169,35 @@ class Subscription:
 
 
 class Collection:
-    """All objects of one stored kind, sorted as etcd sorts its keys, and their recent history."""
+    """All objects of one stored kind in the key order of etcd, and their recent history."""
 
     def __init__(self, name: str, ring_size: int, oldest: int) -> None:
         self.name = name
         self.fields_of: Callable[[dict[str, Any]], Mapping[str, str]] = lambda _: _NOTHING
         self.items: dict[str, Stored] = {}
-        self.oldest = oldest  # changes after this revision are in the ring
+        self.oldest = oldest  # the ring contains the changes after this revision
         self.subscriptions: set[Subscription] = set()
         self._keys: list[str] = []
         self._ring: deque[Change] = deque()
         self._ring_size = ring_size
 
     def keys(self, namespace: str = "") -> list[str]:
-        """Sorted keys, of one namespace or of all."""
+        """Return the sorted keys of one namespace or of all."""
         if not namespace:
             return self._keys
         first = bisect.bisect_left(self._keys, namespace + "/")
         return self._keys[first : bisect.bisect_left(self._keys, namespace + "0", first)]  # "0" comes right after "/"
 
     def select(self, namespace: str = "") -> Iterator[Stored]:
-        """Current objects in key order, of one namespace or of all."""
+        """Yield the current objects in key order, of one namespace or of all."""
         items = self.items
         return (items[key] for key in self.keys(namespace))
 
     def at(self, revision: int, namespace: str = "") -> list[Stored]:
-        """The objects as they were at `revision`, in key order.
+        """Return the objects as they were at `revision`, in key order.
 
         Raises:
-            Compacted: the ring does not reach back that far.
+            Compacted: the ring does not contain that revision any more.
         """
         if revision < self.oldest:
             raise Compacted(self.oldest)
@@ -208,10 +215,10 @@ class Collection:
         return [items[key] for key in sorted(items) if key.startswith(prefix)]
 
     def since(self, revision: int) -> list[Change]:
-        """The changes after `revision`, oldest first.
+        """Return the changes after `revision`, oldest first.
 
         Raises:
-            Compacted: the ring does not reach back that far.
+            Compacted: the ring does not contain that revision any more.
         """
         if revision < self.oldest:
             raise Compacted(self.oldest)
@@ -224,10 +231,10 @@ class Collection:
         return found
 
     def subscribe(self, revision: int, position: int, selects: Callable[[Stored], bool] | None, limit: int) -> Subscription:
-        """Follow the changes after `revision`; `position` is the revision of the store, up to which history is replayed now.
+        """Subscribe to the changes after `revision`. `position` is the store's revision, up to which history is replayed at once.
 
         Raises:
-            Compacted: the ring does not reach back that far.
+            Compacted: the ring does not contain that revision any more.
         """
         missed = self.since(revision)
         subscription = Subscription(revision, selects, len(missed) + limit)
@@ -238,7 +245,7 @@ class Collection:
         return subscription
 
     def record(self, change: Change) -> None:
-        """Make `change` the newest of the history and of the current state."""
+        """Add `change` to the history and apply it to the current state."""
         key = change.current.key
         if change.kind is DELETED:
             del self.items[key]
@@ -252,39 +259,39 @@ class Collection:
             self.oldest = self._ring.popleft().revision
 
     def adopt(self, stored: Stored) -> None:
-        """Take over an object without history: at start, or when its kind reads it differently from now on."""
+        """Add an object without history: at the start, or when its kind is decoded differently from now on."""
         if stored.key not in self.items:
             bisect.insort(self._keys, stored.key)
         self.items[stored.key] = stored
 
     def compact(self, revision: int) -> None:
-        """Forget the changes up to `revision`."""
+        """Remove the changes up to `revision` from the history."""
         while self._ring and self._ring[0].revision <= revision:
             self._ring.popleft()
         self.oldest = max(self.oldest, revision)
 
     def changes(self) -> list[Change]:
-        """The history that is kept, oldest first."""
+        """Return the stored history, oldest first."""
         return list(self._ring)
 
 
 class Store:
-    """Every collection under one revision. With a journal, changes reach watchers and callers when they are safe in it."""
+    """All collections with one revision. With a journal, watchers and callers see changes only after they are stored durably."""
 
     def __init__(self, *, journal: Journal | None = None, revision: int = 1, ring_size: int = DEFAULT_RING_SIZE) -> None:
         self.revision = revision
         self.ring_size = ring_size
         self.listeners: list[Callable[[Collection, Change], None]] = []
         self.failure: Exception | None = None
-        self.broken = asyncio.Event()  # set with `failure`: nothing that is committed from now on would last
+        self.broken = asyncio.Event()  # set together with `failure`: no later commit would be durable
         self._start = revision
         self._journal = journal
         self._collections: dict[str, Collection] = {}
         self._unwritten: list[tuple[Collection, Change]] = []
-        self._waiting: list[asyncio.Future[None]] = []  # for the changes that are unwritten now
+        self._waiting: list[asyncio.Future[None]] = []  # waiters for the changes that are not written yet
 
     def collection(self, name: str) -> Collection:
-        """The collection of that name, made when it is new."""
+        """Return the collection of that name. A new one is created."""
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = Collection(name, self.ring_size, self._start)
@@ -292,11 +299,11 @@ class Store:
 
     @property
     def published(self) -> int:
-        """The revision up to which watchers were told everything: what is not in the journal yet comes later."""
+        """The revision up to which watchers have received everything. Later changes are not in the journal yet."""
         return self._unwritten[0][1].revision - 1 if self._unwritten else self.revision
 
     def begin_history(self) -> None:
-        """Let history start here: what was loaded and made so far has none."""
+        """Start the history at the present revision. The objects that were loaded and created so far have none."""
         self._start = self.revision
         for collection in self._collections.values():
             collection.compact(self.revision)
@@ -306,7 +313,10 @@ class Store:
         return list(self._collections.values())
 
     def put(self, collection: Collection, key: str, body: dict[str, Any]) -> Stored:
-        """Commit `body`, which is given away, under `key` as the next revision. The caller has checked for conflicts."""
+        """Commit `body` under `key` as the next revision. The store takes ownership of `body`.
+
+        The caller has checked for conflicts.
+        """
         previous = collection.items.get(key)
         self.revision += 1
         body["metadata"]["resourceVersion"] = str(self.revision)
@@ -315,7 +325,7 @@ class Store:
         return current
 
     def delete(self, collection: Collection, key: str, body: dict[str, Any] | None = None) -> Stored:
-        """Commit the removal of `key`; `body` is the last state to be told, by default the stored one. Returns that state."""
+        """Commit the deletion of `key`. Return the last state that watchers receive: `body`, by default the stored one."""
         previous = collection.items[key]
         body = previous.load() if body is None else body
         self.revision += 1
@@ -334,10 +344,10 @@ class Store:
         self._unwritten.append((collection, change))
 
     async def durable(self) -> None:
-        """Wait until everything committed so far is in the journal.
+        """Wait until all commits so far are in the journal.
 
         Raises:
-            Exception: what the journal failed with.
+            Exception: the error of the journal.
         """
         if self._unwritten:
             waiter = asyncio.get_running_loop().create_future()
@@ -345,7 +355,7 @@ class Store:
             await waiter
 
     def flush(self) -> None:
-        """Write what is unwritten as one transaction, then tell watchers and waiting callers."""
+        """Write all unwritten changes in one transaction, then notify watchers and waiting callers."""
         batch, waiting = self._unwritten, [each for each in self._waiting if not each.done()]
         if not batch or self._journal is None:
             return
@@ -355,7 +365,7 @@ class Store:
                 (collection.name, change.current.key, change.revision, None if change.kind is DELETED else change.current.data)
                 for collection, change in batch
             )
-        except Exception as error:  # noqa: BLE001 - whoever waits gets it, and the server stops
+        except Exception as error:  # noqa: BLE001 - raised to the waiting callers, and the server stops
             self.failure = error
             self.broken.set()
             for waiter in waiting:
@@ -372,18 +382,18 @@ class Store:
         for listener in self.listeners:
             try:
                 listener(collection, change)
-            except Exception:  # noqa: BLE001 - the write is done; who follows it must not undo the others
+            except Exception:  # noqa: BLE001 - the write is committed; a failing listener must not affect the others
                 _log.exception("listener.failed: collection=%s key=%s", collection.name, change.current.key)
 
 
 def make_stored(collection: Collection, key: str, revision: int, body: dict[str, Any]) -> Stored:
-    """The stored form of `body`, whose resourceVersion is already set."""
+    """Return the stored form of `body`, whose resourceVersion is already set."""
     metadata = body["metadata"]
     owners = metadata.get("ownerReferences")
     return Stored(
         key,
         revision,
-        bytes(memoryview(orjson.dumps(body))),  # a copy of its very length: what orjson returns keeps a buffer of 8 KiB
+        bytes(memoryview(orjson.dumps(body))),  # a copy of exact size: orjson's result keeps a buffer of 8 KiB
         uid=metadata.get("uid", ""),
         labels=metadata.get("labels") or _NOTHING,
         fields=collection.fields_of(body),

@@ -1,1 +1,1 @@
-"""What each request does: reads, writes, deletes, watches, subresources, discovery."""
+"""The handlers of requests: reads, writes, deletes, watches, subresources, discovery."""

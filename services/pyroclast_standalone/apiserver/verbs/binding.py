@@ -1,4 +1,4 @@
-"""Binding: how a scheduler gives a pod to a node."""
+"""The binding subresource, with which a scheduler binds a pod to a node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Binder:
         self._writer = writer
 
     async def bind(self, context: Context, _resource: Resource) -> Answer:
-        """POST of a Binding to a pod or to the collection of bindings; copies its labels and annotations to the pod."""
+        """Handle the POST of a Binding to a pod or to the collection of bindings. Copy its labels and annotations to the pod."""
         body = bodies.decode(context, self._bindings.strategy)
         metadata = body.get("metadata") or {}
         if metadata.get("namespace", context.info.namespace) != context.info.namespace:

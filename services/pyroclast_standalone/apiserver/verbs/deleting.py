@@ -1,4 +1,4 @@
-"""Deletion: preconditions, grace, finalizers, cascades; of one object or of a selection."""
+"""Deletion of one object or of selected objects: preconditions, grace periods, finalizers and cascades."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _DEFAULT_GRACE: Final = 30
 
 @dataclass(slots=True)
 class DeleteOptions:
-    """How to delete. `grace` in seconds, None for the kind's default; `orphan` is the old spelling of two policies."""
+    """The options of a deletion. `grace` is in seconds, None for the kind's default.
+
+    `orphan` is the older field for two policies.
+    """
 
     grace: int | None = None
     policy: str = ""
@@ -45,10 +48,10 @@ class DeleteOptions:
 
 
 def read_options(context: Context) -> DeleteOptions:
-    """The options in the body, or where there is none in the query.
+    """Return the options in the body, or in the query if there is no body.
 
     Raises:
-        StatusError: unreadable or contradicting options.
+        StatusError: the options are invalid or contradictory.
     """
     if context.body:
         raw = _body_options(context)
@@ -67,10 +70,10 @@ def read_options(context: Context) -> DeleteOptions:
 
 
 def options_of(raw: dict[str, Any]) -> DeleteOptions:
-    """The options as they are in a body.
+    """Parse the options of a body.
 
     Raises:
-        StatusError: 422, contradicting options.
+        StatusError: 422, the options are contradictory.
     """
     preconditions = raw.get("preconditions") or {}
     options = DeleteOptions(
@@ -119,7 +122,7 @@ class Deleter:
         self._store = writer.store
 
     async def delete(self, context: Context, resource: Resource) -> Answer:
-        """DELETE of one object."""
+        """Handle the DELETE of one object."""
         options = read_options(context)
         key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
         shown, is_gone = await self.delete_key(context, resource, key, options)
@@ -130,7 +133,7 @@ class Deleter:
         return object_answer(context, resource, shown, code)
 
     async def delete_collection(self, context: Context, resource: Resource) -> Answer:
-        """DELETE of everything that is selected; answers the list of what was there."""
+        """Handle the DELETE of the selected objects. The answer is the list of these objects."""
         options = read_options(context)
         check_list_options(context.query)
         _, after = place_of(context.query)
@@ -158,9 +161,9 @@ class Deleter:
         is_collection: bool = False,
         is_admitted: bool = False,
     ) -> tuple[Stored | dict[str, Any], bool]:
-        """Delete the object under `key`, or mark it; what to show, and whether it is gone.
+        """Delete the object under `key`, or mark it as deleted. Return the object for the answer, and whether it was removed.
 
-        `is_admitted` says that admission has had its say, on what the deletion is a part of.
+        With `is_admitted`, admission has already reviewed the operation of which the deletion is a part.
         """
         while True:
             current = resource.collection.items.get(key)
@@ -215,7 +218,7 @@ class Deleter:
     def _delete_later(
         self, resource: Resource, current: Stored, body: dict[str, Any], options: DeleteOptions
     ) -> tuple[Stored | dict[str, Any], bool]:
-        """A namespace or a definition says that it goes; its controller removes it when what is in it, or of it, is gone."""
+        """Mark a namespace or a definition as deleted. The controller of the kind removes the object after its content."""
         metadata = body["metadata"]
         if "deletionTimestamp" in metadata:
             return current, False
@@ -234,7 +237,7 @@ class Deleter:
 
 
 def release(store: Store, collection: Collection, key: str, body: dict[str, Any], finalizer: str) -> None:
-    """Take away the finalizer that holds an object that is being deleted; without others it goes."""
+    """Remove a finalizer of a deleted object. Without other finalizers, the object is removed."""
     before = body["metadata"].get("finalizers") or []
     kept = [each for each in before if each != finalizer]
     if not kept:
@@ -245,10 +248,10 @@ def release(store: Store, collection: Collection, key: str, body: dict[str, Any]
 
 
 def check_preconditions(resource: Resource, current: Stored, options: DeleteOptions) -> None:
-    """See that the object is the one that is meant.
+    """Check the preconditions of a deletion.
 
     Raises:
-        StatusError: 409, it is another one, or it has changed.
+        StatusError: 409, the object is another one, or has changed.
     """
     if options.uid and options.uid != current.uid:
         why = (
@@ -265,7 +268,10 @@ def check_preconditions(resource: Resource, current: Stored, options: DeleteOpti
 
 
 def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now: float) -> tuple[bool, bool]:
-    """Set the times of a graceful deletion; whether it is one, and whether one is already under way that this cannot shorten."""
+    """Set the times of a graceful deletion.
+
+    Return whether it is graceful, and whether an earlier graceful deletion continues because this one cannot shorten it.
+    """
     metadata = body["metadata"]
     if "deletionTimestamp" in metadata:
         before = metadata.get("deletionGracePeriodSeconds")
@@ -298,7 +304,10 @@ def _grace(resource: Resource, body: dict[str, Any], options: DeleteOptions, now
 
 
 def _choose_finalizers(resource: Resource, metadata: dict[str, Any], options: DeleteOptions) -> None:
-    """Let the options decide whether dependents are orphaned, deleted first, or later; else what is already chosen stays."""
+    """Set the finalizers that orphan the dependents or delete them first, by the options.
+
+    Without a policy they stay unchanged.
+    """
     if resource.collection.name == "events":
         return
     finalizers: list[str] = metadata.get("finalizers") or []

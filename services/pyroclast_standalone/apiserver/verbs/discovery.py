@@ -1,4 +1,4 @@
-"""Discovery documents, legacy and aggregated, made anew only when the served resources change."""
+"""Discovery documents, legacy and aggregated, cached until the served resources change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Discovery", "Document"]
 
 
 class Document:
-    """A finished answer: bytes, their ETag and content type."""
+    """A complete answer: bytes with their ETag and content type."""
 
     __slots__ = ("body", "content_type", "etag")
 
@@ -25,10 +25,10 @@ class Document:
 
 
 class Discovery:
-    """Answers `/api`, `/apis` and what is below them up to the group-version."""
+    """Answers `/api`, `/apis`, and the documents of groups and group-versions."""
 
     def __init__(self, registry: Registry) -> None:
-        self.address = ""  # host and port that clients are told
+        self.address = ""  # host and port for clients
         self._registry = registry
         self._generation = -1
         self._made: dict[tuple[str, ...], Document] = {}
@@ -40,7 +40,7 @@ class Discovery:
         return self._made.get(key)
 
     def aggregated(self, root: str, version: str) -> Document:
-        """`APIGroupDiscoveryList` of the core group (`root` is `api`) or of all others (`apis`)."""
+        """Return the `APIGroupDiscoveryList` of the core group (`root` is `api`) or of all other groups (`apis`)."""
         found = self._cached("aggregated", root, version)
         if found is None:
             groups = [""] if root == "api" else [group for group in self._registry.groups() if group]
@@ -68,7 +68,7 @@ class Discovery:
         }
 
     def legacy(self, *path: str) -> Document | None:
-        """The plain document of `api`, `apis`, `apis/GROUP` or a group-version; None when there is no such thing."""
+        """Return the legacy document of `api`, `apis`, `apis/GROUP` or a group-version. None when it does not exist."""
         found = self._cached("legacy", *path)
         if found is None:
             body = self._legacy(path)
@@ -116,14 +116,14 @@ def _group(name: str, versions: list[str]) -> dict[str, Any]:
 
 
 def _kind(resource: Resource, kind: str, group: str = "", version: str = "") -> dict[str, str]:
-    """Response kind; built-in resources leave group and version empty where they are their own."""
+    """Return the response kind. Built-in resources omit group and version if these are their own."""
     if resource.is_custom and not group:
         group, version = resource.group, resource.version
     return {"group": group, "version": version, "kind": kind}
 
 
 def _common(resource: Resource) -> dict[str, Any]:
-    """What both forms of discovery say at the end."""
+    """Return the last fields of both forms of discovery."""
     strategy = resource.strategy
     lists = {"verbs": strategy.verbs, "shortNames": strategy.short_names, "categories": strategy.categories}
     return {name: list(values) for name, values in lists.items() if values or name == "verbs"}

@@ -1,4 +1,4 @@
-"""From a request to the handler that answers it."""
+"""Dispatches each request to its handler."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Dispatcher:
         self._subresources = subresources
 
     async def answer(self, context: Context, method: str) -> Answer | Streamed:
-        """The answer to a request for a resource; writes are safe in the journal before it is given.
+        """Return the answer to a request for a resource. A write is in the journal before its answer is returned.
 
         Raises:
-            StatusError: it is refused.
+            StatusError: the request is rejected.
         """
         resource = self._resource(context)
         if resource.warning:
@@ -54,7 +54,7 @@ class Dispatcher:
         return answer
 
     def _resource(self, context: Context) -> Resource:
-        """The resource of the path, which must be one that this path may have."""
+        """Return the resource of the path, after checking that the path is valid for it."""
         info = context.info
         resource = self._registry.find(info.group, info.version, info.resource)
         if resource is None:
@@ -124,7 +124,7 @@ class Dispatcher:
 
 
 def _no_subresource(resource: Resource, name: str, subresource: str) -> status.StatusError:
-    """404; who would scale a kind whose replicas are those of the items of a list is told which."""
+    """Return the 404 error. For a kind whose replicas are fields of list items, the message names these fields."""
     error = status.not_found(resource.group, resource.plural, name)
     source = resource.strategy.schema.source
     spec = (source.get("properties") or {}).get("spec") or {}
@@ -135,7 +135,7 @@ def _no_subresource(resource: Resource, name: str, subresource: str) -> status.S
 
 
 def _replicas(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Paths of the numbers of replicas in a schema."""
+    """Yield the paths of the numbers of replicas in a schema."""
     for field, inner in (schema.get("properties") or {}).items():
         if field == "replicas" and inner.get("type") == "integer":
             yield f"{path}.replicas"

@@ -1,4 +1,4 @@
-"""What is served beside resources: version, health, discovery, OpenAPI."""
+"""The non-resource endpoints: version, health, discovery, OpenAPI."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEALTH: Final = {"/healthz", "/livez", "/readyz"}
 
 
 class Endpoints:
-    """Answers paths that are no resources."""
+    """Answers requests for non-resource paths."""
 
     def __init__(self, registry: Registry, discovery: Discovery) -> None:
         self._registry = registry
@@ -34,10 +34,10 @@ class Endpoints:
         self._generation = -1
 
     def answer(self, context: Context) -> Answer:
-        """The answer to a GET.
+        """Return the answer to a GET.
 
         Raises:
-            StatusError: there is no such path, or nothing acceptable.
+            StatusError: the path does not exist, or no acceptable form is available.
         """
         path = context.info.path
         parts = [part for part in path.split("/") if part]
@@ -134,7 +134,7 @@ class Endpoints:
                 return None
 
     def _hash(self, group: str, version: str) -> str:
-        """What changes whenever the document of the group-version does."""
+        """Return a hash that changes with the document of the group-version."""
         resources = self._registry.resources(group, version)
         schemas = [_schema_of(each) if each.is_custom else None for each in resources]
         content = orjson.dumps([VERSION, [each.plural for each in resources], schemas], option=orjson.OPT_SORT_KEYS)

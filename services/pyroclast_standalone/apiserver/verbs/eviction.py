@@ -1,4 +1,4 @@
-"""Eviction: deletion of a pod that says on the pod why it goes. Disruption budgets are stored and not counted."""
+"""The eviction subresource: deletes a pod after adding a condition with the reason. PodDisruptionBudgets are not enforced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Evictor:
         self._deleter = Deleter(writer)
 
     async def evict(self, context: Context, resource: Resource) -> Answer:
-        """POST of an Eviction."""
+        """Handle the POST of an Eviction."""
         context.check_options()
         body = bodies.decode(context, _KIND)
         name, namespace = context.info.name, context.info.namespace
@@ -54,7 +54,7 @@ class Evictor:
         return json_answer(status.success(201), 201)
 
     def _mark(self, key: str) -> None:
-        """Say on the pod why it goes."""
+        """Add the condition DisruptionTarget to the pod."""
         stored = self._pods.collection.items[key]
         pod = stored.load()
         conditions = pod.setdefault("status", {}).setdefault("conditions", [])

@@ -1,4 +1,4 @@
-"""GET of objects and lists: which revision, which page."""
+"""GET of objects and lists: the revision and the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pyroclast_standalone.apiserver.storage.store import Compacted, Store, Store
 
 __all__ = ["Reader", "check_list_options", "place_of", "revision_of"]
 
-_FUTURE_SECONDS: Final = 3.0  # how long a read waits for a revision that is still to come
+_FUTURE_SECONDS: Final = 3.0  # seconds for which a read waits for a future revision
 _POLL_SECONDS: Final = 0.02
 _EXPIRED_PAGE: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
@@ -32,10 +32,10 @@ _EXPIRED_PAGE: Final = (
 
 
 def revision_of(text: str) -> int:
-    """The revision in a `resourceVersion` parameter, 0 when empty.
+    """Return the revision in a `resourceVersion` parameter, 0 when it is empty.
 
     Raises:
-        ValueError: not a number; the text is that of the API.
+        ValueError: the value is not a number. The message is that of the API.
     """
     if not text:
         return 0
@@ -45,13 +45,13 @@ def revision_of(text: str) -> int:
 
 
 class Reader:
-    """Answers get and list from the store."""
+    """Answers get and list requests from the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def get(self, context: Context, resource: Resource) -> Answer:
-        """One object."""
+        """Answer with one object."""
         found = self.find(resource, context.info.namespace, context.info.name)
         text = context.query.text("resourceVersion")
         if text:
@@ -65,12 +65,12 @@ class Reader:
         return object_answer(context, resource, found)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Stored | None:
-        """The stored object, None when it is missing."""
+        """Return the stored object. None when it does not exist."""
         key = f"{namespace}/{name}" if resource.namespaced else name
         return resource.collection.items.get(key)
 
     async def list(self, context: Context, resource: Resource) -> Answer:
-        """A list, whole or a page of it."""
+        """Answer with a whole list or a page."""
         query = context.query
         check_list_options(query)
         chosen = selection(query, resource, context.info.namespace)
@@ -90,7 +90,7 @@ class Reader:
         return self._page(context, resource, chosen, limit, revision=self._store.revision, after="")
 
     async def _reach(self, revision: int) -> None:
-        """Wait for `revision`, or fail with 504 after some seconds."""
+        """Wait for `revision`. Raise a 504 error after some seconds."""
         waited = 0.0
         while self._store.revision < revision:
             if waited >= _FUTURE_SECONDS:
@@ -135,10 +135,10 @@ class Reader:
 
 
 def place_of(query: Query) -> tuple[int, str]:
-    """Which revision a list is about (0 for any), and the key after which it goes on.
+    """Return the revision of a list (0 for any), and the key after which the list continues.
 
     Raises:
-        StatusError: 400, version or token cannot be read.
+        StatusError: 400, the version or the token is invalid.
     """
     if token := query.text("continue"):
         return _decode_token(token)
@@ -153,7 +153,7 @@ def _list_revision(text: str) -> int:
 
 
 def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list[Stored], int]:
-    """The first `limit` selected items (all where it is not positive), and how many items come after them, selected or not."""
+    """Return the first `limit` selected items (all if it is not positive), and the number of all items after them."""
     if not chosen.is_selective:
         return (list(items[:limit]), max(0, len(items) - limit)) if limit > 0 else (list(items), 0)
     page: list[Stored] = []
@@ -166,10 +166,10 @@ def _first(items: Sequence[Stored], chosen: Selection, limit: int) -> tuple[list
 
 
 def check_list_options(query: Query, *, watch: bool = False) -> None:
-    """Refuse list parameters that cannot be read, and combinations that make no sense.
+    """Reject invalid list parameters and invalid combinations.
 
     Raises:
-        StatusError: 400 or 422, naming each parameter.
+        StatusError: 400 or 422. The message names each parameter.
     """
     for name in ("limit", "timeoutSeconds"):
         query.number(name)

@@ -1,4 +1,4 @@
-"""Pod logs: asked of the node that runs the pod, where its `status` says that its agent listens, and passed on as they come."""
+"""Pod logs: requested from the endpoint in the status of the pod's node, and streamed to the client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pyroclast_standalone.apiserver.storage.registry import Registry
 
 __all__ = ["Logs", "container_of"]
 
-_ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no names in any DNS
+_ADDRESS_TYPES: Final = ("InternalIP", "ExternalIP", "Hostname")  # simulated nodes have no DNS names
 _FORWARDED: Final = ("follow", "previous", "sinceSeconds", "sinceTime", "tailLines", "limitBytes", "timestamps", "stream")
 _CONNECT_SECONDS: Final = 10.0
 
 
 class Logs:
-    """Fetches logs from node agents."""
+    """Reads logs from node agents."""
 
     def __init__(self, registry: Registry) -> None:
         self._pods = registry.require("", "v1", "pods").collection
@@ -30,13 +30,13 @@ class Logs:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Drop the connections to the nodes."""
+        """Close the connections to the nodes."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     async def answer(self, context: Context) -> Answer | Streamed:
-        """The log of a container, as text."""
+        """Return the log of a container as text."""
         info = context.info
         _check_options(context)
         stored = self._pods.items.get(f"{info.namespace}/{info.name}")
@@ -68,7 +68,7 @@ class Logs:
     async def _open(self, url: str) -> AsyncIterator[bytes]:
         if self._session is None:
             context = ssl.create_default_context()
-            context.check_hostname = False  # node agents show certificates of their own making, as kubelets do
+            context.check_hostname = False  # node agents have self-signed certificates, as kubelets do
             context.verify_mode = ssl.CERT_NONE
             timeout = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS)
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=timeout)
@@ -96,10 +96,10 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _check_options(context: Context) -> None:
-    """Refuse numbers that make no sense.
+    """Reject invalid numbers.
 
     Raises:
-        StatusError: 422, naming them.
+        StatusError: 422. The message names them.
     """
     faults: list[FieldError] = []
     for name, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
@@ -114,10 +114,10 @@ def _check_options(context: Context) -> None:
 
 
 def container_of(pod: dict[str, Any], wanted: str) -> str:
-    """The container whose log is meant.
+    """Return the container whose log is requested.
 
     Raises:
-        StatusError: it must be said which, or there is none of that name.
+        StatusError: the request must name a container, or the pod has no container of that name.
     """
     name = pod["metadata"]["name"]
     spec = pod["spec"]

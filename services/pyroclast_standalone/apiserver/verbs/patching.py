@@ -1,4 +1,4 @@
-"""The four kinds of patch, from a request body to the object they make of another."""
+"""The four types of patch: parses a request body to a function that patches an object."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _MAP: Final = "map[string]interface {}"
 
 
 def check_options(context: Context) -> None:
-    """Refuse parameters that do not fit the kind of patch.
+    """Reject parameters that are not valid for the type of patch.
 
     Raises:
-        StatusError: 422, naming them.
+        StatusError: 422. The message names them.
     """
     faults: list[FieldError] = []
     if context.content_type == APPLY:
@@ -42,7 +42,7 @@ def check_options(context: Context) -> None:
 
 
 def check_kind(context: Context, resource: Resource) -> None:
-    """Refuse a kind of patch that is not accepted here.
+    """Reject a type of patch that the resource does not support.
 
     Raises:
         StatusError: 415.
@@ -54,10 +54,10 @@ def check_kind(context: Context, resource: Resource) -> None:
 def patcher(
     context: Context, resource: Resource, now: str, subresource: str
 ) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
-    """What turns the present object (None when it is missing: apply makes it) into the patched one, decoded.
+    """Return a function from the present object to the patched and decoded one. For apply, a missing object is None.
 
     Raises:
-        StatusError: it cannot be read.
+        StatusError: the patch cannot be parsed.
     """
     try:
         match context.content_type:
@@ -100,7 +100,7 @@ def patcher(
 
 
 def _parsed(context: Context, *, prefix: str = "error decoding patch: ") -> tuple[Any, list[str]]:
-    """The value in the body, and a sentence for each field that is given twice."""
+    """Return the value in the body, and a sentence for each duplicate field."""
     try:
         return strict.parse_json(context.body, duplicates=context.field_validation != "Ignore")
     except DocumentError as error:
@@ -123,14 +123,14 @@ def _decoded(
     shown: str = "",
     problems: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The patched object in the form of its kind; what is wrong with it and with the patch is told about field `patch`.
+    """Decode the patched object. Faults of the object and the patch are reported for the field `patch`.
 
-    Parts that the patch left as they are in `live` are in form already.
+    Parts that equal those of `live` are normalised already.
     """
     if not isinstance(document, dict):
         raise status.invalid("", "", "", [invalid("patch", document, "json: cannot unmarshal into Go value of type map")])
     before = orjson.dumps(document)
-    result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with themselves
+    result: dict[str, Any] = orjson.loads(before)  # patches share parts with the live object and with each other
 
     def refused(why: str) -> status.StatusError:
         return status.invalid("", "", "", [invalid("patch", shown or _shown(before, resource), why)])
@@ -164,24 +164,24 @@ def _decoded(
 
 
 def _untouched(document: Mapping[str, Any], live: Mapping[str, Any]) -> list[str]:
-    """The fields of a patched object that are those of the object as it was."""
+    """Return the fields that the patch did not change."""
     return [name for name, part in document.items() if part is not None and part is live.get(name)]
 
 
 def _configuration(body: bytes) -> tuple[Any, list[str]]:
-    """The applied configuration: YAML, which most clients write as JSON; and a sentence for each key that is given twice."""
+    """Parse the applied configuration, which is YAML or, from most clients, JSON. Also return a sentence per duplicate key."""
     if body.lstrip()[:1] == b"{":
         with contextlib.suppress(DocumentError):
             value, twice = strict.parse_json(body)
             if not twice:
                 return value, []
-    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - few send it
+    from pyroclast_standalone.apiserver.documents import yaml  # noqa: PLC0415 - rarely sent
 
     return yaml.parse_yaml(body)
 
 
 def _shown(data: bytes, resource: Resource) -> str:
-    """The object as an error shows it: sorted as the server's own maps are."""
+    """Return the object as error messages show it: with sorted keys."""
     document = orjson.loads(data)
     if resource.is_custom:
         return orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -228,7 +228,7 @@ def _apply(context: Context, resource: Resource, now: str, subresource: str) -> 
 
 
 def _tell_twice(context: Context, problems: Sequence[str]) -> None:
-    """Refuse or tell keys of a configuration that are given twice, as the request wants it."""
+    """Reject or report duplicate keys of a configuration, as the request's field validation demands."""
     if problems and context.field_validation == "Strict":
         lines = "\n".join(f"  {problem}" for problem in problems)
         raise status.bad_request(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n{lines}")

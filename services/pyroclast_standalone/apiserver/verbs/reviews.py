@@ -1,4 +1,4 @@
-"""Reviews: requests that are only answered. May I, who am I, is this token good."""
+"""Reviews, which are answered but not stored: access, user and token reviews."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Reviews"]
 
 
 class Reviews:
-    """Fills in the status of a review."""
+    """Computes the status of a review."""
 
     def __init__(self, authorizer: Authorizer, authenticator: Authenticator) -> None:
         self._authorizer = authorizer
         self._authenticator = authenticator
 
     def check(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Refuse a review that does not say what is to be told, or about whom.
+        """Reject a review with missing fields.
 
         Raises:
-            StatusError: 400 or 422, naming the fields.
+            StatusError: 400 or 422. The message names the fields.
         """
         spec, metadata = body.get("spec") or {}, body["metadata"]
         match kind:
@@ -45,7 +45,7 @@ class Reviews:
                 pass
 
     def answer(self, context: Context, kind: str, body: dict[str, Any]) -> dict[str, Any]:
-        """`body` with its status."""
+        """Return `body` with its status."""
         spec = body.get("spec") or {}
         match kind:
             case "SelfSubjectReview":

@@ -1,4 +1,4 @@
-"""Scale: replicas of any kind that has them, in one shape."""
+"""The scale subresource: the replicas of any kind in one form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pyroclast_standalone.apiserver.verbs.write import Change, Writer, check_pla
 
 __all__ = ["Scales"]
 
-_UNSET: Final = -(2**31)  # replicas that a custom resource does not tell
+_UNSET: Final = -(2**31)  # marks replicas that a custom resource does not set
 _NO_FORMER_OWNER: Final = (
     "failed to create manager for existing fields: failed to convert live object (/; autoscaling/v1, Kind=Scale) to proper "
     "version: request to convert CR to an invalid group/version: autoscaling/v1"
@@ -29,14 +29,14 @@ _STRATEGY: Final = BuiltinStrategy(Builtin("autoscaling", "v1", "scales", "Scale
 
 
 class Scales:
-    """Reads and writes Scale objects over others."""
+    """Reads and writes Scale objects of other objects."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._scales = Resource.of(_STRATEGY, writer.store.collection("scales.autoscaling"))
 
     async def answer(self, context: Context, resource: Resource, method: str) -> Answer:
-        """GET, PUT or PATCH of a scale."""
+        """Handle GET, PUT or PATCH of a scale."""
         key = f"{context.info.namespace}/{context.info.name}" if resource.namespaced else context.info.name
         stored = resource.collection.items.get(key)
         if method not in {"GET", "PUT", "PATCH"}:
@@ -73,7 +73,7 @@ class Scales:
         return json_answer(self._of(resource, shown if isinstance(shown, dict) else shown.load()))
 
     def _scaled(self, context: Context, resource: Resource, live: dict[str, Any], change: Change) -> dict[str, Any]:
-        """`live` as it is after its Scale was changed."""
+        """Return `live` after its Scale was changed."""
         path, owners = _paths(resource)[0], live["metadata"].get("managedFields")
         scale = self._of(resource, live)
         entries = scale_owners.of_scale(owners, resource.api_version, path)
@@ -99,7 +99,7 @@ class Scales:
         return {**_with(live, path, replicas), "metadata": metadata}
 
     def _of(self, resource: Resource, body: dict[str, Any]) -> dict[str, Any]:
-        """The Scale of an object."""
+        """Return the Scale of an object."""
         metadata = body["metadata"]
         spec_path, status_path, selector_path = _paths(resource)
         kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -120,7 +120,7 @@ class Scales:
 
 
 def _paths(resource: Resource) -> tuple[str, str, str]:
-    """Paths of the wished replicas, the present ones, and the selector."""
+    """Return the paths of the desired replicas, the present replicas, and the selector."""
     declared = getattr(resource.strategy, "scale", None)
     if declared:
         return declared["specReplicasPath"], declared["statusReplicasPath"], declared.get("labelSelectorPath", "")
@@ -128,7 +128,7 @@ def _paths(resource: Resource) -> tuple[str, str, str]:
 
 
 def _at(body: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON
-    """The value at `path`; None where there is nothing."""
+    """Return the value at `path`. None when it is missing."""
     value: Any = body
     for step in path.strip(".").split("."):
         value = value.get(step) if isinstance(value, dict) else None
@@ -136,7 +136,7 @@ def _at(body: dict[str, Any], path: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
-    """A copy of `body` with `replicas` at `path`; only what is on the way is copied."""
+    """Return a copy of `body` with `replicas` at `path`. Only the objects on the path are copied."""
     first, *rest = path.strip(".").split(".")
     if not rest:
         return {**body, first: replicas}
@@ -144,7 +144,7 @@ def _with(body: dict[str, Any], path: str, replicas: int) -> dict[str, Any]:
 
 
 def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
-    """The Scale in the body; of that of a custom resource the real server says no more than that it is none."""
+    """Decode the Scale in the body. For a custom resource, the error message has no details, as in kube-apiserver."""
     try:
         return bodies.decode(context, _STRATEGY)
     except status.StatusError as error:
@@ -154,7 +154,7 @@ def _decoded(context: Context, resource: Resource) -> dict[str, Any]:
 
 
 def _check(context: Context, resource: Resource, replicas: int) -> None:
-    """See that the wished scale is one."""
+    """Check the requested scale."""
     if resource.is_custom:
         if replicas == _UNSET:
             raise status.bad_request(f'the spec replicas field "{_paths(resource)[0]}" cannot be empty')

@@ -1,4 +1,4 @@
-"""Subresources besides status: scale, binding, eviction, log, token, finalize, approval; and reviews, which have no objects."""
+"""Subresources besides status: scale, binding, eviction, log, token, finalize, approval. Also reviews, which are not stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STREAMING: Final = {"attach", "exec", "portforward", "proxy"}
 
 
 class Subresources:
-    """Answers them."""
+    """Answers requests for subresources."""
 
     def __init__(
         self, store: Store, registry: Registry, writer: Writer, *, reviews: Reviews, signer: TokenSigner, logs: Logs
@@ -42,7 +42,7 @@ class Subresources:
         self._logs = logs
 
     async def answer(self, context: Context, resource: Resource, method: str) -> Any:  # noqa: ANN401 - an answer or a stream
-        """The answer to a request for a subresource."""
+        """Return the answer to a request for a subresource."""
         name = context.info.subresource
         if name in _STREAMING:
             raise self._not_streamed(context, resource)
@@ -64,7 +64,7 @@ class Subresources:
         raise status.method_not_allowed()
 
     async def review(self, context: Context, resource: Resource) -> Answer:
-        """The answer to the POST of a kind that is not stored."""
+        """Answer the POST of a kind that is not stored."""
         if resource.kind == "Binding":
             return await self._binder.bind(context, resource)
         body = bodies.decode(context, resource.strategy)
@@ -81,7 +81,7 @@ class Subresources:
         return json_answer(self._reviews.answer(context, resource.kind, body), 201)
 
     def _not_streamed(self, context: Context, resource: Resource) -> status.StatusError:
-        """Why there is no connection to a container: no pod, no node, or no kubelet that would take it."""
+        """Return the reason why no connection to a container is possible: no pod, no node, or no kubelet for it."""
         stored = resource.collection.items.get(_key(context, resource))
         if stored is None:
             return status.not_found(resource.group, resource.plural, context.info.name)
@@ -93,7 +93,7 @@ class Subresources:
         return status.bad_request(f"{context.info.subresource} is not supported by the local server")
 
     async def _plain(self, context: Context, resource: Resource, method: str) -> Answer:
-        """A view of the whole object that may change only a part of it; which part the kind decides."""
+        """Handle a subresource that shows the whole object but changes only a part of it. The kind determines that part."""
         name = context.info.subresource
         if method == "GET":
             stored = resource.collection.items.get(_key(context, resource))
@@ -105,7 +105,7 @@ class Subresources:
         return object_answer(context, resource, shown, code)
 
     async def _finalize(self, context: Context, resource: Resource) -> Answer:
-        """The namespace controller's way to say that it is done."""
+        """Handle the finalize subresource, with which the namespace controller finishes a deletion."""
         code, shown = await self._writer.update(context, resource, "finalize")
         return object_answer(context, resource, shown, code)
 

@@ -1,4 +1,4 @@
-"""Tokens of service accounts, as they are asked for: for whom, for how long, bound to which object."""
+"""Token requests of service accounts: audience, lifetime, and bound object."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_SECONDS: Final = 2**32
 
 
 class TokenRequests:
-    """Answers them."""
+    """Answers token requests."""
 
     def __init__(self, writer: Writer, signer: TokenSigner) -> None:
         self._writer = writer
@@ -36,7 +36,7 @@ class TokenRequests:
         self._requests = Resource.of(_STRATEGY, writer.store.collection("tokenrequests.authentication.k8s.io"))
 
     async def answer(self, context: Context, resource: Resource) -> Answer:
-        """POST of a TokenRequest to a service account."""
+        """Handle the POST of a TokenRequest to a service account."""
         context.check_options()
         name, namespace = context.info.name, context.info.namespace
         body = bodies.decode(context, _KIND)
@@ -71,7 +71,7 @@ class TokenRequests:
         return json_answer(body, 201)
 
     def _bound_object(self, context: Context, reference: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The object that the token must not outlive."""
+        """Return the object to which the token is bound, or None."""
         if not reference:
             return None
         kind, name = reference.get("kind", ""), reference.get("name", "")

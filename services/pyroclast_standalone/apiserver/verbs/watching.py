@@ -1,7 +1,7 @@
-"""Watches: what a client sees of the changes of a collection, as chunks of lines.
+"""Watches: the changes of a collection as chunks of lines.
 
-An object was made JSON once, when it was committed; a watcher copies those bytes into its chunk, and whatever is pending
-goes out in one chunk.
+An object becomes JSON once, when it is committed. A watcher copies these bytes into its chunk, and all pending changes are sent
+in one chunk.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from pyroclast_standalone.apiserver.verbs.listing import check_list_options, rev
 __all__ = ["Watches"]
 
 _BOOKMARK_SECONDS: Final = 60.0
-_LAST_BOOKMARKS: Final = (2.0, 1.0)  # seconds before the end
+_LAST_BOOKMARKS: Final = (2.0, 1.0)  # seconds before the end of the watch
 _DEFAULT_TIMEOUT: Final = 1800.0
-_QUEUE_LIMIT: Final = 10_000  # changes that a slow reader may fall behind before it is told to start anew
-_CHUNK: Final = 100  # events per chunk: 400 kB of pods, so that many slow readers do not need much memory
+_QUEUE_LIMIT: Final = 10_000  # changes that a slow reader may have pending before it must list again
+_CHUNK: Final = 100  # events per chunk: 400 kB of pods, so that many slow readers need little memory
 _INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 class Watches:
-    """Opens watches over a store."""
+    """Opens watches of a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def open(self, context: Context, resource: Resource) -> AsyncIterator[bytes]:
-        """Chunks of whole lines until the watch ends. What is wrong with the request is raised before the first chunk.
+        """Return chunks of whole lines until the watch ends. Faults of the request are raised before the first chunk.
 
         Raises:
-            StatusError: bad parameters.
+            StatusError: a parameter is invalid.
         """
         query = context.query
         check_list_options(query, watch=True)
@@ -118,7 +118,7 @@ class Watches:
                     told = store.published
                     yield form.bookmark(told)
             if subscription.overrun:
-                return  # the client comes back, and is told when its revision is too old
+                return  # the client connects again, and learns then whether its revision is too old
             await subscription.wait(now, min(ends, next_mark))
             pending = subscription.pending
             while pending:
@@ -129,7 +129,7 @@ class Watches:
 
 
 class _Form:
-    """How a watcher wants its events: plain JSON in the stored version, or something made for it."""
+    """The form of a watcher's events: JSON in the stored version, or converted for the watcher."""
 
     def __init__(self, context: Context, resource: Resource) -> None:
         self._context = context
@@ -139,7 +139,7 @@ class _Form:
         self._has_columns = False
 
     def line(self, kind: str, item: Stored) -> bytes:
-        """The line that tells of `item`."""
+        """Return the line for `item`."""
         if self._is_plain:
             return _line(kind, item.data)
         body = served(self._resource, item)
@@ -151,7 +151,10 @@ class _Form:
         return _line(kind, orjson.dumps(body))
 
     def change(self, change: Change, selects: Callable[[Stored], bool] | None) -> bytes:
-        """The line of a change, which a selector may turn into an arrival or a departure; empty when it is about others."""
+        """Return the line for a change. A selector may turn it into an addition or deletion.
+
+        Empty when the object never matched.
+        """
         kind = change.kind
         if selects is not None:
             is_in = kind is not DELETED and selects(change.current)
@@ -165,7 +168,7 @@ class _Form:
         return self.line(kind, change.current)
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
-        """The line that tells how far the watcher has seen everything."""
+        """Return the line for a bookmark at `revision`."""
         metadata: dict[str, Any] = {"resourceVersion": str(revision)}
         if initial_events_end:
             metadata["annotations"] = {_INITIAL_EVENTS_END: "true"}
@@ -186,7 +189,7 @@ def _line(kind: str, data: bytes) -> bytes:
 
 
 def _departed(change: Change) -> Stored:
-    """The last state that was selected, with the revision at which it stopped being so."""
+    """Return the last matching state, with the revision at which it no longer matched."""
     previous = change.previous
     if previous is None:
         return change.current

@@ -1,8 +1,8 @@
-"""The write pipeline: create, update and patch, in the order in which the real server takes its steps.
+"""The write pipeline: create, update and patch, with the steps of kube-apiserver in the same order.
 
-decode → system fields of the request → managedFields → mutating admission → what the kind prepares → validation → validating
-admission → guards and commit. Between the last read of the store and the commit nothing waits. Where admission had to wait, the
-commit checks that the object is still the one that was read. If it is not, the change is made anew.
+decode → system fields of the request → managedFields → mutating admission → preparation by the kind → validation → validating
+admission → guards and commit. Nothing waits between the last read of the store and the commit. If admission had to wait, the
+commit checks that the object is still the version that was read. If it is not, the change starts again.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pyroclast_standalone.apiserver.verbs.listing import revision_of
 __all__ = ["Change", "Outcome", "Writer", "check_place", "check_uid"]
 
 Outcome = tuple[int, "Stored | dict[str, Any]"]
-"""HTTP code and the object to show: the stored one, or what would have been stored."""
+"""HTTP code, and the object for the answer: the stored object, or the unstored object of a dry run."""
 
 Change = Callable[["dict[str, Any] | None"], "dict[str, Any]"]
-"""Makes the wished object of the present one."""
+"""Returns the requested object for the present one."""
 
-_RETRIES: Final = 5  # of a change without precondition that others keep overtaking
+_RETRIES: Final = 5  # of a change without precondition when other writes are earlier
 _NAME_RETRIES: Final = 8
 
 
@@ -43,19 +43,19 @@ _SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
 class Writer:
-    """Creates and changes objects of any kind."""
+    """Creates and changes objects of all kinds."""
 
     def __init__(self, store: Store, admission: Admission, *, now: Callable[[], float] = time.time) -> None:
         self.store = store
         self.admission = admission
         self.now = now
-        self.finishers: dict[str, Callable[[dict[str, Any]], None]] = {}  # by collection: what a commit adds to an object
+        self.finishers: dict[str, Callable[[dict[str, Any]], None]] = {}  # by collection: changes an object before its commit
         self._rng = random.Random()  # noqa: S311 - names, not secrets
 
     # --- create -------------------------------------------------------------------------------------------------
 
     async def create(self, context: Context, resource: Resource) -> Outcome:
-        """POST to a collection."""
+        """Handle the POST to a collection."""
         context.check_options()
         document = bodies.decode(context, resource.strategy)
         return await self.create_document(context, resource, document, is_post=True)
@@ -63,7 +63,7 @@ class Writer:
     async def create_document(
         self, context: Context, resource: Resource, document: dict[str, Any], *, is_tracked: bool = False, is_post: bool = False
     ) -> Outcome:
-        """Create `document`; `is_tracked` when its managedFields are already right, `is_post` when it must be new."""
+        """Create `document`. `is_tracked` means that its managedFields are set. `is_post` means that the object must be new."""
         metadata = _metadata_of(document)
         if is_post and not resource.namespaced:
             metadata.pop("namespace", None)
@@ -126,7 +126,7 @@ class Writer:
     # --- update -------------------------------------------------------------------------------------------------
 
     async def update(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
-        """PUT of an object or of its status."""
+        """Handle the PUT of an object or of its status."""
         context.check_options()
         document = bodies.decode(context, resource.strategy)
         metadata = _metadata_of(document)
@@ -152,7 +152,7 @@ class Writer:
         )
 
     async def patch(self, context: Context, resource: Resource, subresource: str = "") -> Outcome:
-        """PATCH of an object or of its status; an apply patch may create it."""
+        """Handle the PATCH of an object or of its status. An apply patch may create the object."""
         patching.check_kind(context, resource)
         patching.check_options(context)
         key = _key(resource, context.info.namespace, context.info.name)
@@ -185,7 +185,7 @@ class Writer:
         is_put: bool = False,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> Outcome:
-        """Change the object under `key`; tried again up to `retries` times when somebody else was faster."""
+        """Change the object under `key`. After a conflict with another write, the change is tried again up to `retries` times."""
         for _ in range(retries + 1):
             outcome = await self._change_once(
                 context, resource, key, change, subresource=subresource, is_tracked=is_tracked, is_put=is_put, show=show
@@ -206,7 +206,7 @@ class Writer:
         is_put: bool,
         show: Callable[[dict[str, Any]], dict[str, Any]] | None,
     ) -> Outcome | None:
-        """None: somebody else was faster."""
+        """Try the change once. None when another write was earlier."""
         current = resource.collection.items.get(key)
         if current is None:
             raise status.not_found(resource.group, resource.plural, context.info.name)
@@ -242,7 +242,7 @@ class Writer:
     def _check_identity(
         self, context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any], *, is_put: bool
     ) -> str:
-        """See that the wish is about the present object; the resourceVersion that it wants to change."""
+        """Check that the request is for the present object. Return the resourceVersion that it requires."""
         if is_put:
             check_uid(context, resource, metadata, old)
         else:
@@ -257,7 +257,7 @@ class Writer:
     def _replace(
         self, resource: Resource, current: Stored, new: dict[str, Any], old: dict[str, Any], *, dry_run: bool
     ) -> Stored | dict[str, Any]:
-        """Commit `new` over `old` where it changes anything; an object that only waited for its last finalizer goes."""
+        """Commit `new` if it differs from `old`. A deleted object without remaining finalizers is removed."""
         if dry_run:
             return objectmeta.ordered(new, resource.kind, new["apiVersion"])
         new["metadata"].pop("selfLink", None)
@@ -290,7 +290,7 @@ class Writer:
         now: float,
         subresource: str = "",
     ) -> None:
-        """Note in `new` who owns which of its fields after this request."""
+        """Set the managedFields of `new` for this request."""
         managed_fields.track_update(
             new,
             old,
@@ -317,7 +317,7 @@ def _metadata_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -> str:
-    """The namespace of the object, which must be that of the path."""
+    """Return the namespace of the object, after checking that it equals that of the path."""
     wanted = context.info.namespace if resource.namespaced else ""
     given = metadata.get("namespace") or ""
     if resource.namespaced:
@@ -330,10 +330,10 @@ def _namespace(context: Context, resource: Resource, metadata: dict[str, Any]) -
 
 
 def check_place(context: Context, resource: Resource, metadata: dict[str, Any]) -> None:
-    """See that an object is sent to where it says it is.
+    """Check that the object's name and namespace equal those of the path.
 
     Raises:
-        StatusError: 400, another name or namespace.
+        StatusError: 400, the name or namespace differs.
     """
     _namespace(context, resource, metadata)
     _name_matches(context, metadata)
@@ -353,14 +353,14 @@ def _key(resource: Resource, namespace: str, name: str) -> str:
 
 
 def _mutated(review: Review) -> dict[str, Any]:
-    """The object after mutating admission, which has kept it in the form of its kind."""
+    """Return the object after mutating admission, which kept it normalised."""
     if review.body is None:
         raise TypeError("admission took the object away")
     return review.body
 
 
 def _date_conditions(document: dict[str, Any]) -> None:
-    """Say since when the conditions hold that a kind gives to its new objects."""
+    """Set the transition times of conditions that a kind sets in new objects."""
     status_of = document.get("status")
     for condition in (status_of.get("conditions") or ()) if isinstance(status_of, dict) else ():
         if condition.get("lastTransitionTime", "") is None:
@@ -368,7 +368,7 @@ def _date_conditions(document: dict[str, Any]) -> None:
 
 
 def _revision(metadata: dict[str, Any]) -> int:
-    """The version that a write is about, 0 for any."""
+    """Return the resourceVersion of a write, 0 for any."""
     try:
         return revision_of(str(metadata.get("resourceVersion") or ""))
     except ValueError as error:
@@ -381,10 +381,10 @@ def _modified(resource: Resource, key: str) -> status.StatusError:
 
 
 def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], old: dict[str, Any]) -> None:
-    """See that a write is about the object that has the name now.
+    """Check that a write is for the object that has the name now.
 
     Raises:
-        StatusError: 409, it has another uid.
+        StatusError: 409, the object has another UID.
     """
     wanted, info = metadata.get("uid"), context.info
     if wanted and wanted != old["uid"]:
@@ -394,7 +394,7 @@ def check_uid(context: Context, resource: Resource, metadata: dict[str, Any], ol
 
 
 def _goes_now(new: dict[str, Any], old: dict[str, Any]) -> bool:
-    """Whether this update took the last finalizer of an object that only waited for that."""
+    """Return whether this update removed the last finalizer of a deleted object."""
     if new["metadata"].get("finalizers") or old["metadata"].get("deletionGracePeriodSeconds") != 0:
         return False
     return new["kind"] != "Namespace" or not new.get("spec", {}).get("finalizers")

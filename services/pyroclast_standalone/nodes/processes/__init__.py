@@ -1,1 +1,1 @@
-"""Containers as real processes: `shim` runs one, `runtime` looks after all, `layout` says where their state lies."""
+"""Containers as real processes: `shim` runs one, `runtime` manages all, and `layout` defines the paths of their state."""

@@ -1,4 +1,4 @@
-"""Probes that really ask: HTTP and TCP. Those that run a command are the runtime's."""
+"""HTTP and TCP probes of processes. The runtime itself runs probes with a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ask"]
 
 
 async def ask(probe: records.Probe, container_ports: Mapping[str, int], pod_ip: str) -> ProbeResult:
-    """Carry out an `httpGet` or `tcpSocket` probe against the pod."""
+    """Run an `httpGet` or `tcpSocket` probe against the pod."""
     seconds = max(1, probe.timeout_seconds)
     if probe.http_get is not None:
         return await _http(probe.http_get, _port(probe.http_get, container_ports), pod_ip, seconds)

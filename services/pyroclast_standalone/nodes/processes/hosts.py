@@ -1,4 +1,4 @@
-"""What stands in a pod's /etc/hosts, so that processes find each other by the names that a cluster's DNS would answer. Pure."""
+"""The /etc/hosts of a pod, with which processes find each other by the names of a cluster's DNS. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Named = tuple[str, tuple[str, ...]]
 
 
 def names_of(address: str, *, hostname: str, subdomain: str, namespace: str) -> Named | None:
-    """The names under which other pods of the namespace know a pod; None without a subdomain, as DNS has none then either."""
+    """Return the address of a pod with its DNS names. None without a subdomain, for which DNS has no names either."""
     if not subdomain or not address:
         return None
     full = f"{hostname}.{subdomain}"
@@ -22,7 +22,7 @@ def names_of(address: str, *, hostname: str, subdomain: str, namespace: str) -> 
 
 
 def hosts_file(own: Named, others: Iterable[Named], aliases: Iterable[Mapping[str, Any]]) -> str:
-    """The file for a pod: its own address, its host aliases, and the other pods."""
+    """Return the file for a pod: its own address, its host aliases, and the other pods."""
     lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", _line(own)]
     lines += [_line((str(alias.get("ip")), tuple(alias.get("hostnames") or ()))) for alias in aliases]
     lines += [_line(named) for named in sorted(others)]

@@ -1,4 +1,4 @@
-"""Starts shims: what a container is to be given, and how this machine can keep its mounts and host name apart."""
+"""Starts shims: writes the specification of a container, and detects how this machine can isolate mounts and host names."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _LONGEST_HOSTNAME = 63
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Starts containers of one data directory.
+    """Starts the containers of one data directory.
 
     Attributes:
-        layout: where their files lie.
-        server: URL of the API server, for the variables by which pods find it.
-        isolation: what `find_isolation` found.
+        layout: the paths of their files.
+        server: the URL of the API server, for the variables of pods.
+        isolation: the result of `find_isolation`.
     """
 
     layout: Layout
@@ -39,14 +39,14 @@ class Launcher:
     isolation: str
 
     def launch(self, pod: records.Pod, container: records.Container, work: Workload, folder: Path) -> subprocess.Popen[bytes]:
-        """Start the shim of a container with its files in `folder`."""
+        """Start the shim of a container, with its files in `folder`."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "spec"
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             json.dump(self._specification(pod, container, work, folder), file)
         command = [sys.executable, "-I", "-S", str(_SHIM), str(path)]
         with (folder / "shim.log").open("ab") as output:
-            return subprocess.Popen(  # noqa: S603 - running what pods ask for is what this mode is for
+            return subprocess.Popen(  # noqa: S603 - this mode runs the commands of pods
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
@@ -86,7 +86,7 @@ class Launcher:
         return mounts
 
     def _source(self, pod: records.Pod, name: str, volume: Mapping[str, Any]) -> Path:
-        """The folder or file of this machine that a volume is."""
+        """Return the folder or file on this machine for a volume."""
         if "hostPath" in volume:
             return Path(volume["hostPath"]["path"])
         if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
@@ -99,7 +99,7 @@ class Launcher:
 
 
 def find_isolation() -> str:
-    """How processes can be given mounts and a host name here: as `root`, in a `user` namespace, or not at all (`none`)."""
+    """Return how processes can be isolated here: as `root`, in a `user` namespace, or not at all (`none`)."""
     if os.geteuid() == 0 and _can("unshare", "-mu", "true"):
         return "root"
     return "user" if _can("unshare", "-rmu", "true") else "none"
@@ -119,7 +119,7 @@ def _rewritten(text: str, mounts: Sequence[tuple[Path, str]]) -> str:
 
 
 def is_shim(pid: int) -> bool:
-    """Whether `pid` is still the shim it was: pids are used again."""
+    """Return whether `pid` is still a shim, because process ids are reused."""
     try:
         return str(_SHIM).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

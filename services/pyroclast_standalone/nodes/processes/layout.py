@@ -1,4 +1,4 @@
-"""Where the state of containers lies on disk: `DATA/pods/UID/` with volumes, and per container and start its files."""
+"""The paths of the state of containers: `DATA/pods/UID/` with volumes, and with the files of each start of each container."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Layout", "Outcome", "Running", "write_files"]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A process that was started; `shim` is the pid of its keeper."""
+    """A started process. `shim` is the process id of its shim."""
 
     pid: int
     shim: int
@@ -26,7 +26,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a process ended."""
+    """The end of a process."""
 
     code: int
     ended_at: float
@@ -39,33 +39,33 @@ class Layout:
     root: Path
 
     def pod(self, uid: str) -> Path:
-        """All of a pod."""
+        """Return the folder of a pod."""
         return self.root / "pods" / uid
 
     def volume(self, uid: str, name: str) -> Path:
-        """A volume, as a folder."""
+        """Return the folder of a volume."""
         return self.pod(uid) / "volumes" / name
 
     def claim(self, namespace: str, name: str) -> Path:
-        """What a PersistentVolumeClaim stands for: one folder for all pods that use it, which outlives them."""
+        """Return the folder of a PersistentVolumeClaim. All pods with the claim share it, and it is kept after their deletion."""
         return self.root / "claims" / namespace / name
 
     def run(self, uid: str, container: str, attempt: int) -> Path:
-        """The files of one start of a container: spec, log, state, exit."""
+        """Return the folder of one start of a container, with the files spec, log, state and exit."""
         return self.pod(uid) / "containers" / container / str(attempt)
 
     def running(self, uid: str, container: str, attempt: int) -> Running | None:
-        """The process of that start; None if none was started."""
+        """Return the process of that start. None if no process was started."""
         found = _read(self.run(uid, container, attempt) / "state")
         return None if found is None else Running(int(found["pid"]), int(found["shim"]), float(found["started_at"]))
 
     def outcome(self, uid: str, container: str, attempt: int) -> Outcome | None:
-        """How that start ended; None if it has not, or nobody could tell."""
+        """Return the end of that start. None if it has not ended or its end is unknown."""
         found = _read(self.run(uid, container, attempt) / "exit")
         return None if found is None else Outcome(int(found["code"]), float(found["ended_at"]))
 
     def lines(self, uid: str, container: str, attempt: int) -> list[LogLine] | None:
-        """What that start printed; None if there was none."""
+        """Return the output of that start. None if there was no such start."""
         try:
             text = (self.run(uid, container, attempt) / "log").read_bytes()
         except FileNotFoundError:
@@ -74,16 +74,16 @@ class Layout:
         return [(float(stamp), line.decode(errors="replace")) for stamp, _, line in parted]
 
     def termination_log(self, uid: str, container: str, attempt: int) -> Path:
-        """The file in which that start leaves its termination message."""
+        """Return the path of the termination message of that start."""
         return self.run(uid, container, attempt) / "termination-log"
 
     def forget(self, uid: str) -> None:
-        """Remove all of a pod."""
+        """Remove the folder of a pod."""
         shutil.rmtree(self.pod(uid), ignore_errors=True)
 
 
 def write_files(folder: Path, files: Mapping[str, File]) -> bool:
-    """Make `folder` hold exactly these files, each replaced in one step; whether anything changed."""
+    """Make `folder` contain exactly these files, each replaced atomically. Return whether any file changed."""
     changed = False
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {folder / name: file for name, file in files.items()}

@@ -1,4 +1,4 @@
-"""Termination messages: what a container leaves for whoever asks how it ended, as the kubelet takes it."""
+"""Termination messages of containers, by the rules of the kubelet."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_LOG_LINES: Final = 80
 
 
 def path_of(container: records.Container) -> str:
-    """Where the container finds the file for its message."""
+    """Return the path of the termination message inside the container."""
     return container.termination_message_path or _DEFAULT_PATH
 
 
 def message_of(container: records.Container, file: Path, exit_code: int, lines: Sequence[LogLine]) -> str:
-    """The message in `file`; with the policy for it, the end of the log where a container failed and left none."""
+    """Return the message in `file`. If a failed container left none and its policy allows it, return the end of the log."""
     try:
         with file.open("rb") as opened:
             message = opened.read(_MOST_BYTES).decode(errors="replace")

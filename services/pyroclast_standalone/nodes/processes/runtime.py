@@ -1,4 +1,4 @@
-"""Runs containers as processes of this machine, each under a shim that outlives us: a restart finds them again."""
+"""Runs containers as processes of this machine. Each has a shim that survives this process, so that a restart finds it again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = ["ProcessRuntime"]
 
 log = structlog.get_logger()
 
-_LOST_STATUS = 137  # of a container that vanished while nobody watched
+_LOST_STATUS = 137  # of a container that ended while no process observed it
 _START_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0
 _STOP_SECONDS = 5.0
@@ -45,7 +45,7 @@ _STOP_SECONDS = 5.0
 
 @dataclass(slots=True)
 class _Pod:
-    """A pod of which something runs, as it was last seen."""
+    """A pod with running containers, as it was last seen."""
 
     pod: records.Pod
     place: Place
@@ -57,12 +57,12 @@ class ProcessRuntime:
 
     Args:
         sources: reads ConfigMaps, Secrets and tokens.
-        place: where a pod with this IP runs, by the name of its node and its IP.
+        place: returns the place of a pod from the name of its node and its IP.
         root: the data directory.
-        server: URL of the API server, for the variables by which pods find it.
-        wake: called when something happened to a pod.
-        isolation: what `find_isolation` found.
-        now: seconds since the epoch.
+        server: the URL of the API server, for the variables of pods.
+        wake: called after an event of a pod.
+        isolation: the result of `find_isolation`.
+        now: returns the seconds since the epoch.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class ProcessRuntime:
         self._hooks: set[asyncio.Future[tuple[int, str]]] = set()
 
     async def refresh(self) -> None:
-        """Keep the volumes and hosts files of running pods up to date, until cancelled."""
+        """Update the volumes and hosts files of running pods until cancelled."""
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
             for uid, known in list(self._pods.items()):
                 try:
                     files = await resolved_volumes(known.pod, known.place, self._sources, with_tokens=True)
                 except ConfigurationError:
-                    continue  # what was deleted meanwhile stays as it was
+                    continue  # files of deleted objects stay unchanged
                 except KubeError as error:
                     log.warning("volumes.not_refreshed", pod=str(known.pod.key), error=str(error))
                     continue
@@ -100,7 +100,10 @@ class ProcessRuntime:
             self._write_hosts()
 
     async def close(self) -> None:
-        """End every container: whoever stops the nodes wants their processes to be gone. (After `kill -9` they go on.)"""
+        """End every container, because a stop of the nodes must also stop their processes.
+
+        After `kill -9` the containers continue.
+        """
         running = [(uid, name, attempt) for uid, known in self._pods.items() for name, attempt in known.executions]
         try:
             for signal_number in (signal.SIGTERM, signal.SIGKILL):
@@ -110,7 +113,7 @@ class ProcessRuntime:
                 while self._watched and self._now() < deadline:
                     await asyncio.sleep(0.05)
         finally:
-            for descriptor, process in self._watched.items():  # shims that do not tell of an end, or have not begun yet
+            for descriptor, process in self._watched.items():  # shims that do not report the end, or have not begun yet
                 self._unwatch(descriptor)
                 if process is not None:
                     process.kill()
@@ -118,7 +121,7 @@ class ProcessRuntime:
             self._watched.clear()
 
     async def start(self, pod: records.Pod, life: PodLife, container: ContainerLife) -> Execution:
-        """Start the shim of a container, unless it was started already and only its status did not get written."""
+        """Start the shim of a container, unless it was started already and only the pod's status was not written."""
         if self._layout.running(life.uid, container.name, container.restarts) is not None:
             return await self.resume(pod, life, container, self._now())
         place = self._place(pod.spec.node_name, life.pod_ip)
@@ -144,7 +147,7 @@ class ProcessRuntime:
         return execution
 
     async def resume(self, pod: records.Pod, life: PodLife, container: ContainerLife, started_at: float) -> Execution:
-        """Find a container again that an earlier process of ours started."""
+        """Resume a container that an earlier process started."""
         place = self._place(pod.spec.node_name, life.pod_ip)
         known = self._pods.setdefault(life.uid, _Pod(pod, place))
         execution = known.executions[container.name, container.restarts] = Execution(started_at)
@@ -197,13 +200,13 @@ class ProcessRuntime:
     async def lines(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, *, previous: bool
     ) -> Sequence[LogLine] | None:
-        """What the container has printed."""
+        """Return the output of the container."""
         del pod
         attempt = container.restarts - (1 if previous and container.retry_at is None else 0)
         return self._layout.lines(life.uid, container.name, attempt) if attempt >= 0 else None
 
     async def forget(self, uid: str) -> None:
-        """End what runs of a pod and remove its files."""
+        """Kill the containers of a pod and remove its files."""
         known = self._pods.pop(uid, None)
         for name, attempt in known.executions if known is not None else ():
             self._signal(uid, name, attempt, signal.SIGKILL)
@@ -220,7 +223,7 @@ class ProcessRuntime:
     async def _run_once(
         self, pod: records.Pod, life: PodLife, container: ContainerLife, command: list[str], seconds: float
     ) -> tuple[int, str]:
-        """Run a command as if in the container; its status and last line."""
+        """Run a command as if in the container. Return its exit status and last line."""
         folder = self._layout.pod(life.uid) / "once" / f"{container.name}-{self._now():.6f}"
         place = self._place(pod.spec.node_name, life.pod_ip)
         work = await workload(pod, container.spec, place, self._sources, with_files=False)
@@ -239,7 +242,7 @@ class ProcessRuntime:
             shutil.rmtree(folder, ignore_errors=True)
         return int(outcome["code"]), said
 
-    # Watching
+    # Observation of shims
 
     def _watch(self, pod: records.Pod, container: ContainerLife, shim: int, process: subprocess.Popen[bytes] | None) -> None:
         descriptor = os.pidfd_open(shim)
@@ -261,7 +264,7 @@ class ProcessRuntime:
         os.close(descriptor)
 
     def _take(self, key: Key, uid: str, name: str, attempt: int) -> None:
-        """Write what is on disk of a start into its execution."""
+        """Copy the state of a start from the disk to its execution."""
         known = self._pods.get(uid)
         execution = known.executions.get((name, attempt)) if known is not None else None
         if execution is None:
@@ -311,4 +314,4 @@ class ProcessRuntime:
             path = self._layout.pod(uid) / "hosts"
             path.parent.mkdir(parents=True, exist_ok=True)
             if not path.exists() or path.read_text() != text:
-                path.write_text(text)  # in place: the file is mounted, so its name must keep meaning the same one
+                path.write_text(text)  # written in place: the file is bind-mounted, so its inode must stay the same

@@ -1,10 +1,10 @@
-"""Runs one container as a process, with the mounts of its pod, and outlives the nodes process that started it.
+"""Runs one container as a process with the mounts of its pod. Survives the nodes process that started it.
 
-A program of its own, started as `python -I -S shim.py SPEC`, which imports nothing of ours so that it starts at once and stays
-small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target] each), isolation (`root`, `user` or `none`),
-scratch (a folder), and the paths log, state and exit. It writes the state file (pids, start) when the process runs, log lines
-(`seconds text`), and the exit file (code, end) when it has ended. Codes are those of a shell: 127 not found, 126 not executable,
-128 + N for signal N.
+This is a separate program, started as `python -I -S shim.py SPEC`. It imports no other module of this package, so that it starts
+fast and stays small. SPEC is a JSON file: argv, env, cwd, hostname, mounts ([source, target] each), isolation (`root`, `user` or
+`none`), scratch (a folder), and the paths log, state and exit. The shim writes the state file (process ids, start) when the
+process runs, log lines (`seconds text`), and the exit file (code, end) when the process has ended. The codes are those of a
+shell: 127 not found, 126 not executable, 128 + N for signal N.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def main(path: str) -> None:
         spec = json.load(file)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    check(_libc.prctl(SUBREAPER, 1, 0, 0, 0), "prctl")  # what outlives its parent in the container becomes a child of ours
+    check(_libc.prctl(SUBREAPER, 1, 0, 0, 0), "prctl")  # orphaned processes in the container become children of the shim
     readable, writable = os.pipe()
     started_at = time.time()
     pid = os.fork()
@@ -46,7 +46,7 @@ def main(path: str) -> None:
 
 
 def become(spec: dict[str, Any], output: int) -> None:
-    """In the child: turn into the container's process."""
+    """In the child, become the container's process."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,13 +66,13 @@ def become(spec: dict[str, Any], output: int) -> None:
 
 
 def fail(code: int, text: str) -> None:
-    """In the child: end with `code` and say why."""
+    """In the child, exit with `code` and print the reason."""
     os.write(2, text.encode() + b"\n")
     os._exit(code)
 
 
 def watch(pid: int, readable: int, log: BinaryIO) -> int:
-    """Write what the process prints into `log` until it ends; its code."""
+    """Write the output of the process into `log` until the process ends. Return its exit code."""
     ended = os.pidfd_open(pid)
     rest = b""
     is_over = False
@@ -86,7 +86,7 @@ def watch(pid: int, readable: int, log: BinaryIO) -> int:
             log.write(b"".join(b"%.6f %s\n" % (time.time(), line) for line in lines))
             log.flush()
         elif is_over:
-            break  # what is left belongs to a process that the container left behind
+            break  # the rest is output of a process that the container left behind
         is_over = is_over or ended in ready
     if rest:
         log.write(b"%.6f %s\n" % (time.time(), rest))
@@ -96,7 +96,7 @@ def watch(pid: int, readable: int, log: BinaryIO) -> int:
 
 
 def end_rest() -> None:
-    """End what the container's process has left behind, daemons too."""
+    """Kill the processes that the container's process has left behind, including daemons."""
     with contextlib.suppress(ChildProcessError):
         while True:
             if os.waitpid(-1, os.WNOHANG)[0] != 0:
@@ -107,7 +107,7 @@ def end_rest() -> None:
 
 
 def children() -> list[int]:
-    """The children of this process, which live until it waits for them."""
+    """Return the children of this process, including zombies."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -117,14 +117,14 @@ def children() -> list[int]:
 
 
 def write(path: str, content: dict[str, Any]) -> None:
-    """Write a small file in one step."""
+    """Write a small file atomically."""
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(content, file)
     os.replace(path + ".new", path)
 
 
 def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> None:
-    """Give this process a host name and mounts of its own: each source over its target, which need not exist on the machine."""
+    """Give this process its own host name and mounts: each source over its target, which need not exist on the machine."""
     if how == "none":
         return
     user, group = os.getuid(), os.getgid()
@@ -142,7 +142,7 @@ def isolate(how: str, hostname: str, mounts: list[list[str]], scratch: str) -> N
 
 
 def make_room(target: str, scratch: str, *, is_directory: bool) -> None:
-    """Make `target` exist for this process only: its nearest existing parent is replaced by a copy made of mounts."""
+    """Create `target` for this process only: replace its nearest existing parent by a copy made of mounts."""
     parent = os.path.dirname(target)
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)
@@ -163,7 +163,7 @@ def make_room(target: str, scratch: str, *, is_directory: bool) -> None:
 
 
 def is_ours(folder: str) -> bool:
-    """Whether a folder is such a copy already, so that making something in it leaves the machine alone."""
+    """Return whether a folder is in such a copy already, so that files created in it do not change the machine."""
     while folder != "/":
         if os.path.exists(os.path.join(folder, ".pyroclast")):
             return True
@@ -174,7 +174,7 @@ def is_ours(folder: str) -> bool:
 
 
 def mirror(folder: str, copy: str) -> None:
-    """Show every entry of `folder` in `copy`."""
+    """Bind every entry of `folder` into `copy`."""
     for name in os.listdir(folder):
         source, target = os.path.join(folder, name), os.path.join(copy, name)
         try:
@@ -188,16 +188,16 @@ def mirror(folder: str, copy: str) -> None:
                 put(target, "")
                 mount(source, target, "", BIND)
         except OSError:
-            continue  # something that may not be seen, or has just gone: the container does without
+            continue  # the entry is not accessible or was just removed: the container does not have it
 
 
 def mount(source: str, target: str, kind: str, flags: int) -> None:
-    """Mount one thing."""
+    """Mount one file system or path."""
     check(_libc.mount(source.encode(), target.encode(), kind.encode() or None, flags, None), f"mount {target}")
 
 
 def check(result: int, what: str) -> None:
-    """Raise OSError unless a call into the C library returned 0; `what`: the name of the call."""
+    """Raise OSError unless a call of the C library returned 0. `what` is the name of the call."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,1 +1,1 @@
-"""A small shell in virtual time: what a container's command prints, how long it takes and how it ends, without running it."""
+"""A small shell in virtual time, which computes the output, duration and exit code of a command without running it."""

@@ -1,4 +1,4 @@
-"""Which commands the simulated shell knows, and what it makes of those that it does not."""
+"""The commands of the simulated shell, and its treatment of unknown commands."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _KNOWN: dict[str, _Command] = {
 }
 _SHELLS = frozenset({"sh", "bash", "ash", "dash"})
 _SERVERS = frozenset({"nginx", "httpd", "redis-server", "pause", "mongod", "mysqld", "postgres", "serve_hostname", "http-server"})
-_STAYING = {"sshd": "-D", "tail": "-f"}  # the flag with which a command stays
+_STAYING = {"sshd": "-D", "tail": "-f"}  # the flag with which a command does not end
 _QUICK = frozenset(
     word
     for line in (
@@ -61,7 +61,7 @@ _QUICK = frozenset(
 
 
 def carry_out(shell: Shell, words: list[str], given: str) -> int:
-    """Carry out a command; its status. One that nobody knows takes the time that the shell was told, and succeeds."""
+    """Simulate a command. Return its status. An unknown command takes the configured time and succeeds."""
     name = words[0].rpartition("/")[2]
     known = _KNOWN.get(name)
     if known is not None:
@@ -78,7 +78,7 @@ def carry_out(shell: Shell, words: list[str], given: str) -> int:
 
 
 def _shell(shell: Shell, arguments: list[str]) -> int:
-    """`sh -c SCRIPT`. A script file of the image is not known; a shell without anything reads its end at once."""
+    """Simulate `sh -c SCRIPT`. The content of a script file in the image is unknown. A shell without arguments ends at once."""
     flags, rest = "", list(arguments)
     while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
         flag = rest.pop(0)

@@ -1,4 +1,4 @@
-"""`test` and `[`: the conditions of shell scripts."""
+"""The commands `test` and `[`, which are the conditions of shell scripts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def test(shell: Shell, words: list[str], _: str) -> int:
-    """Status of `test WORDS` or `[ WORDS ]`."""
+    """Return the status of `test WORDS` or `[ WORDS ]`."""
     return int(not _holds(shell, words[:-1] if words[-1:] == ["]"] else words))
 
 

@@ -1,4 +1,4 @@
-"""Commands that steer the shell itself, or the time."""
+"""Commands that control the shell itself or the virtual time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TIMED_OUT = 124
 
 
 def seconds(text: str) -> float | None:
-    """The length of `sleep TEXT` in seconds: `5`, `0.5`, `2m`, `infinity`; None if it is none."""
+    """Return the seconds of `sleep TEXT`: `5`, `0.5`, `2m`, `infinity`. None if the text is invalid."""
     if text in ("inf", "infinity"):
         return math.inf
     length = _DURATION.fullmatch(text)
@@ -39,7 +39,7 @@ def seconds(text: str) -> float | None:
 
 
 def sleep(shell: Shell, words: list[str], _: str) -> int:
-    """`sleep LENGTH…`."""
+    """Simulate `sleep LENGTH…`."""
     total = 0.0
     for word in words:
         length = seconds(word)
@@ -54,7 +54,7 @@ def sleep(shell: Shell, words: list[str], _: str) -> int:
 
 
 def timeout(shell: Shell, words: list[str], given: str) -> int:
-    """`timeout LENGTH COMMAND`."""
+    """Simulate `timeout LENGTH COMMAND`."""
     while words and words[0].startswith("-"):
         words = words[1:]
     limit = seconds(words[0]) if words else None
@@ -71,19 +71,19 @@ def timeout(shell: Shell, words: list[str], given: str) -> int:
 
 
 def end(shell: Shell, words: list[str], _: str) -> int:
-    """`exit [STATUS]`."""
+    """Simulate `exit [STATUS]`."""
     raise Ended(int(words[0]) & 255 if words and words[0].lstrip("-").isdigit() else shell.status)
 
 
 def replace(shell: Shell, words: list[str], given: str) -> int:
-    """`exec COMMAND`."""
+    """Simulate `exec COMMAND`."""
     if not words:
         return 0
     raise Ended(shell.command(words, given))
 
 
 def export(shell: Shell, words: list[str], _: str) -> int:
-    """`export NAME=VALUE…`."""
+    """Simulate `export NAME=VALUE…`."""
     for word in words:
         name, assigned, value = word.partition("=")
         if assigned:
@@ -92,7 +92,7 @@ def export(shell: Shell, words: list[str], _: str) -> int:
 
 
 def set_options(shell: Shell, words: list[str], _: str) -> int:
-    """`set -e`, `set +e`; other options change nothing here."""
+    """Simulate `set -e` and `set +e`. Other options have no effect here."""
     for word in words:
         if re.fullmatch(r"[-+][a-z]*e[a-z]*", word):
             shell.exit_on_error = word[0] == "-"
@@ -100,14 +100,14 @@ def set_options(shell: Shell, words: list[str], _: str) -> int:
 
 
 def trap(shell: Shell, words: list[str], _: str) -> int:
-    """`trap COMMANDS SIGNAL…`."""
+    """Simulate `trap COMMANDS SIGNAL…`."""
     for signal in words[1:]:
         shell.traps[signal.removeprefix("SIG").replace("15", "TERM")] = words[0]
     return 0
 
 
 def wait(shell: Shell, _words: list[str], _: str) -> int:
-    """Wait for all that runs in the background."""
+    """Wait for all background commands."""
     ends, shell.background = shell.background, []
     if any(map(math.isinf, ends)):
         raise Forever
@@ -116,28 +116,28 @@ def wait(shell: Shell, _words: list[str], _: str) -> int:
 
 
 def kill(_shell: Shell, words: list[str], _: str) -> int:
-    """`kill [-SIGNAL] TARGET`: ends the shell if it is meant, and nothing else."""
-    if words[-1:] not in (["0"], ["1"], ["$"]):  # its group, itself; $$ has become $ by the time a shell sees it
+    """Simulate `kill [-SIGNAL] TARGET`. The shell ends if it is the target. Other targets are ignored."""
+    if words[-1:] not in (["0"], ["1"], ["$"]):  # its group or itself; $$ has become $ before a shell sees it
         return 0
     name = next((word.strip("-") for word in words if word.startswith("-")), "TERM").removeprefix("SIG")
     raise Ended(128 + (int(name) if name.isdigit() else _SIGNALS.get(name, 15)))
 
 
 def break_loop(_shell: Shell, _words: list[str], _: str) -> int:
-    """`break`."""
+    """Simulate `break`."""
     raise Broken
 
 
 def continue_loop(_shell: Shell, _words: list[str], _: str) -> int:
-    """`continue`."""
+    """Simulate `continue`."""
     raise Continued
 
 
 def succeed(_shell: Shell, _words: list[str], _: str) -> int:
-    """`true`."""
+    """Simulate `true`."""
     return 0
 
 
 def fail(_shell: Shell, _words: list[str], _: str) -> int:
-    """`false`."""
+    """Simulate `false`."""
     return 1

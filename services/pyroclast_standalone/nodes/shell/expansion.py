@@ -1,4 +1,4 @@
-"""Expands words: quotes, parameters, arithmetic and command substitution, then splits what was not quoted into fields."""
+"""Expands words: quotes, parameters, arithmetic and command substitution. Then splits unquoted text into fields."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _NAME = re.compile(r"\$?\b([A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """Expands with these variables; `substitute` runs the script of `$(…)` and returns what it printed."""
+    """Expands words with these variables. `substitute` runs the script of `$(…)` and returns its output."""
 
     variables: MutableMapping[str, str]
     substitute: Callable[[str], str]
 
     def fields(self, words: tuple[str, ...]) -> list[str]:
-        """The arguments that the words of a command become."""
+        """Return the arguments that result from the words of a command."""
         return [field for word in words for field in self._split(word)]
 
     def text(self, word: str) -> str:
-        """`word` as one text, as in an assignment."""
+        """Return `word` as one text, as in an assignment."""
         return "".join(text for text, _ in self._pieces(word))
 
     def _split(self, word: str) -> list[str]:
@@ -62,7 +62,7 @@ class Expansion:
         return fields if current is None else [*fields, current]
 
     def _pieces(self, word: str, *, quoted: bool = False) -> list[tuple[str, bool]]:
-        """The text of `word` in pieces, each with whether it comes from an unquoted expansion and may be split."""
+        """Return the text of `word` in pieces, each with a flag that it comes from an unquoted expansion and may be split."""
         pieces: list[tuple[str, bool]] = []
         at = 0
         while at < len(word):
@@ -122,7 +122,10 @@ class Expansion:
 
 
 def _trimmed(value: str, how: str, pattern: str) -> str:
-    """`value` without the prefix (#) or suffix (%) that matches `pattern`; doubled signs take the longest one."""
+    """Return `value` without the prefix (#) or suffix (%) that matches `pattern`.
+
+    With a doubled sign the longest match is removed.
+    """
     lengths = range(len(value) + 1) if len(how) == 1 else range(len(value), -1, -1)
     for length in lengths:
         cut = len(value) - length if how[0] == "%" else length

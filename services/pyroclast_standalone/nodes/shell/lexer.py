@@ -1,4 +1,4 @@
-"""Cuts a shell script into words and operators; words keep their quotes, which are read when the word is expanded."""
+"""Splits a shell script into words and operators. Words keep their quotes until they are expanded."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["NotUnderstood", "Token", "skip", "tokens"]
 
 
 class NotUnderstood(ValueError):
-    """The script uses something that this shell does not know."""
+    """The script uses an unsupported feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, or an operator (`is_operator`): `; & && || | ( ) < > >> >&` and the end of a line; `2>` for other streams."""
+    """A word, or an operator (`is_operator`): `; & && || | ( ) < > >> >&` and the line end; `2>` for other streams."""
 
     text: str
     is_operator: bool = False
@@ -27,10 +27,10 @@ _DESCRIPTOR = re.compile(r"(\d)(>>|>&|<&|>|<)")
 
 
 def tokens(script: str) -> list[Token]:
-    """The tokens of `script`, without comments.
+    """Return the tokens of `script`, without comments.
 
     Raises:
-        NotUnderstood: a quote is not closed, or there is a here-document.
+        NotUnderstood: a quote is not closed, or the script has a here-document.
     """
     found: list[Token] = []
     at = 0
@@ -64,7 +64,7 @@ def _word_end(script: str, at: int) -> int:
 
 
 def skip(script: str, at: int) -> int:
-    """The end of the quoted text, substitution or character that begins at `at`."""
+    """Return the end of the quoted text, substitution or character at `at`."""
     match script[at]:
         case "\\":
             return min(at + 2, len(script))
@@ -86,7 +86,7 @@ def skip(script: str, at: int) -> int:
 
 
 def _until(script: str, at: int, closing: str) -> int:
-    """The position behind the `closing` that ends what began before `at`."""
+    """Return the position after the `closing` character of a construct that began before `at`."""
     while at < len(script):
         if script[at] == closing:
             return at + 1

@@ -1,4 +1,4 @@
-"""Carries out a parsed script in virtual time and notes what it prints, when, and how it ends."""
+"""Executes a parsed script in virtual time. Records its output with times, and its end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .expansion import Expansion
 
 __all__ = ["Broken", "Continued", "Ended", "Forever", "Shell"]
 
-_MAX_STEPS = 2_000  # commands per script; a loop that is longer goes on for ever, as far as a simulation is concerned
+_MAX_STEPS = 2_000  # commands per script; a longer loop is treated as endless
 _MAX_OUTPUT = 200_000  # characters
 
 
 class Ended(Exception):
-    """The shell ends with this status."""
+    """The shell exits with this status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -29,25 +29,25 @@ class Forever(Exception):
 
 
 class Broken(Exception):
-    """`break` out of a loop."""
+    """Exits a loop by `break`."""
 
 
 class Continued(Exception):
-    """`continue` with a loop."""
+    """Continues a loop by `continue`."""
 
 
 @dataclass(slots=True)
 class Shell:
-    """State of a shell.
+    """The state of a shell.
 
     Attributes:
         variables: its variables.
-        run_command: carries out one command with its arguments and standard input; its status.
-        read_file: content of a file that no command of this shell has written; None if there is none.
-        unknown_seconds: how long commands take that nobody knows.
-        started_at: its start, in seconds since the epoch.
-        clock: seconds since then.
-        background: when each command in the background ends, by that clock; infinity for never.
+        run_command: runs one command with its arguments and standard input, and returns the status.
+        read_file: returns the content of a file that this script has not written. None if there is no such file.
+        unknown_seconds: the duration of unknown commands.
+        started_at: the start in seconds since the epoch.
+        clock: the virtual seconds since the start.
+        background: when each background command ends, by that clock. Infinity if it never ends.
     """
 
     variables: dict[str, str]
@@ -66,10 +66,10 @@ class Shell:
     _captured: list[list[str]] = field(default_factory=list)
     _steps: int = 0
     _printed: int = 0
-    _tested: int = 0  # > 0 while a condition is evaluated, where a failure does not end the shell
+    _tested: int = 0  # > 0 during a condition, in which a failure does not end the shell
 
     def script(self, text: str) -> None:
-        """Parse and carry out `text`."""
+        """Parse and execute `text`."""
         self._script(syntax.parse(text))
 
     def print(self, text: str) -> None:
@@ -84,19 +84,19 @@ class Shell:
         self.lines += [(self.clock, line) for line in whole]
 
     def flush(self) -> None:
-        """Take what was printed without an end of line as a line."""
+        """Turn unfinished output into a line."""
         if self._partial:
             self.lines.append((self.clock, self._partial))
             self._partial = ""
 
     def read(self, path: str) -> str | None:
-        """Content of a file: written by this script, or of a volume; None if there is none."""
+        """Return the content of a file that this script wrote or that is in a volume. None if there is no such file."""
         written = self.files.get(path)
         return written if written is not None else self.read_file(path)
 
     @contextmanager
     def captured(self) -> Iterator[list[str]]:
-        """What is printed within goes into the list."""
+        """Capture the output of the block in the list."""
         self._captured.append([])
         try:
             yield self._captured[-1]
@@ -104,7 +104,7 @@ class Shell:
             self._captured.pop()
 
     def substitute(self, text: str) -> str:
-        """What `text`, as a script in a subshell, prints."""
+        """Return the output of `text` as a script in a subshell."""
         variables = dict(self.variables)
         with self.captured() as printed:
             try:
@@ -116,7 +116,7 @@ class Shell:
         return "".join(printed)
 
     def command(self, words: list[str], given: str = "") -> int:
-        """Carry out one command with its arguments; its status."""
+        """Run one command with its arguments. Return its status."""
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise Forever
@@ -207,7 +207,7 @@ class Shell:
         self._set_status(0)
 
     def _loop_body(self, body: syntax.Script) -> bool:
-        """Whether the loop goes on."""
+        """Run the body of a loop once. Return whether the loop continues."""
         try:
             self._script(body)
         except Broken:

@@ -1,4 +1,4 @@
-"""What a container does from its start to its end, as far as its command tells."""
+"""The simulated run of a container from its start to its end, as far as its command determines it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGTERM_STATUS = 143  # 128 + SIGTERM
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """How a container answers SIGTERM: after so many seconds it ends with that status."""
+    """The answer of a container to SIGTERM: it ends after `seconds` with `exit_code`."""
 
     seconds: float
     exit_code: int
@@ -27,9 +27,10 @@ TERMINATED = Stop(0.0, SIGTERM_STATUS)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Lines with the seconds after the start at which they are printed; `seconds` until the end (None: it goes on until stopped).
+    """A simulated run. `lines` have the seconds after the start at which they are printed.
 
-    `stop` is the answer to SIGTERM; None ignores it.
+    `seconds` is the time until the end, None if the run lasts until it is stopped. `stop` is the answer to SIGTERM, None if the
+    container ignores the signal.
     """
 
     lines: tuple[tuple[float, str], ...]
@@ -46,14 +47,14 @@ def simulate(
     unknown_seconds: float = 1.0,
     now: float = 0.0,
 ) -> Run:
-    """The run of a container with this command line; an empty one is the image's own server, which goes on for ever.
+    """Return the run of a container with this command line. An empty one is the image's own server, which never ends.
 
     Args:
-        argv: command and arguments, references to variables already expanded.
-        environment: its variables.
-        read_file: content of a file of its volumes.
-        unknown_seconds: how long a command takes that the simulation does not know; it succeeds.
-        now: the start, in seconds since the epoch.
+        argv: command and arguments with expanded references to variables.
+        environment: the variables of the container.
+        read_file: returns the content of a file in its volumes.
+        unknown_seconds: the duration of an unknown command, which succeeds.
+        now: the start in seconds since the epoch.
     """
     if not argv:
         return Run((), None, 0)
@@ -75,7 +76,7 @@ def simulate(
 
 
 def _stop(shell: Shell) -> Stop | None:
-    """A trap without `exit` only delays: the shell goes on after it, so it counts as ignoring the signal."""
+    """Return the answer to SIGTERM. A trap without `exit` counts as ignoring the signal, because the shell continues after it."""
     trap = shell.traps.get("TERM")
     if trap is None:
         return TERMINATED

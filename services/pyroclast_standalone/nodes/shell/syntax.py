@@ -1,4 +1,4 @@
-"""The parts of a script, and the parser that finds them in its tokens."""
+"""The syntax tree of a script, and its parser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["AndOr", "For", "Group", "If", "Node", "Pipeline", "Script", "Simple"
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """Assignments and the words of a command; `redirects` are (operator, target word)."""
+    """A simple command: its assignments and words. `redirects` are pairs of operator and target word."""
 
     assignments: tuple[tuple[str, str], ...]
     words: tuple[str, ...]
@@ -22,14 +22,14 @@ class Simple:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Commands one after the other; each with whether it goes on in the background."""
+    """A list of commands, each with a flag whether it runs in the background."""
 
     steps: tuple[tuple[AndOr, bool], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AndOr:
-    """A first pipeline and what follows it, each after `&&` or `||`."""
+    """A pipeline and those that follow it, each with `&&` or `||`."""
 
     first: Pipeline
     rest: tuple[tuple[str, Pipeline], ...] = ()
@@ -37,7 +37,7 @@ class AndOr:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands that feed each other; `negated` by a leading `!`."""
+    """Commands connected by pipes. `negated` means a leading `!`."""
 
     commands: tuple[Node, ...]
     negated: bool = False
@@ -45,7 +45,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """A loop; `until` turns its condition round."""
+    """A loop. `until` negates its condition."""
 
     condition: Script
     body: Script
@@ -63,7 +63,7 @@ class For:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """Pairs of condition and body, and what is done when none holds."""
+    """Pairs of condition and body, and the body for the case that no condition is true."""
 
     branches: tuple[tuple[Script, Script], ...]
     otherwise: Script | None = None
@@ -83,14 +83,14 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _REDIRECTS = frozenset({"<", ">", ">>", ">&", "<&", "&>", "2<", "2>", "2>>", "2>&", "2<&"})
 _ENDS = frozenset({"then", "do", "done", "fi", "else", "elif", "}"})
 _UNKNOWN = frozenset({"case", "function", "select", "[["})
-_MAX_DEPTH = 40  # nested commands; deeper scripts are not written by people
+_MAX_DEPTH = 40  # nested commands; people write no deeper scripts
 
 
 def parse(script: str) -> Script:
-    """The parts of `script`.
+    """Parse `script`.
 
     Raises:
-        NotUnderstood: it uses something beyond lists, pipes, loops, conditions, groups and redirections.
+        NotUnderstood: the script uses more than lists, pipes, loops, conditions, groups and redirections.
     """
     parser = _Parser(tokens(script))
     parsed = parser.script()
@@ -194,7 +194,7 @@ class _Parser:
                 return self._simple()
 
     def _redirected(self, node: Node) -> Node:
-        """`node`; what follows it as `> file` is passed over."""
+        """Return `node`. Redirections after it are ignored."""
         while self._is_operator(*_REDIRECTS):
             self._at += 2
         return node

@@ -1,4 +1,4 @@
-"""Commands that print: what they are given, files, variables, numbers."""
+"""Commands that print arguments, files, variables or numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACEHOLDER = re.compile(r"%[-\d.]*[sdif]")
 
 
 def echo(shell: Shell, words: list[str], _: str) -> int:
-    """`echo [-neE] …`."""
+    """Simulate `echo [-neE] …`."""
     newline, escapes = "\n", False
     while words and re.fullmatch("-[neE]+", words[0]):
         newline = "" if "n" in words[0] else newline
@@ -37,7 +37,7 @@ def echo(shell: Shell, words: list[str], _: str) -> int:
 
 
 def printf(shell: Shell, words: list[str], _: str) -> int:
-    """`printf FORMAT …`: placeholders take the words in turn, as often as there are words."""
+    """Simulate `printf FORMAT …`: the words replace the placeholders in turn, and the format repeats until all words are used."""
     if not words:
         return 2
     template, values = _unescaped(words[0]), words[1:]
@@ -50,7 +50,7 @@ def printf(shell: Shell, words: list[str], _: str) -> int:
 
 
 def cat(shell: Shell, words: list[str], given: str) -> int:
-    """`cat [FILE…]`."""
+    """Simulate `cat [FILE…]`."""
     files = _operands(words)
     if not files:
         shell.print(given)
@@ -66,7 +66,7 @@ def cat(shell: Shell, words: list[str], given: str) -> int:
 
 
 def environment(shell: Shell, words: list[str], _: str) -> int:
-    """`env`, `printenv NAME`, or `env COMMAND`."""
+    """Simulate `env`, `printenv NAME`, or `env COMMAND`."""
     if words and words[0] in shell.variables:
         shell.print(shell.variables[words[0]] + "\n")
         return 0
@@ -79,7 +79,7 @@ def environment(shell: Shell, words: list[str], _: str) -> int:
 
 
 def sequence(shell: Shell, words: list[str], _: str) -> int:
-    """`seq [FIRST [STEP]] LAST`."""
+    """Simulate `seq [FIRST [STEP]] LAST`."""
     bounds = [int(word) for word in words if word.lstrip("-").isdigit()]
     if not bounds:
         return 1
@@ -90,13 +90,13 @@ def sequence(shell: Shell, words: list[str], _: str) -> int:
 
 
 def date(shell: Shell, _words: list[str], _: str) -> int:
-    """The time in seconds since the epoch, whatever the format."""
+    """Print the time in seconds since the epoch, for every format."""
     shell.print(f"{int(shell.started_at + shell.clock)}\n")
     return 0
 
 
 def translate(shell: Shell, words: list[str], given: str) -> int:
-    """`tr SET1 SET2`, `tr -d SET1`; sets are plain characters."""
+    """Simulate `tr SET1 SET2` and `tr -d SET1`. The sets are plain characters."""
     if words[:1] == ["-d"] and len(words) > 1:
         gone = _unescaped(words[1])
         shell.print("".join(character for character in given if character not in gone))
@@ -107,13 +107,13 @@ def translate(shell: Shell, words: list[str], given: str) -> int:
 
 
 def count_lines(shell: Shell, words: list[str], given: str) -> int:
-    """`wc -l [FILE]`."""
+    """Simulate `wc -l [FILE]`."""
     shell.print(f"{_input(shell, _operands(words), given).count(chr(10))}\n")
     return 0
 
 
 def head(shell: Shell, words: list[str], given: str) -> int:
-    """`head [-n COUNT] [FILE]`."""
+    """Simulate `head [-n COUNT] [FILE]`."""
     numbers = [int(number) for word in words for number in re.findall(r"\d+", word)]
     files = [word for word in _operands(words) if not word.isdigit()]
     lines = _input(shell, files, given).splitlines(keepends=True)
@@ -122,7 +122,7 @@ def head(shell: Shell, words: list[str], given: str) -> int:
 
 
 def grep(shell: Shell, words: list[str], given: str) -> int:
-    """`grep [-cqv] TEXT [FILE]`: the text as it stands, no pattern."""
+    """Simulate `grep [-cqv] TEXT [FILE]`. TEXT is literal and not a pattern."""
     options = "".join(word for word in words if word.startswith("-"))
     plain = _operands(words)
     if not plain:
@@ -135,13 +135,13 @@ def grep(shell: Shell, words: list[str], given: str) -> int:
 
 
 def hostname(shell: Shell, _words: list[str], _: str) -> int:
-    """The pod's name."""
+    """Print the pod's name."""
     shell.print(shell.variables.get("HOSTNAME", "localhost") + "\n")
     return 0
 
 
 def basename(shell: Shell, words: list[str], _: str) -> int:
-    """The last part of a path."""
+    """Print the last part of a path."""
     shell.print((words[0].rstrip("/").rpartition("/")[2] if words else "") + "\n")
     return 0
 

@@ -1,8 +1,8 @@
-"""The wire forms of built-in kinds: for each message its fields with number, type and whether an empty value is left out.
+"""The wire forms of built-in kinds: for each message its fields with number, type, and whether an empty value is omitted.
 
-Separate from the OpenAPI definitions, which do not tell these: protobuf bodies need the numbers, and what the API makes of an
-empty text, a zero or a null depends on them. `python -m tests.unit.apiserver_documents.wire_table DIR…` writes the table
-anew from the declarations of the API types; it is loaded when first asked for.
+The OpenAPI definitions do not contain these facts. Protobuf bodies need the numbers, and the meaning of an empty text, a zero or
+a null depends on the types. `python -m tests.unit.apiserver_documents.wire_table DIR…` generates the table from the declarations
+of the API types. The table is loaded on first use.
 """
 
 from .table import Field, Message, message_of, messages

@@ -1,4 +1,4 @@
-"""The table of messages, loaded when first asked for."""
+"""The table of messages, loaded on first use."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Field:
     """A field of a message.
 
     Attributes:
-        name: In JSON; empty for a message that is flattened into its holder.
-        number: On the wire; 0 where protobuf does not carry the field.
+        name: the name in JSON. Empty for a message that is flattened into its parent.
+        number: the number on the wire. 0 if protobuf does not carry the field.
         type: `string`, `int32`, `int64`, `bool`, `float64`, `bytes`, `int` or the name of a message or named scalar.
         container: `list`, `map` or empty.
-        is_pointer: An empty value differs from an absent one.
-        omits_empty: An empty text, number, list or map is left out of JSON.
-        omits_zero: So is an empty time or other value of more than one part.
+        is_pointer: whether an empty value differs from a missing one.
+        omits_empty: whether an empty text, number, list or map is omitted from JSON.
+        omits_zero: whether an empty time or other compound value is omitted too.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message: `name` as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`), its fields in their order."""
+    """A message with its fields in order. `name` is as in the OpenAPI definitions (`io.k8s.api.core.v1.Pod`)."""
 
     name: str
     fields: tuple[Field, ...]
 
     @property
     def short(self) -> str:
-        """The name as error texts write it: `v1.Pod`."""
+        """The name in error messages: `v1.Pod`."""
         return ".".join(self.name.split(".")[-2:])
 
 
@@ -60,7 +60,7 @@ def _load() -> Mapping[str, Any]:
 
 @cache
 def messages() -> Mapping[str, Message]:
-    """All messages by name."""
+    """Return all messages by name."""
     return {
         name: Message(
             name,
@@ -75,10 +75,10 @@ def messages() -> Mapping[str, Message]:
 
 @cache
 def named_types() -> Mapping[str, tuple[str, str]]:
-    """Named types that are no messages: what they stand for, as (type, container)."""
+    """Return the named types that are not messages, each with its underlying (type, container)."""
     return {name: (kind, container) for name, (kind, container) in _load()["named"].items()}
 
 
 def message_of(name: str) -> Message | None:
-    """The message of that name, or None."""
+    """Return the message of that name, or None."""
     return messages().get(name)
