@@ -321,7 +321,7 @@ def codes_page() -> str:
 
 
 def _entry(code: PendingReason, facts: CodeFacts) -> str:
-    who = ", ".join(facts.actors) or "nobody: the Job starts without help"
+    who = " or ".join(facts.actors) or "nobody: the Job starts without help"
     advice = f"{facts.help[0].upper()}{facts.help[1:]}"
     return f"### {code}\n\n{facts.meaning}\n\n- Who acts: {who}.\n- What helps: {advice}.\n"
 
