@@ -1,4 +1,4 @@
-"""What each code of waiting means, who can act and how: the one list that `vcctl`, the page of codes and the tests read."""
+"""The meaning of each code of waiting, who can act, and how: the one list for `vcctl`, the page of codes and the tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["CODES", "NEVER", "NOT_NOW", "TOLD_BY_SCHEDULER", "Actor", "CodeFacts
 
 NEVER: Final = "never"
 NOT_NOW: Final = "not now"
-"""How sentences begin that tell whether waiting alone helps."""
+"""The beginning of a sentence: whether a Job starts by waiting alone."""
 
 
 class Stage(StrEnum):
-    """Where a Job is kept; a Job has the code of the first stage that keeps it."""
+    """The stages of a waiting Job. A Job has the code of the first stage that it cannot pass."""
 
     BEFORE_QUEUE = "Before the queue"
     IN_QUEUE = "In the queue"
@@ -28,7 +28,7 @@ class Stage(StrEnum):
 
 
 class Actor(StrEnum):
-    """Who can do something about a code."""
+    """Who can act on a code."""
 
     USER = "you"
     OWNER = "the owner of the queue"
@@ -37,7 +37,10 @@ class Actor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CodeFacts:
-    """What stands on the page of codes. `actors`: none where the Job starts by itself; `help`: without capital and full stop."""
+    """The facts of a code on the page of codes.
+
+    `actors`: who can act; empty when the Job starts by itself. `help`: what helps, without a capital and full stop.
+    """
 
     stage: Stage
     actors: tuple[Actor, ...]
@@ -279,7 +282,7 @@ TOLD_BY_SCHEDULER: Final = frozenset(
     if facts.stage in {Stage.IN_QUEUE, Stage.ON_NODES}
     or code in {PendingReason.LEFT_OUT, PendingReason.NOT_LET_IN, PendingReason.QUEUE_CLOSED, PendingReason.WAITS_FOR_TASK}
 )
-"""Codes that sessions find out; the others come from the controllers, or are worked out by whoever reads the objects."""
+"""Codes that sessions determine. Controllers write the other codes, or readers compute these from the objects."""
 
 _HEAD: Final = """# Codes: why a Job waits
 
@@ -305,12 +308,12 @@ _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
 
 
 def says_never(sentence: str) -> bool:
-    """Whether a sentence tells that waiting alone does not help."""
+    """Whether a sentence says that waiting alone does not help."""
     return sentence.startswith(NEVER)
 
 
 def codes_page() -> str:
-    """The page of codes in Markdown, with an anchor per code."""
+    """Return the page of codes in Markdown, with an anchor for each code."""
     parts = [_HEAD]
     for stage in Stage:
         parts.append(f"## {stage}\n")
@@ -327,7 +330,7 @@ def _entry(code: PendingReason, facts: CodeFacts) -> str:
 
 
 def main(path: str) -> int:
-    """Write the page; the exit status."""
+    """Write the page; return the exit status."""
     Path(path).write_text(codes_page(), encoding="utf-8")
     return 0
 

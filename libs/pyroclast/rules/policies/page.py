@@ -1,4 +1,4 @@
-"""The page that tells which rules the policies cover and which not."""
+"""The documentation page of the rules that the policies cover, and of those that they do not cover."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ field that a new object does not have.
 
 
 def coverage_page() -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     lines = [_HEAD, "## Checks\n", "| Kind | Rule | When | Message |", "|---|---|---|---|"]
     for policy in VALIDATING:
         for validation in policy.validations:

@@ -1,4 +1,4 @@
-"""What policies cannot say: rules that need other objects, or more than CEL has."""
+"""Rules that the policies cannot express, because they need other objects or more than CEL offers."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ UNCOVERED: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     ("JobTemplate", "all rules for the spec of a Job", "admission applies these rules when the Job is created"),
 )
-"""Kind, rule, and why no policy covers it."""
+"""The kind, the rule, and why no policy covers it."""
