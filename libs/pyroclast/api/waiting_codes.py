@@ -56,20 +56,22 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.SUSPENDED: CodeFacts(
         _BEFORE,
         _USER,
-        "The Job was suspended by a Command (`AbortJob`, `vcctl job suspend`).",
+        "A Command suspended the Job (`AbortJob`, `vcctl job suspend`).",
         "resume the Job: vcctl job resume -N NAME",
     ),
     PendingReason.WAITS_FOR_TASK: CodeFacts(
         _BEFORE,
         _USER,
-        "Never: a task depends on another task by `dependsOn`, and the gang only starts with pods of both.",
-        "lower spec.minAvailable to the number of pods that start first, or remove dependsOn",
+        "Never: `spec.minAvailable` needs pods of a task that is created only after another task has started, by `dependsOn`. "
+        "So the gang can never be complete.",
+        "lower spec.minAvailable to the number of pods that are created first, or remove dependsOn",
     ),
     PendingReason.WAITS_FOR_ENTRY: CodeFacts(
         _BEFORE,
         _USER,
-        "The Job belongs to an entry of a JobFlow whose targets, which the sentence names, are not satisfied yet.",
-        "see the named entries: vcctl tree FLOW shows their states",
+        "The entry of a JobFlow waits for its targets, which the sentence names. The Job of the entry is created when the "
+        "targets are satisfied.",
+        "see the states of the named entries: vcctl tree FLOW",
     ),
     PendingReason.CLAIM_MISSING: CodeFacts(
         _BEFORE,
@@ -80,177 +82,197 @@ CODES: Final[Mapping[PendingReason, CodeFacts]] = {
     PendingReason.PODS_REFUSED: CodeFacts(
         _BEFORE,
         _USER,
-        "The API server refuses to create the Job's pods, its PodGroup or the objects of its plugins. Reasons are a quota, a "
-        "policy, or a PriorityClass that does not exist.",
-        "correct what the API server refuses",
+        "The API server refuses to create the pods of the Job, its PodGroup, or an object that a Job plugin needs. Usual "
+        "reasons are a quota, a policy, or a PriorityClass that does not exist.",
+        "correct what the message of the API server names",
     ),
     PendingReason.NO_SCHEDULER: CodeFacts(
         _BEFORE,
         _USER + _ADMIN,
-        "No scheduler serves the name in `spec.schedulerName`, or in the pod template of a task; a typing error is the usual "
-        "cause. `kubectl create` warns at once, and after 30 s the job controller reports it on the Job and in an event. See "
-        "[how schedulers are known](reference/several-schedulers.md#how-schedulers-are-known).",
+        "No running scheduler has the name in `spec.schedulerName`, or in the pod template of a task. The usual reason is a "
+        "typing error. `kubectl create` prints a warning at once. After 30 s the job controller writes the code to the status "
+        "of the Job and records an Event. See [how schedulers are "
+        "known](reference/several-schedulers.md#how-schedulers-are-known).",
         "correct spec.schedulerName, or ask the administrator for that scheduler",
     ),
     PendingReason.NOT_EXAMINED: CodeFacts(
         _BEFORE,
         _ADMIN,
         "The scheduler has not examined the Job since the Job was created or changed.",
-        "wait; after a minute ask the administrator whether the scheduler works",
+        "wait; after a minute ask the administrator whether the scheduler runs",
     ),
     PendingReason.LEFT_OUT: CodeFacts(
-        _BEFORE, _USER, "The PodGroup is invalid, or its queue does not exist.", "correct what the sentence names"
+        _BEFORE,
+        _USER,
+        "The PodGroup of the Job is invalid, or its queue does not exist.",
+        "correct the fault that the sentence names",
     ),
     PendingReason.NOT_LET_IN: CodeFacts(
         _BEFORE,
         _USER + _OWNER,
-        "A plugin does not admit the Job to its queue; for example, a queue with children accepts no Jobs.",
-        "see the page of the plugin",
+        "A plugin of the scheduler does not admit the Job to its queue. For example, the plugin `capacity` admits no Jobs to "
+        "a queue that has child queues.",
+        "read the page of the plugin that refuses the Job",
     ),
     PendingReason.QUEUE_CLOSED: CodeFacts(
         _BEFORE,
         _OWNER,
-        "The queue is Closed or Closing, and admits no Jobs.",
+        "The queue is Closed or Closing, so the scheduler admits no Jobs to the queue.",
         "another queue, or ask the owner of the queue to open it",
     ),
     PendingReason.ABOVE_QUEUE_LIMIT: CodeFacts(
         _QUEUE,
         _USER + _OWNER,
-        "Never: the gang requests more than the `capability` of its queue, or of an ancestor of the queue.",
+        "Never: the gang requests more than the `capability` of its queue, or of a parent queue.",
         "a smaller gang, or ask the owner of the queue for a larger capability",
     ),
     PendingReason.ABOVE_CLUSTER: CodeFacts(
         _QUEUE,
         _USER + _ADMIN,
-        "Never: the gang requests more than the whole cluster has, or a device that the cluster does not have.",
+        "Never: the gang requests more than all nodes of the cluster have together, or a device that no node has.",
         "a smaller gang, or ask the administrator for more nodes",
     ),
     PendingReason.BUDGET_SPENT: CodeFacts(
         _QUEUE,
         _OWNER,
-        "The budget of the queue, or of an ancestor, is used up for this period, or the gang would use more than is left. "
-        "Never: the budget does not begin anew, or the gang requests more than the whole budget. See "
+        "Not now: the budget of the queue, or of a parent queue, is used up for this period, or too little of the budget is "
+        "left for the gang. Never: the budget has only one period, or the gang needs more than the whole budget. See "
         "[budgets](how-to/give-a-queue-a-budget.md).",
         "ask the owner of the queue for a larger budget, or wait for the date that the sentence names",
     ),
     PendingReason.NAMESPACE_QUOTA: CodeFacts(
         _QUEUE,
         _ADMIN,
-        "A ResourceQuota of the namespace has no room (plugin `resourcequota`).",
+        "A ResourceQuota of the namespace has too little left for the gang (plugin `resourcequota`).",
         "ask the administrator for a larger ResourceQuota",
     ),
     PendingReason.QUEUE_FULL: CodeFacts(
         _QUEUE,
         (),
-        "All that the queue may use is used or reserved by admitted Jobs; `before it in the queue` counts the Jobs ahead.",
+        "The queue may not use more: its running gangs, together with the gangs that were admitted before, reach its limit. "
+        "The sentence also names the first Job that the queue serves before this Job, and how many more there are.",
         _WAIT,
     ),
     PendingReason.CLUSTER_FULL: CodeFacts(
-        _QUEUE, (), "All that the cluster may admit is used or reserved by admitted Jobs.", _WAIT
+        _QUEUE,
+        (),
+        "The running gangs, together with the gangs that were admitted before, use all that the scheduler may allocate in the "
+        "cluster.",
+        _WAIT,
     ),
     PendingReason.HELD_BY_GUARANTEE: CodeFacts(
         _QUEUE,
         _OWNER,
-        "The remaining resources are guaranteed to other queues, whether these use them or not. The sentence names the amounts.",
+        "The rest of the cluster is guaranteed to other queues, whether they use it or not. The sentence names these queues "
+        "and their amounts.",
         "wait, or ask the owner of the queue for a guarantee",
     ),
     PendingReason.BEHIND_ANOTHER: CodeFacts(
         _QUEUE,
         (),
-        "The gang would fit, but a gang ahead in the queue was admitted first and is not placed yet.",
+        "The gang would fit, but another gang before it in the queue was admitted first and has no nodes yet.",
         "wait, or a higher priority",
     ),
     PendingReason.PODS_MISSING: CodeFacts(
-        _NODES, _USER, "Fewer pods exist than the gang needs.", "the events of the Job say why its pods are not created"
+        _NODES,
+        _USER,
+        "Fewer pods exist than the gang needs to start.",
+        "read the events of the Job: they say why pods are not created",
     ),
     PendingReason.GATED: CodeFacts(
         _NODES,
         _USER,
-        "Every pod has a scheduling gate, which the sentence names.",
-        "whoever set the scheduling gate must remove it",
+        "Every pod of the gang has a scheduling gate, which the sentence names.",
+        "the user or controller that set the scheduling gate must remove it",
     ),
     PendingReason.NO_NODE_READY: CodeFacts(
         _NODES,
         _ADMIN,
-        "There are no nodes, or all have the taint `not-ready` or `unreachable`.",
+        "The cluster has no node, or all nodes have the taint `not-ready` or `unreachable`.",
         "ask the administrator for nodes",
     ),
     PendingReason.NO_NODE_ALLOWED: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: labels, taints or `unschedulable` keep the pod off every node; the sentence counts the nodes by reason. "
-        "Not now: some of these nodes are only not ready.",
+        "Never: no node is feasible for the pod, because of the labels, the taints or `unschedulable` of the nodes. The "
+        "sentence counts the nodes by reason. Not now: some of these nodes are only not ready.",
         "another node selector, affinity or toleration",
     ),
     PendingReason.NO_NODE_BIG_ENOUGH: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: a pod requests more than any suitable node has, even an empty one; the sentence names the largest node.",
+        "Never: a pod requests more than any feasible node has, even an empty node. The sentence names the largest node.",
         "a smaller pod, or ask the administrator for larger nodes",
     ),
     PendingReason.TOO_FEW_NODES: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Never: the gang does not fit on all nodes together, even if all are empty.",
+        "Never: the gang does not fit on all feasible nodes together, even if all these nodes are empty.",
         "a smaller gang, or ask the administrator for more nodes",
     ),
     PendingReason.TOPOLOGY_TOO_NARROW: CodeFacts(
         _NODES,
         _USER,
-        "Never: the gang fits no part of the network that `networkTopology` allows, even an empty one. Not now: none has "
-        "enough room.",
+        "Never: the gang does not fit into any part of the network that its `networkTopology` allows, even if that part is "
+        "empty. Not now: no allowed part of the network has enough free room.",
         "a higher tier of networkTopology, or mode soft",
     ),
     PendingReason.KEPT_FOR_ANOTHER: CodeFacts(
         _NODES,
         _USER,
-        "The gang would fit, but nodes are reserved for another gang (plugin `reservation`).",
+        "The gang would fit, but the scheduler reserves nodes for another gang (plugin `reservation`).",
         "a spec.runningEstimate short enough to end before the nodes are needed",
     ),
     PendingReason.NODES_FULL: CodeFacts(
         _NODES,
         (),
-        "The gang fits, but not now. The sentence names the free amounts, in all and on one node, and the Jobs ahead.",
+        "The gang would fit on empty nodes, but too little is free now. The sentence says how much is free in total, how much "
+        "is free on one node at most, and which Job is first in the queue.",
         "wait, or a higher priority",
     ),
     PendingReason.ROOM_IS_COMING: CodeFacts(
-        _NODES, (), "The pods are pipelined to nodes on which pods are ending, or were evicted for this gang.", "wait"
+        _NODES,
+        (),
+        "Pods of the gang are pipelined: each is assigned to a node on which other pods are terminating. The sentence says "
+        "whether these other pods were evicted for the gang.",
+        "wait",
     ),
     PendingReason.NODES_REFUSE: CodeFacts(
         _NODES,
         _USER + _ADMIN,
-        "Another reason keeps the pods off every node: ports, inter-pod affinity, claims, reservations.",
-        "the sentence counts the nodes by reason",
+        "Every node is refused to the gang for another reason: host ports, affinity to other pods, volume claims or "
+        "reservations.",
+        "read the counted reasons in the sentence",
     ),
     PendingReason.BIND_REFUSED: CodeFacts(
         _NODES,
         _ADMIN,
-        "The API server has just refused a bind, which the scheduler tries again.",
-        "the event on the pod says what was refused",
+        "The API server refused to bind a pod of the gang a moment ago. The scheduler will bind the pod again.",
+        "read the event on the pod: it says why the bind was refused",
     ),
     PendingReason.IMAGE_REFUSED: CodeFacts(
         _PLACED,
         _USER,
-        "The image of a container cannot be pulled; the sentence has the number of pods and the newest message.",
-        "correct the image, or give the pods the secret that pulls it",
+        "The image of a container cannot be pulled. The sentence has the number of pods and the newest message.",
+        "correct the image, or add the secret for its registry to the pods",
     ),
     PendingReason.VOLUME_NOT_MOUNTED: CodeFacts(
         _PLACED,
         _USER,
-        "A volume, ConfigMap or Secret cannot be mounted; the sentence has the number of pods.",
-        "create what the volume names; kubectl describe pod shows the message",
+        "A volume, ConfigMap or Secret cannot be mounted. The sentence has the number of pods.",
+        "create the object that the volume names; kubectl describe pod shows the message",
     ),
     PendingReason.STARTING: CodeFacts(
         _PLACED,
         (),
-        "All pods have nodes; their containers are not running yet.",
+        "All pods have nodes, but their containers do not run yet.",
         "wait; kubectl describe pod shows what the node does",
     ),
     PendingReason.CRASHING: CodeFacts(
         _PLACED,
         _USER,
-        "Containers end and are restarted again and again; the sentence has the number of pods.",
-        "see why they end: vcctl logs NAME --previous",
+        "Containers end and are restarted again and again. The sentence has the number of pods.",
+        "see why the containers end: vcctl logs NAME --previous",
     ),
 }
 
@@ -266,12 +288,12 @@ _HEAD: Final = """# Codes: why a Job waits
 
 <!-- made from the list in `pyroclast.api.waiting_codes` by `make generate`; do not edit -->
 
-A Job that waits has one code at a time: the code of the earliest stage below that the Job cannot pass. `vcctl explain NAME` and
-`vcctl waiting` show the code. The message of the Job's `status.state` has the code with a sentence and its numbers, and so has
-the condition `Unschedulable` of its PodGroup.
+A waiting Job has one code at a time. The code belongs to the first of the stages below in which the Job waits.
+`vcctl explain NAME` and `vcctl waiting` show the code. `status.state.message` of the Job and the condition `Unschedulable` of
+its PodGroup contain the code, with a sentence that has the numbers.
 
-"never" in a sentence means that waiting does not help: nodes, queue or Job must change. "not now" means that the Job starts when
-other jobs end or release resources.
+A sentence that begins with "never" means that waiting does not help: nodes, queue or Job must change. A sentence that begins
+with "not now" means that the Job starts when other Jobs end or are evicted.
 """
 
 _SLURM: Final[tuple[tuple[str, tuple[PendingReason, ...]], ...]] = (
@@ -296,13 +318,13 @@ def codes_page() -> str:
     for stage in Stage:
         parts.append(f"## {stage}\n")
         parts += [_entry(code, facts) for code, facts in CODES.items() if facts.stage is stage]
-    parts += ["## Slurm's words\n", "| Slurm | Here |\n|---|---|"]
+    parts += ["## Codes by Slurm's reasons\n", "| Reason in Slurm | Codes |\n|---|---|"]
     parts += [f"| {word} | {', '.join(f'`{code}`' for code in codes)} |" for word, codes in _SLURM]
     return "\n".join(parts) + "\n"
 
 
 def _entry(code: PendingReason, facts: CodeFacts) -> str:
-    who = ", ".join(facts.actors) or "nobody: it starts by itself"
+    who = " or ".join(facts.actors) or "nobody: the Job starts without help"
     advice = f"{facts.help[0].upper()}{facts.help[1:]}"
     return f"### {code}\n\n{facts.meaning}\n\n- Who acts: {who}.\n- What helps: {advice}.\n"
 

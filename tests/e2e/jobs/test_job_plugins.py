@@ -53,7 +53,7 @@ def test_a_plugin_that_no_controller_has_is_refused_by_name(cluster: Cluster, na
 
 
 def test_an_ssh_configuration_follows_the_scale_with_its_keys_kept(cluster: Cluster, namespace: str) -> None:
-    lasting = Path("examples/mpi.yaml").read_text().replace("sleep 3\"", "sleep 3600\"")
+    lasting = Path("examples/mpi.yaml").read_text().replace('sleep 3"', 'sleep 3600"')
     cluster.create(lasting, namespace)
     cluster.kubectl("wait", "-n", namespace, "--for=jsonpath={.status.state.phase}=Running", "vcjob/mpi", "--timeout=60s")
     before = cluster.get("secret", "mpi-ssh", "-n", namespace)["data"]

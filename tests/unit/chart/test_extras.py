@@ -52,16 +52,19 @@ def monitored(helm):
 def series():
     """The names of all metrics of all services, as Prometheus sees them."""
     registry = new_registry()
-    for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, RecorderMetrics, BoardMetrics):
+    for metrics in (LoopMetrics, ApiMetrics, SchedulerMetrics, ReviewMetrics, ControllerMetrics, BoardMetrics):
         metrics(registry)
     QueueSeries(registry)
     cluster = Cluster(Client(ClusterConfig("http://127.0.0.1:1")), "default")
     WaitingJobs(registry, cluster)
     JobEnds(registry, cluster)
     BudgetReports(registry, EventRecorder(Client(ClusterConfig("http://127.0.0.1:1")), "x"), 600.0)
-    waiting = CollectorRegistry()  # scheduler and board both show some
-    WaitingSeries(waiting)
-    return {name for each in (registry, waiting) for collector in collectors(each) for name in names(collector)} | {"up"}
+    scheduler, recorder = CollectorRegistry(), CollectorRegistry()  # the board has some of their series
+    WaitingSeries(scheduler)
+    RecorderMetrics(recorder)
+    return {name for each in (registry, scheduler, recorder) for collector in collectors(each) for name in names(collector)} | {
+        "up"
+    }
 
 
 def collectors(registry: CollectorRegistry) -> list[Collector]:

@@ -67,7 +67,7 @@ def test_a_job_that_runs_and_crashes_says_so():
     assert explanation_lines(answer) == [
         "team/train in queue research: Crashing",
         "why      it is Running; containers end on 1 pod",
-        "help     see why they end: vcctl logs NAME --previous; see docs/codes.md#crashing",
+        "help     see why the containers end: vcctl logs NAME --previous; see docs/codes.md#crashing",
     ]
     well = explanation(view_of(job(phase="Running"), None, None), None, Reading([], is_complete=True), NOW)
     assert explanation_lines(well) == ["team/train in queue research: it is Running and does not wait"]

@@ -27,7 +27,8 @@ def fields_page() -> str:
     """Every field of every kind, from the CRDs."""
     parts = [
         f"# Fields of all objects\n\n{_NOTE}\n",
-        "From the CRDs. `[]` marks a list, `{}` a map. `kubectl explain vcjob.spec` tells the same on a cluster.\n",
+        "This page lists all fields of the CRDs. `[]` marks a list, and `{}` marks a map.",
+        "`kubectl explain vcjob.spec` shows the same on a cluster.\n",
     ]
     for definition in sorted(custom_resource_definitions(), key=lambda each: str(each["spec"]["names"]["kind"])):
         spec = definition["spec"]
@@ -72,7 +73,7 @@ def _type(field: dict[str, Any]) -> str:
 def values_page() -> str:
     """Every value of the chart, from its values file and schema."""
     schema, defaults = json.loads(SCHEMA.read_text()), yaml.safe_load(VALUES.read_text())
-    parts = [f"# Values of the chart\n\n{_NOTE}\n", "From `charts/pyroclast/values.yaml`.\n"]
+    parts = [f"# Values of the chart\n\n{_NOTE}\n", "This page lists all values of `charts/pyroclast/values.yaml`.\n"]
     for section, values in defaults.items():
         told = schema["properties"][section]
         known = told.get("properties", {})
@@ -87,8 +88,9 @@ def settings_page() -> str:
     """Every flag of every program, from its settings."""
     parts = [
         f"# Settings of the programs\n\n{_NOTE}\n",
-        "A flag `--some-name` is also the variable `PYROCLAST_SOME_NAME`, and the key `some-name` of the file of `--config`.",
-        "Flags win over variables, and variables over the file.\n",
+        "You can also set the flag `--some-name` by the environment variable `PYROCLAST_SOME_NAME`,",
+        "or by the key `some-name` in the file of `--config`.",
+        "A flag overrides the variable, and the variable overrides the file.\n",
     ]
     for name, settings in SETTINGS.items():
         rows = [
@@ -103,7 +105,7 @@ def notebook_page() -> str:
     """The cells of the example notebook, in which the first line is the heading of the page."""
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     heading, _, rest = "".join(cells[0]["source"]).partition("\n")
-    source = "This page is [a notebook](../../examples/python/notebook.ipynb); download it and run it.\n"
+    source = "This page is [a notebook](../../examples/python/notebook.ipynb), which you can download and run.\n"
     parts = [f"{heading}\n\n{_NOTE}\n", source, f"{rest.strip()}\n"]
     for cell in cells[1:]:
         text = "".join(cell["source"])

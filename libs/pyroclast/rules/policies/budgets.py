@@ -17,7 +17,7 @@ _RECORDER: Final = f"{_USER}.startsWith('system:serviceaccount:{NAMESPACE}:') &&
 def _kept(key: str) -> Validation:
     new, old = (f"{each}.metadata.?annotations[?'{key}']" for each in ("object", "oldObject"))
     return Validation(
-        f"{key.rpartition('/')[2]} is written by the recorder alone",
+        f"only the recorder writes the annotation `{key.rpartition('/')[2]}`",
         f"({_RECORDER}) || (request.operation == 'UPDATE' ? {new} == {old} : !{new}.hasValue())",
         f"{path_of(key)}: Forbidden: {WRITTEN_BY_RECORDER}",
         operations=("CREATE", "UPDATE"),

@@ -73,7 +73,7 @@ _SAME_FIELDS: Final = [to_camel(name) for name in JobSpec.model_fields if name n
 _SAME_TASK_FIELDS: Final = [to_camel(name) for name in TaskSpec.model_fields if name not in _CHANGEABLE_OF_TASK]
 
 _VALIDATIONS: Final = (
-    Validation("a job has tasks", "variables.tasks.size() > 0", "No task specified in job spec", operations=_CREATE),
+    Validation("a Job has at least one task", "variables.tasks.size() > 0", "No task specified in job spec", operations=_CREATE),
     _of_tasks(
         "names of tasks are unique",
         f"variables.tasks.filter(u, u.?name.orValue('') == {_TASK}).size() == 1",
@@ -81,67 +81,67 @@ _VALIDATIONS: Final = (
         ";",
     ),
     _of_tasks(
-        "a task has at least as many replicas as its minimum",
+        "`minAvailable` of a task is at most its `replicas`",
         _WITHIN,
         "'minAvailable' is greater than 'replicas' in task: ",
         ", job: {job};",
     ),
     Validation(
-        "the minimum of a job is not above its replicas",
+        "`minAvailable` of the Job is at most the replicas of all tasks together",
         f"{_SUM} >= object.?spec.?minAvailable.orValue(0)",
         "job 'minAvailable' should not be greater than total replicas in tasks;",
         operations=_CREATE,
     ),
     Validation(
-        "the topology of a job tells its limit once",
+        "`networkTopology` of the Job sets at most one of `highestTierAllowed` and `highestTierName`",
         f"!has(object.spec) || {_TIERS.format('object.spec')}",
         BOTH_TIERS,
     ),
     Validation(
-        "the topology of a partition tells its limit once",
+        "`networkTopology` of a partition sets at most one of `highestTierAllowed` and `highestTierName`",
         f"variables.tasks.all(t, !has(t.partitionPolicy) || {_TIERS.format('t.partitionPolicy')})",
         BOTH_TIERS,
     ),
     _of_tasks(
-        "partitions are as many as the replicas",
+        "`replicas` of a task is the number of partitions times the partition size",
         _PRODUCT,
         "'Replicas' are not equal to TotalPartitions*PartitionSize in task: ",
         ", job: {job}",
         (),
     ),
     _of_tasks(
-        "the minimum of a task is a number of whole partitions",
+        "`minAvailable` of a task is the minimum number of partitions times the partition size",
         _MINIMUM,
         "'MinAvailable' is not equal to MinPartitions*PartitionSize in task: ",
         ", job: {job}",
         (),
     ),
     Validation(
-        "a policy has either events or an exit code",
+        "a policy has at most one of events and exit code",
         _ALL.format(f"l.all(p, !({_P}.size() > 0 && has(p.exitCode)))"),
         "must not specify event and exitCode simultaneously",
         operations=_CREATE,
     ),
     Validation(
-        "a policy has events or an exit code",
+        "a policy has at least one of events and exit code",
         _ALL.format(f"l.all(p, {_P}.size() > 0 || has(p.exitCode))"),
         "either event and exitCode should be specified",
         operations=_CREATE,
     ),
     Validation(
-        "events of policies are public",
+        "a policy names only events that users may use",
         _ALL.format(f"l.all(p, {_P}.all(e, e in {listed(EVENTS)}))"),
         "invalid policy event",
         operations=_CREATE,
     ),
     Validation(
-        "actions of policies are public",
+        "a policy names only actions that users may use",
         _ALL.format(f"l.all(p, p.?action.orValue('') in {listed(ACTIONS)})"),
         "invalid policy action",
         operations=_CREATE,
     ),
     Validation(
-        "an event has one policy in a list",
+        "a list of policies names each event once",
         _ALL.format(f"l.all(p, {_P}.all(e, l.filter(q, e in {_Q}).size() == 1))"),
         "duplicate policy event: duplicate event across different policy",
         operations=_CREATE,
@@ -153,7 +153,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "an exit code has one policy in a list",
+        "a list of policies names each exit code once",
         _ALL.format("l.all(p, !has(p.exitCode) || l.filter(q, has(q.exitCode) && q.exitCode == p.exitCode).size() == 1)"),
         "duplicate exitCode",
         operations=_CREATE,
@@ -171,13 +171,13 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "the estimate is a duration",
+        "`runningEstimate` is a duration",
         matches("object.?spec.?runningEstimate.orValue('1s')", _DURATION),
         "time: invalid duration in runningEstimate",
         operations=_CREATE,
     ),
     Validation(
-        "pauses between restarts are durations that are not negative",
+        "the durations in `spec.retry` are not negative",
         " && ".join(
             matches(f"object.?spec.?retry.?{field}.orValue('1s')", _LENGTH) for field in ("backoff", "maxBackoff", "resetAfter")
         ),
@@ -185,7 +185,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "the queue is not the root",
+        "the queue is not `root`",
         "object.?spec.?queue.orValue('default') != 'root'",
         "can not submit job to root queue;",
         operations=_CREATE,
@@ -203,7 +203,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "a task with a NUMA policy asks for whole cores",
+        "a task with a NUMA policy requests whole CPUs",
         (
             "variables.tasks.all(t, t.?topologyPolicy.orValue('none') in ['', 'none'] || "
             f"t.?template.?spec.?containers.orValue([]).all(c, {_CORES.format('requests')} || "
@@ -213,7 +213,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "plugins exist",
+        "all Job plugins exist",
         f"!has(object.spec) || !has(object.spec.plugins) || object.spec.plugins.all(k, k in {_PLUGINS})",
         "unable to find job plugin",
         f"'unable to find job plugin: ' + object.spec.plugins.map(k, k).filter(k, !(k in {_PLUGINS}))[0] + ';'",
@@ -230,7 +230,7 @@ _VALIDATIONS: Final = (
         _CREATE,
     ),
     Validation(
-        "a volume has a claim or the name of one, not both",
+        "a volume sets at most one of `volumeClaim` and `volumeClaimName`",
         "variables.volumes.all(v, !(v.?volumeClaimName.orValue('') != '' && has(v.volumeClaim)))",
         (
             "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
@@ -239,7 +239,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "names of claims are DNS subdomains",
+        "`volumeClaimName` is a DNS subdomain",
         (
             "variables.volumes.all(v, v.?volumeClaimName.orValue('') == '' || "
             "!format.dns1123Subdomain().validate(v.volumeClaimName).hasValue())"
@@ -248,7 +248,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "dependencies name tasks of the job, and no task waits for itself",
+        "`dependsOn` names tasks of the Job, and no task depends on itself",
         (
             "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
             f"n != {_TASK} && variables.tasks.exists(u, u.?name.orValue('') == n)))"
@@ -257,7 +257,7 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     Validation(
-        "no two tasks wait for each other",
+        "no two tasks depend on each other",
         (
             "variables.tasks.all(t, t.?dependsOn.?name.orValue([]).all(n, "
             f"!variables.tasks.exists(u, u.?name.orValue('') == n && {_TASK} in u.?dependsOn.?name.orValue([]))))"
@@ -278,20 +278,20 @@ _VALIDATIONS: Final = (
         operations=_CREATE,
     ),
     _of_tasks(
-        "a task keeps at least as many replicas as its minimum",
+        "`minAvailable` of a task stays at most its `replicas`",
         _WITHIN,
         "'minAvailable' must be <= 'replicas' in task: ",
         "",
         _UPDATE,
     ),
     Validation(
-        "the minimum stays within the replicas",
+        "`minAvailable` of the Job stays at most the replicas of all tasks together",
         f"object.?spec.?minAvailable.orValue(0) <= {_SUM}",
         "job 'minAvailable' must not be greater than total replicas",
         operations=_UPDATE,
     ),
     Validation(
-        "the minimum stays above 0",
+        "`minAvailable` of the Job stays above 0, unless all replicas are 0",
         f"object.?spec.?minAvailable.orValue(0) > 0 || {_SUM} == 0 || oldObject.?spec.?minAvailable.orValue(0) == 0",
         "job 'minAvailable' must be > 0 unless all replicas are 0",
         operations=_UPDATE,
@@ -303,13 +303,13 @@ _VALIDATIONS: Final = (
         operations=_UPDATE,
     ),
     Validation(
-        "fields of the job are not changed",
+        "other fields of the Job are not changed",
         " && ".join(f"object.?spec.?{field} == oldObject.?spec.?{field}" for field in _SAME_FIELDS),
         _FIXED,
         operations=_UPDATE,
     ),
     Validation(
-        "volumes are not changed, but for the claim names that are filled in",
+        "volumes are not changed, except that the controller may set `volumeClaimName`",
         (
             "variables.volumes.size() == oldObject.?spec.?volumes.orValue([]).size() && variables.volumes.all(i, v, "
             "v.mountPath == oldObject.spec.volumes[i].mountPath && v.?volumeClaim == oldObject.spec.volumes[i].?volumeClaim && "
@@ -369,13 +369,13 @@ JOB_DEFAULTS: Final = MutatingPolicy(
     (
         SUBMITTER_WRITTEN,
         Mutation("queue `default`", _when("object.spec.?queue.orValue('') == ''", "/spec/queue", '"default"')),
-        Mutation("the scheduler", _when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
-        Mutation("3 retries", _when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),
+        Mutation("`schedulerName`", _when("object.spec.?schedulerName.orValue('') == ''", "/spec/schedulerName", '"SCHEDULER"')),
+        Mutation("`maxRetry` 3", _when("object.spec.?maxRetry.orValue(0) == 0", "/spec/maxRetry", "3")),
         Mutation("names of tasks", _each_task("t.?name.orValue('') == ''", "name", "'default' + string(i)")),
-        Mutation("minima of tasks", _each_task("!has(t.minAvailable)", "minAvailable", _MINIMUM_OF)),
-        Mutation("3 retries of tasks", _each_task("t.?maxRetry.orValue(0) == 0", "maxRetry", "3")),
+        Mutation("`minAvailable` of tasks", _each_task("!has(t.minAvailable)", "minAvailable", _MINIMUM_OF)),
+        Mutation("`maxRetry` 3 of tasks", _each_task("t.?maxRetry.orValue(0) == 0", "maxRetry", "3")),
         Mutation(
-            "the DNS policy of pods in the network of their host",
+            "the DNS policy of pods in the host network",
             _each_task(
                 "t.?template.?spec.?hostNetwork.orValue(false) && t.?template.?spec.?dnsPolicy.orValue('') == ''",
                 "template/spec/dnsPolicy",
@@ -383,7 +383,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
             ),
         ),
         Mutation(
-            "the minimum of the job",
+            "`minAvailable` of the Job",
             _when(
                 "object.spec.?minAvailable.orValue(0) == 0",
                 "/spec/minAvailable",
@@ -391,7 +391,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
             ),
         ),
         Mutation(
-            "plugin svc for frameworks",
+            "the Job plugin svc for Jobs with a framework plugin",
             _when(
                 (
                     "has(object.spec.plugins) && !('svc' in object.spec.plugins) && "
@@ -402,7 +402,7 @@ JOB_DEFAULTS: Final = MutatingPolicy(
             ),
         ),
         Mutation(
-            "plugin ssh for mpi",
+            "the Job plugin ssh for Jobs with the plugin mpi",
             _when(
                 "has(object.spec.plugins) && !('ssh' in object.spec.plugins) && 'mpi' in object.spec.plugins",
                 "/spec/plugins/ssh",

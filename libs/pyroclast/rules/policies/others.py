@@ -41,19 +41,19 @@ _QUEUES: Final = ValidatingPolicy(
     ("CREATE", "UPDATE", "DELETE"),
     (
         Validation(
-            "amounts are not negative",
+            "amounts of resources are not negative",
             _lists(f"!{_AMOUNT}.isLessThan(quantity('0'))"),
             "must be greater than or equal to 0",
             operations=_WRITE,
         ),
         Validation(
-            "what is counted is counted in whole numbers",
+            "amounts of countable resources are whole numbers",
             _lists(f"!({_COUNTED}) || {is_whole('{0}[r]')}"),
             "must be an integer",
             operations=_WRITE,
         ),
         Validation(
-            "deserved is not below the guarantee",
+            "`deserved` is at least `guarantee`",
             (
                 "!object.?spec.?guarantee.?resource.hasValue() || object.spec.guarantee.resource.all(r, "
                 "object.?spec.?deserved[?r].hasValue() && !quantity(string(object.spec.deserved[r]))"
@@ -63,7 +63,7 @@ _QUEUES: Final = ValidatingPolicy(
             operations=_WRITE,
         ),
         Validation(
-            "deserved is not above the capability",
+            "`deserved` is at most `capability`",
             (
                 "!object.?spec.?deserved.hasValue() || object.spec.deserved.all(r, !object.?spec.?capability[?r].hasValue() || "
                 "!quantity(string(object.spec.deserved[r])).isGreaterThan(quantity(string(object.spec.capability[r]))))"
@@ -72,13 +72,13 @@ _QUEUES: Final = ValidatingPolicy(
             operations=_WRITE,
         ),
         Validation(
-            "a hierarchy has as many weights as steps",
+            "`volcano.sh/hierarchy` and `volcano.sh/hierarchy-weights` have the same length",
             f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_HIERARCHY}.split('/').size() == {_WEIGHTS}.split('/').size()",
             "volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
             operations=_WRITE,
         ),
         Validation(
-            "weights of a hierarchy are numbers above 0",
+            "weights in `volcano.sh/hierarchy-weights` are numbers above 0",
             (
                 f"({_HIERARCHY} == '' && {_WEIGHTS} == '') || {_WEIGHTS}.split('/').all(w, "
                 "w.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)(e[-+]?[0-9]+)?$') && double(w) > 0.0)"
@@ -94,7 +94,7 @@ _QUEUES: Final = ValidatingPolicy(
             _WRITE,
         ),
         Validation(
-            "the resources of the root queue stay",
+            "the resources of the queue `root` are not changed",
             (
                 "object.metadata.name != 'root' || (object.?spec.?capability == oldObject.?spec.?capability && "
                 "object.?spec.?deserved == oldObject.?spec.?deserved && object.?spec.?guarantee.?resource == "
@@ -105,12 +105,14 @@ _QUEUES: Final = ValidatingPolicy(
         ),
         *RECORDED_KEPT,
         Validation(
-            "queue default stays",
+            "the queue `default` is not deleted",
             "request.name != 'default'",
             "`default` queue can not be deleted",
             operations=("DELETE",),
         ),
-        Validation("queue root stays", "request.name != 'root'", "`root` queue can not be deleted", operations=("DELETE",)),
+        Validation(
+            "the queue `root` is not deleted", "request.name != 'root'", "`root` queue can not be deleted", operations=("DELETE",)
+        ),
     ),
 )
 
@@ -119,9 +121,13 @@ _POD_GROUPS: Final = ValidatingPolicy(
     POD_GROUPS,
     ("CREATE",),
     (
-        Validation("the topology tells its limit once", f"!has(object.spec) || {_TIERS.format('object.spec')}", BOTH_TIERS + "."),
         Validation(
-            "the topology of a subgroup tells its limit once",
+            "`networkTopology` sets at most one of `highestTierAllowed` and `highestTierName`",
+            f"!has(object.spec) || {_TIERS.format('object.spec')}",
+            BOTH_TIERS + ".",
+        ),
+        Validation(
+            "`networkTopology` of a subgroup sets at most one of `highestTierAllowed` and `highestTierName`",
             f"object.?spec.?subGroupPolicy.orValue([]).all(s, {_TIERS.format('s')})",
             BOTH_TIERS + ".",
         ),
@@ -152,7 +158,7 @@ _PODS: Final = ValidatingPolicy(
         _budget(_MIN),
         _budget(_MAX),
         Validation(
-            "one budget is enough",
+            "a pod has at most one of both annotations for disruption budgets",
             f"!object.metadata.?annotations[?'{_MIN}'].hasValue() || !object.metadata.?annotations[?'{_MAX}'].hasValue()",
             _ONE_BUDGET,
         ),
@@ -166,7 +172,7 @@ _HYPER_NODES: Final = ValidatingPolicy(
     _WRITE,
     (
         Validation(
-            "a hyper node has members",
+            "a HyperNode has members",
             "object.?spec.?members.orValue([]).size() > 0",
             "member must have at least one member",
         ),
@@ -186,12 +192,12 @@ _FLOWS: Final = ValidatingPolicy(
             "jobflow Flow is not DAG: vertex is not defined",
         ),
         Validation(
-            "no entry waits for itself",
+            "no entry depends on itself",
             "variables.flows.all(f, !(f.name in f.?dependsOn.?targets.orValue([])))",
             "jobflow Flow is not DAG",
         ),
         Validation(
-            "no two entries wait for each other",
+            "no two entries depend on each other",
             (
                 "variables.flows.all(f, f.?dependsOn.?targets.orValue([]).all(n, "
                 "!variables.flows.exists(g, g.name == n && f.name in g.?dependsOn.?targets.orValue([]))))"
@@ -199,7 +205,7 @@ _FLOWS: Final = ValidatingPolicy(
             "jobflow Flow is not DAG",
         ),
         Validation(
-            "entries of one name are equal",
+            "entries with the same name are equal",
             "variables.flows.all(f, variables.flows.all(g, g.name != f.name || g == f))",
             "two flows have the same name, but differ",
         ),
@@ -215,14 +221,14 @@ _CRON_JOBS: Final = ValidatingPolicy(
     _WRITE,
     (
         SUBMITTER_KEPT,
-        Validation("there is a schedule", "object.?spec.?schedule.orValue('') != ''", "schedule is required, but got empty"),
+        Validation("`schedule` is not empty", "object.?spec.?schedule.orValue('') != ''", "schedule is required, but got empty"),
         Validation(
-            "the schedule names no zone",
+            "`schedule` names no time zone",
             "!object.?spec.?schedule.orValue('').contains('TZ')",
             "schedule should not contain TZ or CRON_TZ, TZ should only be set in the timeZone field",
         ),
         Validation(
-            "the schedule has five fields or is a descriptor",
+            "`schedule` has five fields or is a descriptor",
             (
                 "object.?spec.?schedule.orValue('') == '' || object.spec.schedule.contains('TZ') || object.spec.schedule.matches("
                 "'^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|@every .+|"
@@ -230,9 +236,9 @@ _CRON_JOBS: Final = ValidatingPolicy(
             ),
             "schedule is not a valid cron expression",
         ),
-        Validation("the zone is not empty", f"{_ZONE} != ''", "timeZone must be nil or non-empty string, got empty string"),
+        Validation("`timeZone` is not empty", f"{_ZONE} != ''", "timeZone must be nil or non-empty string, got empty string"),
         Validation(
-            "the zone is made of names",
+            "`timeZone` has the form of a time zone name",
             (
                 f"{_ZONE} == '' || {_ZONE}.split('/').all(z, z != '.' && z != '..' && "
                 "z.matches('^[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}$'))"
@@ -240,12 +246,12 @@ _CRON_JOBS: Final = ValidatingPolicy(
             "unknown timeZone",
         ),
         Validation(
-            "the zone is not Local",
+            "`timeZone` is not `Local`",
             f"{_ZONE}.lowerAscii() != 'local'",
             "timeZone can't be Local, and must be defined in https://www.iana.org/time-zones",
         ),
         Validation(
-            "the name leaves room for the names of jobs",
+            "the name of the CronJob is short enough for the names of its Jobs",
             "object.metadata.name.size() <= 52",
             "cronJob name must be no more than 52 characters to accommodate job name suffix (max 63 total)",
         ),
@@ -267,14 +273,14 @@ OTHER_DEFAULTS: Final = (
         QUEUES,
         (
             Mutation(
-                "a spec",
+                "a `spec` with `reclaimable` and `weight` 1",
                 (
                     '!has(object.spec) ? [JSONPatch{op: "add", path: "/spec", '
                     'value: {"reclaimable": dyn(true), "weight": dyn(1)}}] : []'
                 ),
             ),
             Mutation(
-                "a hierarchy that starts at the root",
+                "a `volcano.sh/hierarchy` that begins with `root`",
                 (
                     f'{_ROOTED} ? [JSONPatch{{op: "add", path: "/metadata/annotations/volcano.sh~1hierarchy", '
                     f'value: "root/" + {_HIERARCHY}}}, JSONPatch{{op: "add", '
@@ -282,11 +288,11 @@ OTHER_DEFAULTS: Final = (
                 ),
             ),
             Mutation(
-                "reclaimable",
+                "`reclaimable`",
                 '!has(object.spec.reclaimable) ? [JSONPatch{op: "add", path: "/spec/reclaimable", value: true}] : []',
             ),
             Mutation(
-                "weight 1", 'object.spec.?weight.orValue(0) == 0 ? [JSONPatch{op: "add", path: "/spec/weight", value: 1}] : []'
+                "`weight` 1", 'object.spec.?weight.orValue(0) == 0 ? [JSONPatch{op: "add", path: "/spec/weight", value: 1}] : []'
             ),
         ),
     ),
@@ -296,7 +302,7 @@ OTHER_DEFAULTS: Final = (
         POD_GROUPS,
         (
             Mutation(
-                "the queue of the namespace",
+                "the queue that the annotation of the namespace names",
                 (
                     f"{_NAMESPACE_QUEUE}.hasValue() ? "
                     f'[JSONPatch{{op: "add", path: "/spec/queue", value: {_NAMESPACE_QUEUE}.value()}}] : []'

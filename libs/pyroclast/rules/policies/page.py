@@ -12,10 +12,13 @@ _HEAD = """# Admission policies instead of webhooks
 
 <!-- made by `python -m pyroclast_admission.policies`; do not edit -->
 
-A cluster can enforce Pyroclast's rules by admission policies, as far as CEL can express the rules.
-Set `custom.vap_enable` (checks) and `custom.map_enable` (defaults) in the chart. To work without the webhooks, set
-`custom.admission_enable: false` too. Policies and webhooks can be enabled together.
-The policies need Kubernetes 1.33; the API version is the newest that the server serves.
+The API server can apply the rules of admission by itself, as admission policies, as far as CEL can express the rules. The chart
+installs policies for checks with `custom.vap_enable`, and policies for defaults with `custom.map_enable`. Policies and webhooks
+can run together; `custom.admission_enable: false` switches the webhooks off. The policies need Kubernetes 1.33, and use the
+newest API version that the API server supports.
+
+If a request breaks the rule of a check, the API server refuses the request with the message in the table. A default sets a
+field that a new object does not have.
 """
 
 

@@ -25,7 +25,7 @@ CHANGED: Final = (
 """The condition of policies for specs and submitters: one of them was set or has changed."""
 
 SUBMITTER_KEPT: Final = Validation(
-    "who submitted it is what the request says, and is not changed",
+    "`pyroclast.dev/submitted-by` is the user of the request, and is not changed",
     f"{_OURS} || (request.operation == 'UPDATE' ? {_NEW} == {_OLD} : {_NEW}.orValue({_USER}) == {_USER})",
     (
         f"metadata.annotations[{keys.SUBMITTED_BY}]: Forbidden: it tells who submitted this: it is written when that is created, "
@@ -34,7 +34,7 @@ SUBMITTER_KEPT: Final = Validation(
 )
 
 SUBMITTER_WRITTEN: Final = Mutation(
-    "who submitted it",
+    "the annotation `pyroclast.dev/submitted-by`",
     (
         f"{_OURS} ? [] : has(object.metadata.annotations) "
         f'? [JSONPatch{{op: "add", path: "{_POINTER}", value: {_USER}}}] '
