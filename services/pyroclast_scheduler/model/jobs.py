@@ -101,7 +101,7 @@ class Job:
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """The tasks of the job. They are created on first use, since most sessions do not touch most jobs."""
+        """The tasks of the job, created on first use, since most sessions do not touch most jobs."""
         if self._tasks is None:
             if self._made:
                 self._tasks = [self.task(facts) for facts in self.facts.tasks]
