@@ -16,9 +16,7 @@ __all__ = ["NotingObjects", "ReadObjects"]
 
 T = TypeVar("T", bound=Record)
 _ALL: Final = ""
-_MOST_PASSED_OVER: Final = (
-    100_000  # without a snapshot, as in a standby replica; above this number, all objects count as read
-)
+_MOST_PASSED_OVER: Final = 100_000  # without a snapshot, as in a standby replica; above this number, all objects count as read
 _Slot = tuple[type[Record], str]  # key: namespace/name, or namespace/ for all objects of a namespace, or empty for all
 
 

@@ -54,7 +54,10 @@ class SeatTasks:
                 self._carry_out(self.table.seal(key))
 
     def claim(self, job: str, placed: Iterable[tuple[str, str]]) -> None:
-        """The (UID, node) pairs of seats of PodGroup `job`, assumed already, are to be written; until then they count."""
+        """Claim seats of PodGroup `job`, given as (UID, node). The claims count until the placement is written.
+
+        The binds of the seats are assumed already.
+        """
         nodes = {task.name: node for uid, node in placed if (task := self._port.tasks.get(uid)) is not None}
         self._carry_out(self.table.claim(job, nodes, self._port.now()))
 
