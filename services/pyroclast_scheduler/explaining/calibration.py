@@ -95,7 +95,10 @@ class Calibration:
         return held is None or held >= _LEAST_HELD
 
     def stretched(self, queue: str, raw: Interval) -> Interval:
-        """The interval with each end moved by how far that end of earlier ones was off, as split conformal prediction does."""
+        """Return the interval with each end moved by the errors of this end in earlier estimates.
+
+        The method is that of split conformal prediction.
+        """
         scores = self._known(queue)
         if len(scores) < _LEAST:
             earliest, likely, latest = (part * factor for part, factor in zip(raw.parts, _AT_FIRST, strict=True))

@@ -35,9 +35,7 @@ GRID: Final = 33
 _LEVELS: Final = np.linspace(0.0, 1.0, GRID)
 _RECORDED_LEVELS: Final = np.linspace(0.0, 1.0, QUANTILES)
 _USUAL: Final = 0.9
-_WIDE: Final[Floats] = 2.0 ** np.linspace(
-    -1.0, 1.0, GRID
-)  # the assumed ratio of real to declared run times without data: half to double
+_WIDE: Final[Floats] = 2.0 ** np.linspace(-1.0, 1.0, GRID)  # assumed ratios of real to declared run times without data
 _MOST_OF_KEY: Final = 300
 _MOST_KEYS: Final = 2000
 _MEBIBYTE: Final = 2**20

@@ -86,7 +86,7 @@ def best_domain(  # noqa: PLR0917
 
 
 def in_each_domain(session: Session, job: Job, makes_room: Callable[[Job], bool]) -> bool:
-    """Call `makes_room` for each combination of domains until it returns True. It is called once if `job` needs no domain."""
+    """Call `makes_room` for each combination of domains until it returns True, or once if `job` needs no domain."""
     keys = _keys(job)
     if not keys:
         return makes_room(job)
