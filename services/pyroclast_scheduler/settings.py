@@ -1,4 +1,4 @@
-"""The scheduler's settings: Volcano's flags, with its defaults."""
+"""The settings of the scheduler: the flags of Volcano, with their defaults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SchedulerSettings"]
 
 
 class SchedulerSettings(LeaderElectionSettings):
-    """What can be set. Flags that tune what this scheduler does not have are accepted and have no effect, as their help says."""
+    """The settings. Flags for features that this scheduler does not have are accepted without effect, as their help says."""
 
     leader_elect_resource_name: str = Field("volcano", description="name of the Lease")
     kube_api_qps: float = Field(2000.0, ge=0, description="requests per second to the API server, 0 for no limit")

@@ -33,7 +33,7 @@ class _Asked(NamedTuple):
 
 
 class Binpack:
-    """Arguments: the weights of the score and of resources.
+    """The weights of the score and of resources are arguments.
 
     - `binpack.weight`, `binpack.cpu`, `binpack.memory`: weights (1).
     - `binpack.resources`: a list of further resource names.

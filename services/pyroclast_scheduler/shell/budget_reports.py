@@ -1,4 +1,7 @@
-"""What is told of budgets: their series, an event where nobody knows what is spent, and whose jobs time alone may let in."""
+"""Reports about budgets: metrics, and an Event if there is no recent report of the recorder.
+
+The module also finds the queues whose jobs may be enqueued after a change by time alone.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _EVENT: Final = "BudgetUnknown"
 
 
 class BudgetReports:
-    """Remembers how budgets stood when the last session ended. `patience`: seconds for which an amount counts."""
+    """The states of budgets after the last session. `patience`: for how many seconds a reported amount is used."""
 
     def __init__(self, registry: CollectorRegistry, recorder: EventRecorder, patience: float) -> None:
         labels = ("queue", "resource")
@@ -40,7 +43,7 @@ class BudgetReports:
         self._ratios: dict[tuple[str, ...], float] = {}
 
     def take(self, standings: Mapping[str, BudgetStanding], queues: Mapping[str, QueueFacts], now: float) -> list[str]:
-        """Tell of the budgets of all queues; those that became known, unknown, low, or new since the last session."""
+        """Report the budgets of all queues. Return the queues whose budget period or state changed since the last session."""
         unknown = {name for name, each in standings.items() if self._is_unknown(name, each, queues, now)}
         for name in sorted(unknown - self._told):
             self._tell(standings[name], queues.get(name))
@@ -56,7 +59,7 @@ class BudgetReports:
         return [name for name, turn in turns.items() if name in before and before[name] != turn]
 
     def _is_unknown(self, name: str, standing: BudgetStanding, queues: Mapping[str, QueueFacts], now: float) -> bool:
-        """Whether no amount counts, and none has come for so long; one that was made a moment ago has none yet."""
+        """Whether no reported amount is usable and the patience is over. A new budget has no report at first."""
         if standing.is_known:
             self._seen.pop(name, None)
             return False

@@ -1,4 +1,4 @@
-"""The scheduler's metrics, under Volcano's names, labels and buckets."""
+"""The metrics of the scheduler, with the names, labels and buckets of Volcano."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STAGE: Final = _buckets(0.1, 500, 20)
 
 
 class SchedulerMetrics:
-    """All series of the scheduler; durations are in milliseconds."""
+    """All metrics of the scheduler. Durations are in milliseconds."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
@@ -80,7 +80,7 @@ class SchedulerMetrics:
         )
 
     def observe(self, name: str, point: str, run: Callable[[], Any]) -> Any:  # noqa: ANN401 - what `run` returns
-        """Run and measure the opening or closing of a plugin, or an action. Called from the session's thread."""
+        """Run and measure the opening or closing of a plugin, a stage, or an action. Called from the thread of the session."""
         start = time.perf_counter()
         try:
             return run()
@@ -95,12 +95,15 @@ class SchedulerMetrics:
                 self._opening += milliseconds if point == "OnSessionOpen" else 0.0
 
     def opened(self, milliseconds: float) -> None:
-        """A session is over that began with a snapshot of so many `milliseconds`; opening its plugins took the rest."""
+        """Record that a session is finished.
+
+        `milliseconds`: the time for its snapshot, to which the time for opening plugins is added.
+        """
         self.open_session.observe(milliseconds + self._opening)
         self._opening = 0.0
 
     def watched(self, old: records.Pod | None, new: records.Pod | None) -> None:
-        """A pod came, changed, or went."""
+        """Record that a pod was created, changed or deleted."""
         if old is None and new is not None and not new.spec.node_name:
             created = readable_seconds(new.metadata.creation_timestamp)
             if created is not None:

@@ -1,4 +1,4 @@
-"""Series of who waits: how many by queue and code, what they ask for, and how long the oldest has waited."""
+"""Metrics of waiting jobs: their number by queue and code, their requests, and the longest wait."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pyroclast_scheduler.explaining.waits import Waits
 
 __all__ = ["KeptSeries", "WaitingSeries"]
 
-_KEPT_SECONDS: Final = 600.0  # a series shows 0 for so long before it goes, so that boards see it end
+_KEPT_SECONDS: Final = 600.0  # how long an ended series shows 0 before it is removed, so that dashboards see its end
 
 
 class WaitingSeries:
-    """Gauges that are brought up to date by `show`; amounts are in cores, bytes and whole devices."""
+    """Gauges that `show` updates. Amounts are in cores, bytes and whole devices."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, text: str, *labels: str) -> KeptSeries:
@@ -29,12 +29,12 @@ class WaitingSeries:
         self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
 
     def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
-        """Show by queue which part of the last estimates held, and how wide they were."""
+        """Export by queue the part of the last estimates that held, and their width."""
         self._held.show({(queue,): held for queue, (held, _) in quality.items()}, now)
         self._width.show({(queue,): width for queue, (_, width) in quality.items()}, now)
 
     def show(self, measured: Waits, now: float) -> None:
-        """Show what was measured `now`."""
+        """Export the sums that were measured at `now`."""
         self._jobs.show(measured.jobs, now)
         self._resources.show(measured.resources, now)
         self._oldest.show(measured.oldest, now)
@@ -42,14 +42,14 @@ class WaitingSeries:
 
 
 class KeptSeries:
-    """One gauge, of which series that are gone show 0 for a while and then go too."""
+    """A gauge whose ended series show 0 for some time before they are removed."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
         self._last: dict[tuple[str, ...], float] = {}
 
     def show(self, values: Mapping[tuple[str, ...], float], now: float) -> None:
-        """Show `values` by labels; those shown before that are not among them are gone."""
+        """Set `values` by labels. Earlier labels that are missing have ended."""
         for labels, value in values.items():
             self._gauge.labels(*labels).set(value)
             self._last[labels] = now

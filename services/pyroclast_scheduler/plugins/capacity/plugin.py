@@ -38,7 +38,7 @@ __all__ = ["Capacity"]
 class Capacity:
     """Queues with capabilities, guarantees and deserved amounts.
 
-    Arguments:
+    The arguments are:
 
     - `ancestorReclaimLevel` (0): how many ancestors of a queue may reclaim on its behalf, and must exceed their deserved amounts
       before pods of the queue are evicted.
