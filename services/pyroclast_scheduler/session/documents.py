@@ -60,7 +60,9 @@ class LineNumbers:
 
 
 def load(text: str) -> tuple[Any, LineNumbers, int]:
-    """Return the first document, its line numbers, and the line at which it ends if another document follows, else 0.
+    """Return the first document, its line numbers, and the number of its last line.
+
+    The number is 0 unless another document follows.
 
     Raises:
         BadDocument: the text is not YAML.

@@ -79,7 +79,7 @@ class Binder:
     """Receives commits of sessions and sends their binds; `run` must be running. Only the thread of the event loop may use it.
 
     `refused`: called with each pod whose bind failed, and the reason. `lock`: returns the job for which a node is reserved (empty
-    for none) and the time of the lock. A bind to the node that an earlier session decided for another job is dropped.
+    for none) and the time of the lock. A bind is dropped if its session started before the lock and its job is another one.
     """
 
     def __init__(

@@ -40,8 +40,8 @@ class Capacity:
 
     The arguments are:
 
-    - `ancestorReclaimLevel` (0): how many ancestors of a queue may reclaim on its behalf, and must exceed their deserved amounts
-      before pods of the queue are evicted.
+    - `ancestorReclaimLevel` (0): how many ancestors of a queue may reclaim for the queue. The same number of ancestors protects
+      the pods of a queue while these ancestors stay within their deserved amounts.
     - `capacity.DynamicResourceAllocationEnable` (true): whether limits on devices are enforced.
     - `capacity.DRAConsumableCapacityEnable` (false): whether the capacity of devices is limited too.
 
@@ -197,9 +197,9 @@ class _Queues:
         return [QueueUse(self._names[each]) for each in full or path]
 
     def preemptive(self, queue: Queue, amount: Ints) -> bool:
-        """Whether the queue, or an ancestor that may reclaim for it, would stay within its deserved amount.
+        """Whether the queue may evict pods of other queues for `amount`, which must fit into the queue's limit.
 
-        One of the requested resources is enough.
+        The queue, or an ancestor that may reclaim for it, must also stay within its deserved amount of one requested resource.
         """
         row = self._tree.rows[queue.name]
         if not queue.facts.is_open or row in self._tree.outside:

@@ -78,7 +78,7 @@ class Devices(NodeBook[NodeCards, Claim]):
         return found or self._kind.held(task.pod, self._bound.get(task.uid, {}))
 
     def choose(self, state: NodeCards, task: TaskFacts) -> Claim:
-        """Return a claim on cards without users that match the same exclusive rule as the pod."""
+        """Return a claim on cards that have no user which matches one of the pod's exclusive rules."""
         own = matching(self._rules, task.pod.metadata.labels)
         left = usable(state.cards, own, self._rules_by_pod)
         try:

@@ -28,7 +28,7 @@ def matching(rules: Sequence[Rule], labels: Mapping[str, str]) -> set[int]:
 
 
 def usable(cards: Iterable[Card], own: set[int], rules_by_pod: Mapping[str, set[int]]) -> list[Card]:
-    """Return the cards without a user that matches one of the rules `own`. A divided card (MIG) is always usable."""
+    """Return the cards that have no user which matches one of the rules `own`. A divided card (MIG) is always usable."""
 
     def is_shared(card: Card) -> bool:
         return not card.geometries and any(own & rules_by_pod.get(uid, set()) for uid in card.users)
