@@ -32,9 +32,9 @@ class BudgetReports:
     def __init__(self, registry: CollectorRegistry, recorder: EventRecorder, patience: float) -> None:
         labels = ("queue", "resource")
         self._ratio = KeptSeries(
-            Gauge("pyroclast_budget_spent_ratio", "Which part of a budget is spent", labels, registry=registry)
+            Gauge("pyroclast_budget_spent_ratio", "Spent part of the budget of a queue", labels, registry=registry)
         )
-        text = "Whether nobody has said for too long what is spent of a budget"
+        text = "1 if the recorder has not reported the spent amounts of a budget for too long, else 0"
         self._unknown = KeptSeries(Gauge("pyroclast_budget_unknown", text, ("queue",), registry=registry))
         self._recorder, self._patience = recorder, patience
         self._turns: dict[str, tuple[int, bool, bool]] = {}

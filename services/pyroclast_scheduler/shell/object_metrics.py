@@ -78,11 +78,13 @@ class CardSeries:
             return Gauge(f"volcano_vgpu_device_{name}", text, ("devID", "NodeName", *labels), registry=registry)
 
         self._shared = gauge("shared_number", "Pods that share a card")
-        self._memory = gauge("allocated_memory", "Memory of a card that pods have")
-        self._cores = gauge("allocated_cores", "Hundredths of the cores of a card that pods have")
+        self._memory = gauge("allocated_memory", "Memory of a card that is allocated to pods")
+        self._cores = gauge("allocated_cores", "Hundredths of the cores of a card that are allocated to pods")
         self._limit = gauge("memory_limit", "Memory of a card")
-        self._pod_memory = gauge("memory_allocation_for_a_certain_pod", "Memory of a card that a pod has", "podName")
-        self._pod_cores = gauge("core_allocation_for_a_certain_pod", "Hundredths of the cores that a pod has", "podName")
+        self._pod_memory = gauge("memory_allocation_for_a_certain_pod", "Memory of a card that is allocated to a pod", "podName")
+        self._pod_cores = gauge(
+            "core_allocation_for_a_certain_pod", "Hundredths of the cores of a card that are allocated to a pod", "podName"
+        )
         self._series: dict[str, set[tuple[Gauge, tuple[str, ...]]]] = {}
 
     def take(self, cards: Mapping[str, Sequence[CardUse]], is_known: Callable[[str], bool]) -> None:

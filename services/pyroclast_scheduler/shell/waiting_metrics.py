@@ -21,12 +21,14 @@ class WaitingSeries:
         def gauge(name: str, text: str, *labels: str) -> KeptSeries:
             return KeptSeries(Gauge(f"pyroclast_{name}", text, ("queue", *labels), registry=registry))
 
-        self._jobs = gauge("waiting_jobs", "Jobs that wait, by their code", "code")
-        self._resources = gauge("waiting_resources", "What the Jobs that wait ask for", "resource")
-        self._oldest = gauge("oldest_waiting_seconds", "How long the oldest Job that waits has waited")
-        self._held = gauge("estimate_held_ratio", "Which part of the last estimates of starts held")
-        self._width = gauge("estimate_width_seconds", "How wide the last estimates of starts were, the median")
-        self._unexamined = gauge("longest_unexamined_seconds", "How long no session has looked at a Job that is new or changed")
+        self._jobs = gauge("waiting_jobs", "Waiting Jobs by waiting code", "code")
+        self._resources = gauge("waiting_resources", "Resources that the waiting Jobs request", "resource")
+        self._oldest = gauge("oldest_waiting_seconds", "Waiting time of the oldest waiting Job")
+        self._held = gauge("estimate_held_ratio", "Part of the last estimates of starts that were correct")
+        self._width = gauge("estimate_width_seconds", "Median width of the last estimates of starts")
+        self._unexamined = gauge(
+            "longest_unexamined_seconds", "Longest time that a new or changed Job has not been examined by a session"
+        )
 
     def show_estimates(self, quality: Mapping[str, tuple[float, float]], now: float) -> None:
         """Export by queue the part of the last estimates that held, and their width."""
