@@ -352,7 +352,7 @@ class Cache:
     # -- internals ---------------------------------------------------------------------------------------------------
 
     def _object(self, old: Record | None, new: Record | None) -> None:
-        """Handle that sessions see a changed object."""
+        """Record the change of a watched object that sessions read."""
         if self.objects.is_read(old, new):
             self.stale()
         elif self.objects.is_told(old, new):

@@ -24,7 +24,7 @@ _MANY_COPIES: Final = 2**31  # copies of one pod on a node, for a pod without re
 
 
 class Rooms:
-    """The room of nodes that may hold more than before. `nodes`: the table that is read when a question is answered."""
+    """The changed nodes, whose room may suffice for a pod now. `nodes`: the table of all nodes, read at each call."""
 
     def __init__(self, changes: Changes, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -101,7 +101,7 @@ class Victims:
         return bool(fits.any())
 
     def _worked_out(self, wish: Eviction) -> tuple[Rows, Ints]:
-        """Return the changed rows, and the amounts that would be free on them without the possible victims."""
+        """Return the changed rows, and the amounts that would be free on these rows without the possible victims."""
         columns, residents = self._nodes.columns, self._nodes.residents
         if self._is_everywhere:
             return np.arange(columns.nodes), columns.allocatable

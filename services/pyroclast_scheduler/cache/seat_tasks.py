@@ -45,9 +45,9 @@ class SeatTasks:
         self._in_session = self.table.asking()
 
     def seal(self, seen: Collection[str], *, may: Callable[[str], bool]) -> None:
-        """Fix the answer for those PodGroups in `seen` that ask for seats: the claimed seats, which may be none.
+        """Make the claimed seats the final answer to those PodGroups in `seen` that request seats. The answer may be empty.
 
-        `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer can be written.
+        `seen`: the keys of the PodGroups that a session examined. `may`: whether the answer to a PodGroup can be written.
         """
         for key in self._in_session & self.table.asking():
             if key in seen and may(key):

@@ -15,7 +15,7 @@ _GONE = frozenset({TaskStatus.SUCCEEDED, TaskStatus.FAILED})
 
 
 class TaskTable:
-    """The tasks by UID, which are also entered in `nodes` and `jobs`."""
+    """The tasks by UID. Each task is also added to the tables `nodes` and `jobs`."""
 
     def __init__(self, nodes: NodeTable, jobs: JobTable, changes: Changes) -> None:
         self._changes = changes

@@ -86,7 +86,10 @@ class Prover:
             yield from self._lowest(higher)
 
     def _lowest(self, higher: list[Change]) -> Iterator[dict[str, Any]]:
-        """Yield the lowest PriorityClass with the same result as the highest, as far as two more trials find it."""
+        """Yield the lowest PriorityClass with the same result as the highest.
+
+        Only the two lowest ones are tried. If both give another result, the highest is yielded.
+        """
         best = self._told(higher[-1], self.verdict(higher[-1]))
         if best is None:
             return

@@ -128,7 +128,7 @@ class Dimensions:
         return vector
 
     def sums(self, amounts: Amounts) -> npt.NDArray[np.float64]:
-        """Return sums of any size as a vector, without resources that have no row of their own."""
+        """Return amounts as a vector of floats. Resources that have no row of their own are left out."""
         return np.array([amounts.get(name, 0) for name in self.names], dtype=np.float64)
 
     def named(self, rows: Iterable[int], amounts: Amounts) -> list[tuple[str, int]]:

@@ -17,7 +17,7 @@ _LEAST: Final = 0.01
 
 
 def past_share(amounts: Amounts, total: Floats, dimensions: Dimensions) -> float:
-    """Return the dominant share of past average amounts in the present total of the cluster."""
+    """Return the dominant share of a queue's past average `amounts` in `total`, the present capacity of the cluster."""
     return demand.share(quotas.vector(amounts, dimensions), total)
 
 

@@ -72,8 +72,7 @@ class Preparation:
         writes: patches that must succeed before the binding.
         awaits: conditions that must be true between the writes and the binding.
         node_lock: the annotation that locks the node; empty for none. The scheduler sets it first, and the agent of the node
-            removes
-            it once the pod runs.
+            removes it once the pod runs.
     """
 
     annotations: Mapping[str, str] = field(default_factory=dict)

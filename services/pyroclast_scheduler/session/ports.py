@@ -98,8 +98,7 @@ class Ports:
         observe: runs a function and measures its time; called with the plugin or stage and the extension point.
         shard: the nodes of this scheduler; None if it may use all nodes.
         period: the number of schedule periods since the start. Rules that Volcano counts per cycle count schedule periods, since
-            a
-            session starts whenever the cluster changes.
+            a session starts whenever the cluster changes.
         extender: sends requests to HTTP extenders.
         usage: the measurements of nodes.
         memory: state that plugins keep between sessions and that may be lost. A value with the attribute `is_derived` can be

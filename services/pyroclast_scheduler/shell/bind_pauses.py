@@ -18,8 +18,8 @@ _LONGEST_OF_ALL: Final = 300.0  # … doubling up to this, so that a repaired ca
 class _Record:
     """The refusals of one PodGroup.
 
-    `refused`: the names of refused pods that were not bound since. `times`, `releases`: refusals and releases in a row. `until`:
-    the next attempt. `last`: the last refusal.
+    `refused`: the names of refused pods that were not bound since. `times`, `releases`: the numbers of refusals and releases in a
+    row. `until`: the time of the next attempt. `last`: the time of the last refusal.
     """
 
     uid: str

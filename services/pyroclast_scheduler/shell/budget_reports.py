@@ -59,7 +59,7 @@ class BudgetReports:
         return [name for name, turn in turns.items() if name in before and before[name] != turn]
 
     def _is_unknown(self, name: str, standing: BudgetStanding, queues: Mapping[str, QueueFacts], now: float) -> bool:
-        """Whether no reported amount is usable and the patience is over. A new budget has no report at first."""
+        """Whether no usable amount has been reported for longer than the patience. A new budget has no report at first."""
         if standing.is_known:
             self._seen.pop(name, None)
             return False

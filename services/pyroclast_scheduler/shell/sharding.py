@@ -89,7 +89,7 @@ class ShardKeeper:
         return self.seen()
 
     def seen(self) -> Shard:
-        """Return the nodes that a session may use, without side effects."""
+        """Return the nodes that a session may use. No status is written."""
         used, own = self._table.claimed(), self._table.own
         if own is not None and own.metadata.resource_version == self._sent[0]:  # nodes that are being released must not be used
             used &= self._sent[1]

@@ -94,7 +94,7 @@ class Quorum(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The number of existing members, as text for users."""
+        """The number of existing members out of the needed members, as text for users."""
         return f"{len(self.living)} of {self.needed} pods present"
 
     @property
@@ -322,7 +322,10 @@ def _disagreement(tasks: Sequence[TaskFacts], oldest: TaskFacts) -> str:
 
 
 def _is_inherited(key: str) -> bool:
-    """Whether the group takes this annotation from its oldest member. Each pod has its own annotation for evictions."""
+    """Whether the group inherits this annotation from its oldest member.
+
+    The annotation `volcano.sh/preemptable` is not inherited, since it applies to each pod separately.
+    """
     return key == keys.RUNNING_ESTIMATE or (key.startswith(_PREFIX) and key != keys.PREEMPTABLE)
 
 

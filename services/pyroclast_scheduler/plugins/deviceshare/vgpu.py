@@ -67,7 +67,7 @@ class Vgpu:
         return decode(annotations.get(keys.VGPU_IDS_NEW, ""))
 
     def choose(self, pod: records.Pod, node: records.Node, cards: Sequence[Card]) -> Claim:
-        """Return cards for one container after another."""
+        """Return the cards for each container. A container sees the cards as the earlier containers leave them."""
         annotations = pod.metadata.annotations
         mode = _MIG if any(card.geometries for card in cards) else _CORES
         if annotations.get(keys.VGPU_MODE, mode) != mode:

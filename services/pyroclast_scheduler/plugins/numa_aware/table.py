@@ -75,7 +75,10 @@ class Table:
         return [Refusal(mask, why, Code.ERROR, is_steady=True) for why, mask in masks.items()]
 
     def concerned(self, policy: str) -> Bools | None:
-        """Return the nodes that must be examined for pods with that NUMA policy (empty: none); None if there are none."""
+        """Return a mask of the nodes that must be examined for pods with this NUMA policy; None if there are none.
+
+        The policy is empty for pods that have no NUMA policy.
+        """
         masks = [
             mask
             for profile, mask in self.profiles.items()

@@ -130,7 +130,7 @@ class Devices(NodeBook[list[Offer], list[Picked]]):
         return bool(_keys(task))
 
     def kind(self, task: TaskFacts) -> Hashable:
-        """Return the requests of its claims without devices, independent of the names of the claims."""
+        """Return the device requests of the pod's claims that are not allocated yet, independent of the names of the claims."""
         wishes = self._wishes(task)
         order = {key: number for number, key in enumerate(dict.fromkeys(wish.claim for wish in wishes))}
         return _ENCODER.encode([(order[wish.claim], wish.name, wish.ways, wish.constraints) for wish in wishes])

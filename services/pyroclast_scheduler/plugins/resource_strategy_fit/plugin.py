@@ -110,7 +110,10 @@ class ResourceStrategyFit:
 
 
 class _Proportional:
-    """The cpu (cores) and memory (10^9 bytes) that stay free for each free device. `rates`: by resource."""
+    """The cpu (cores) and memory (10^9 bytes) that must stay free for each free device.
+
+    `rates`: both amounts by resource name.
+    """
 
     def __init__(self, session: Session, rates: Mapping[str, tuple[float, float]]) -> None:
         self._columns = session.columns
